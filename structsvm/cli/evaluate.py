@@ -15,8 +15,8 @@ from structsvm import metrics, readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
-from structsvm.cli.options import AsJson, Convention, Relevance
-from structsvm.cli.terminal import note, print_json, print_table
+from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
+from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.files import is_stream, read_lines
@@ -85,12 +85,15 @@ def evaluate(
         bool, "Also print the value of each query; of several files with --json only."
     ] = False,
     as_json: AsJson = False,
+    fail_if_worse: FailIfWorse = None,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries, and
     then the 95% interval of the mean by Student's t.
 
     DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
     with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
+    Another has the difference of each file from the first, the baseline, over the queries of all files, with its 95%
+    interval and paired tests, as of compare.
     """
     if len({data, *scores}) < 1 + len(scores):
         raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
@@ -98,6 +101,8 @@ def evaluate(
         paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:
         raise BadInput("--per-query", "expected --json with it for several files of scores")
+    if len(scores) < 2 and fail_if_worse is not None:
+        raise BadInput("--fail-if-worse", "expected several files of scores, the baseline first, got one")
     names = metric or ["map", "ndcg@10"]
     rules: dict[str, Any] = {"convention": convention, "relevance": relevance}
     if dask is not None:
@@ -117,18 +122,29 @@ def evaluate(
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
     else:
         found = _of_scores(data, scores, columns, names, **rules)
+    tests, table = _tests(found, names)
+    if fail_if_worse is not None and not tests:
+        raise BadInput("--fail-if-worse", "expected at least two queries that are in all files")
     if as_json:
         records = {name: one.record(per_query=per_query) for name, one in found.items()}
         if len(found) == 1:
             out = {"data": str(data), "scores": str(scores[0]), **rules, **next(iter(records.values()))}
         else:
             runs = {name: {"scores": str(found[name].scores), **records[name]} for name in found}
-            out = {"data": str(data), **rules, "runs": runs}
+            out = {"data": str(data), **rules, "runs": runs, "tests": [test._asdict() for test in tests]}
         print_json(out)
-        return
-    if len(found) > 1:
+    elif len(found) > 1:
         _print_means(found)
-        return
+        if tests:
+            typer.echo(f"\nDifferences from {printable(next(iter(found)))}")
+            print_table(*table)
+    else:
+        _print_one(found, names, per_query=per_query)
+    exit_if_worse(tests, fail_if_worse)
+
+
+def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> None:
+    """Print a line per measure of the only file."""
     width = max(len(name) for name in names)
     for result in next(iter(found.values())).results:
         if per_query:
@@ -159,6 +175,26 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
         typer.echo("\n95% intervals of the means")
         columns = [Column("run"), *(Column(name, numeric=True) for name in measures)]
         print_table(columns, [[run, *(cells[run, name] for name in measures)] for run in runs])
+
+
+def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
+    """Return the tests against the first file, over the queries of all, and their table; none for a single query."""
+    from structsvm.cli.studies.folds import Measures, MethodResult, Results
+    from structsvm.cli.studies.folds.page import tests_table
+    from structsvm.cli.studies.folds.results import paired_tests
+
+    each = {name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
+            for name, one in found.items()}  # fmt: skip
+    shared = set.intersection(*(set(values[0]) for values in each.values()))
+    queries = [query for query in next(iter(each.values()))[0] if query in shared]
+    if len(queries) < 2 or len(found) < 2:
+        return [], None
+    methods = []
+    for name, values in each.items():
+        by_name = {m: [one[query] for query in queries] for m, one in zip(names, values, strict=True)}
+        methods.append(MethodResult(name, ({"test": {"values": by_name, "query_ids": queries}},)))
+    results = Results(tuple(methods), Measures(report=tuple(names)), (), (methods[0].name,), 0, 0)
+    return paired_tests(results), tests_table(results)
 
 
 def _of_runs(

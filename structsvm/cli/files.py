@@ -57,6 +57,13 @@ class Columns(Group):
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
     docid: Annotated[str, "Column of the document ids in a table, if there is one."] = "docid"
+    zero_based: Annotated[
+        bool,
+        typer.Option(
+            "--zero-based",
+            help="LETOR text whose features are numbered from 0; options and messages number them from 1.",
+        ),
+    ] = False
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -66,7 +73,8 @@ class Columns(Group):
     def options(self, *, labels: bool = True) -> dict[str, Any]:
         """Return the arguments of a reader that differ from its defaults; labels may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
-        optional = {} if labels or self.label != "label" else {"label": None}
+        optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
+        optional |= {"one_based": False} if self.zero_based else {}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
 
 

@@ -31,6 +31,13 @@ class TrainingTable(Table):
         "column=value; in prediction a value that training did not have is none of them.",
     ] = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.categorical is not None and self.zero_based:
+            raise BadInput(
+                "--zero-based", "expected LETOR text, which has no columns of words for --categorical"
+            )
+
     @property
     def learned_fill(self) -> float | Literal["median"] | None:
         """What stands for missing features, medians included."""
@@ -109,6 +116,7 @@ def read_as_trained(
             f"{example!r:.60}; {taken} there"
         )
 
+    paths.check_text(path, table.zero_based)
     named = table.options(labels=False)
     named.pop("features", None)
     return read_categories(path, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))

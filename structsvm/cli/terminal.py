@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import Fit
 
 
+WORSE = 3  # of --fail-if-worse
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
 
@@ -81,14 +83,39 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         typer.echo("  ".join(placed).rstrip())
 
 
+def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
+    """End with ``WORSE`` where a difference may be below minus the margin, saying which."""
+    lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
+    worse = [test for test in tests if margin is not None and lower[test] < -margin]
+    for t in worse:
+        ends = f"{t.measure} {t.difference:+.4f}, from {lower[t]:+.4f}"
+        note(f"{t.method} may be worse than {t.baseline} by more than {margin:g}: {ends}")
+    if worse:
+        raise typer.Exit(WORSE)
+
+
 def print_json(record: Any) -> None:
     """Print a record in one line."""
     typer.echo(json.dumps(record, allow_nan=False))
 
 
+_options: ContextVar[dict[str, str]] = ContextVar("options")
+"""Options of the command that runs, by arguments of the library."""
+
+
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in one line, in place of ``warnings.showwarning``."""
-    note(f"warning: {message}")
+    """Print a warning in one line, in place of ``warnings.showwarning``, with options for arguments that it names."""
+    options = _options.get({})
+
+    def option(match: re.Match[str]) -> str:
+        name = options.get(match[1])
+        return match[0] if name is None else f"{name} {match[2].strip(chr(39))}".rstrip()
+
+    note(f"warning: {re.sub(_KEYWORD, option, str(message))}")
+
+
+_KEYWORD = r"""\b([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)"""
+"""An argument in a warning: ``scale='zscore'``, ``C=10``, ``relevance=``."""
 
 
 def describe(error: Exception) -> str | None:
@@ -122,7 +149,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "since": "between", "weights_for": "to",
+    "since": "between", "weights_for": "to", "zero_based": "one_based=False",
 }  # fmt: skip
 """Arguments of the library that options have another name for."""
 
@@ -145,13 +172,15 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
     command = spelled_out(command)
+    names = option_names(command)
 
     @functools.wraps(command)
     def run(**options: Any) -> Any:
+        _options.set(names)
         try:
             return command(**options)
         except BadInput as error:
-            raise ValueError(error.spelled(option_names(command))) from error
+            raise ValueError(error.spelled(names)) from error
         except BrokenPipeError:  # of "| head": who reads has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None

@@ -13,7 +13,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import Data, Jobs, keep_names, naming
 from structsvm.cli.groups import Group
-from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
+from structsvm.cli.options import Monotone, Positive, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
 from structsvm.common.checks import BadInput, check_choice
@@ -58,7 +58,7 @@ class Trees(Group):
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
         """Return the ranker, not fitted."""
-        from structsvm.cli.studies.folds.peers import check_installed
+        from structsvm.cli.studies.folds.lightgbm_ranker import check_installed
 
         check_installed("lightgbm")
         sizes = {"n_trees": self.n_trees, "n_leaves": self.n_leaves}
@@ -98,7 +98,7 @@ class Linear(Group):
     """Weights of a linear model: of which features, and of which sign."""
 
     scale: Scale = "none"
-    positive: Annotated[bool, "Require all weights to be at least 0."] = False
+    positive: Positive = False
     monotone: Monotone = None
 
 

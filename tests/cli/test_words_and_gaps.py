@@ -332,10 +332,10 @@ def test_repeated_names_of_columns_add_up(cli):
 @pytest.mark.parametrize("form", ["csv", "text"])
 def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch, form):
     """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
-    from structsvm.cli.studies.folds import peers
+    from structsvm.cli.studies.folds import lightgbm_ranker
 
     pytest.importorskip("lightgbm")
-    monkeypatch.setattr(peers, "_MOST_TREES", 10)
+    monkeypatch.setattr(lightgbm_ranker, "MOST_TREES", 10)
     source = f"{products}/train.csv --qid query --features price,stock"
     if form == "text":
         known = read_queries(products / "train.csv", qid="query", features=("price", "stock"), fill=np.nan)

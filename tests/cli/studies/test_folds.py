@@ -24,8 +24,8 @@ from structsvm.cli.studies.folds import (
     Part,
     Training,
     find_folds,
+    lightgbm_ranker,
     load_fold,
-    peers,
     results,
     run,
 )
@@ -175,15 +175,17 @@ def test_every_method_runs(folder, name):
 
 def test_the_best_stage_of_a_booster_is_chosen(folder, monkeypatch):
     pytest.importorskip("lightgbm")
-    monkeypatch.setattr(peers, "_MOST_TREES", 30)
+    monkeypatch.setattr(lightgbm_ranker, "MOST_TREES", 30)
     train, validation, _ = load_fold(find_folds(folder)[0])
 
     def measure(data, scores):
         return evaluate("map", data.y, scores, qid=data.qid).mean
 
-    tried = list(peers.boosted_path("lightgbm", train, validation, measure, most_trees=30))
     (best,) = walk("lightgbm", [1.0], train, validation, Training(), measure)
-    values = [value for value, _ in tried]
+    values = []
+    for point in lightgbm_ranker.GRID:
+        grown = lightgbm_ranker.grow(train, train.y if point.graded else (train.y >= 1).astype(float), point, 0)
+        values += [measure(validation, grown(validation.X, 0, last)) for last in (10, 20, 30)]
     assert min(values) < max(values) == measure(validation, best.model.predict(validation.X))
 
 
@@ -330,7 +332,7 @@ def test_the_page_has_every_part_and_escapes(folder):
         ({"measures": Measures("maps")}, "select=.*: expected"),
         ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         ({"measures": Measures(report=())}, "expected at least one measure"),
-        ({"baseline": "acc"}, "baseline='acc': expected one of the methods svm-map"),
+        ({"baseline": "acc"}, "baseline='acc': expected a method of the comparison, a feature"),
         (
             {"methods": ["acc"], "training": Training("zscore")},
             "Fold1, acc: method 'acc': expected features as the",

@@ -12,7 +12,7 @@ import numpy as np
 
 import structsvm
 from structsvm import trainers
-from structsvm.cli.studies.folds import peers
+from structsvm.cli.studies.folds import lightgbm_ranker
 from structsvm.common.checks import BadInput
 from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
@@ -35,13 +35,12 @@ METHODS = {
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
     "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
-    "xgboost": "XGBoost's rank:map and rank:ndcg, likewise; no C",
-    "catboost": "CatBoost's YetiRank, likewise; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
 """The methods by name, with descriptions."""
-PEERS = ("lightgbm", "xgboost", "catboost")
-WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
+STOPPED_EARLY = ("lightgbm", "lambdarank", "lambdarank-net")
+"""Methods that choose their settings on the validation queries of each fold."""
+WITHOUT_C = (*STOPPED_EARLY, "best-feature")
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -56,6 +55,8 @@ class Training:
     random_state: int = 0
     monotone: tuple[tuple[str, int], ...] = ()
     """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
+    positive: bool = False
+    """Whether all weights have to be at least 0; likewise."""
 
     @property
     def exact(self) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
     name = full_name(name)
     if takes_missing(name):
-        peers.check_installed("lightgbm" if _is_tree(name) else name)
+        lightgbm_ranker.check_installed("lightgbm")
     if name == "tree":
         return name
     if name.startswith(("svm-", "tree-")) and not name.endswith("-LOSS"):
@@ -130,7 +131,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
 def takes_missing(name: str) -> bool:
     """Whether a method learns from missing features as they are."""
-    return name in PEERS or _is_tree(name)
+    return name == "lightgbm" or _is_tree(name)
 
 
 def walk(
@@ -233,7 +234,11 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
 
     signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
     return structsvm.StructuralRanker(
-        loss, scale=options.scale, monotone_constraints=signs or None, **options.exact
+        loss,
+        scale=options.scale,
+        monotone_constraints=signs or None,
+        positive=options.positive,
+        **options.exact,
     )
 
 
@@ -268,11 +273,9 @@ def _is_tree(name: str) -> bool:
 
 
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
-    if name in PEERS:
-        tried: Any = {"relevance": options.relevance, "seed": options.random_state}
-        return max(peers.boosted_path(name, train, validation, measure, **tried), key=lambda stage: stage[0])[
-            1
-        ]
+    if name == "lightgbm":
+        settings: Any = {"relevance": options.relevance, "seed": options.random_state}
+        return lightgbm_ranker.best_stage(train, validation, measure, **settings)
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
     scale: Any = "zscore" if options.scale == "none" else options.scale
