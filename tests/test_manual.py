@@ -4,6 +4,7 @@ import re
 import warnings
 from pathlib import Path
 
+import blocks as blocks_module
 import gallery
 import numpy as np
 import pytest
@@ -108,6 +109,16 @@ def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
     assert capsys.readouterr().out == ""
     assert Path.cwd() == before
     assert not (before / "made.txt").exists()
+
+
+def test_a_figure_that_a_block_leaves_open_stands_under_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks_module, "HERE", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\nfrom matplotlib import pyplot\nprint(1)\n_ = pyplot.plot([1, 2])\n```\nend\n")
+    text = with_output(page, tmp_path / "figures")
+    [file] = (tmp_path / "figures").iterdir()
+    assert text.index("\n1\n```") < text.index(f"```{{image}} /figures/{file.name}") < text.index("end")
+    assert file.read_text().startswith("<?xml")
 
 
 @pytest.mark.slow
