@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 # what ``make docs`` leaves behind
 MADE = {"_build", "generated", "gallery", "_templates", "_static", "experiments.md", "results_index.md"}
 PAGES = sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.relative_to(DOCS).parts))
-ROOT_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+ROOT_PAGES = sorted(ROOT.glob("*.md"))
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 
 
