@@ -25,16 +25,14 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 
-Log = Annotated[
-    Path, "<LOG> Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
-]
+Log = Annotated[Path, "<LOG> Click log in a format of --format."]
 
 
 @dataclass(frozen=True)
 class Reading(Group):
     """How a log is read."""
 
-    format: Annotated[str, "One of auto, {logs}."] = "auto"
+    format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
     application: Annotated[str | None, "UBI: read this application only."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
@@ -316,7 +314,11 @@ def judge(
     log: Log,
     output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
     method: Annotated[str, "coec, ips or sdbn."] = "coec",
-    levels: Annotated[str | None, "Values from which grades 1, 2, ... begin: 0.5,1,2"] = None,
+    levels: Annotated[
+        str | None,
+        "Values from which grades 1, 2, ... begin. (default: 0.5,1,2 times the clicks of an average document, coec; "
+        "attraction 0.1,0.3,0.6, others)",
+    ] = None,
     theta: Theta = None, *, reading: Reading,
     report: Report = None,
 ) -> None:  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.terminal import WORSE
+from structsvm.cli.terminal import GATE
 from structsvm.common.checks import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -24,7 +24,7 @@ FailIfWorse = Annotated[
     typer.Option(
         metavar="MARGIN",
         min=0,
-        help=f"Exit with {WORSE} unless each difference from the baseline is surely above -MARGIN: the lower end of "
+        help=f"Exit with {GATE} unless each difference from the baseline is surely above -MARGIN: the lower end of "
         "its 95% interval, in every measure.",
     ),
 ]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import Fit
 
 
-WORSE = 3  # of --fail-if-worse
+GATE = 3  # of --fail-if-worse, --fail-if-undecided
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
 
@@ -84,14 +84,14 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
-    """End with ``WORSE`` where a difference may be below minus the margin, saying which."""
+    """End with ``GATE`` where a difference may be below minus the margin, saying which."""
     lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
     worse = [test for test in tests if margin is not None and lower[test] < -margin]
     for t in worse:
         ends = f"{t.measure} {t.difference:+.4f}, from {lower[t]:+.4f}"
         note(f"{t.method} may be worse than {t.baseline} by more than {margin:g}: {ends}")
     if worse:
-        raise typer.Exit(WORSE)
+        raise typer.Exit(GATE)
 
 
 def print_json(record: Any) -> None:
@@ -132,7 +132,10 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, BadInput):  # of the callback of an option: the command has not begun
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
-        return f"not enough memory ({error}); a store (structsvm convert) is mapped from disk instead of read"
+        return (
+            f"not enough memory ({error}); a store is mapped from disk instead of read, and structsvm convert writes one "
+            "piece by piece where the rows of each query are contiguous"
+        )
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__
     return None

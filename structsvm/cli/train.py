@@ -16,7 +16,7 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Positive, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -148,8 +148,6 @@ def train(
         )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
-        solvers = ("auto", "partitioned", "one_slack")
-        check_choice("solver", objective.solver, solvers, remedy="others train without {dask}")
         if signs:
             raise BadInput("--monotone", "expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:

@@ -24,10 +24,9 @@ from structsvm.queries import QueryData, dense_column, row_groups
 
 
 class Measured(NamedTuple):
-    """The part of a fold, the scores of its rows, and by measure a value per query."""
+    """The part of a fold, and by measure a value per query."""
 
     part: QueryData
-    scores: Float
     values: dict[str, Float]
 
 
@@ -56,9 +55,7 @@ def measure_fixed(
                 evaluate_part(name, one.y, own, qid=one.qid, docid=one.docid, **rules)[0].per_query
                 for one, own in zip(parts, scores, strict=True)
             ]
-    return [
-        Measured(one, scores[i], {name: values[name][i] for name in names}) for i, one in enumerate(parts)
-    ]
+    return [Measured(one, {name: values[name][i] for name in names}) for i, one in enumerate(parts)]
 
 
 def _in_both_orders(name: str, parts: list[QueryData], scores: list[Float], rules: Any) -> list[Float]:

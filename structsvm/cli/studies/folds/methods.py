@@ -17,7 +17,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.oracles import LOSSES, get_oracle
-from structsvm.protocols import Float, Progress
+from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
 METHODS = {
@@ -71,8 +71,6 @@ class Candidate(NamedTuple):
     model: Any
     gap: float | None
     converged: bool
-    n_passes: int | None
-    history: tuple[Progress, ...]
     seconds: float
 
 
@@ -193,16 +191,8 @@ def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
     if not fits:
-        return Candidate(C, model, None, True, None, (), seconds)
-    return Candidate(
-        C,
-        model,
-        max(fit.gap for fit in fits),
-        all(fit.converged for fit in fits),
-        sum(fit.n_passes for fit in fits),
-        fits[0].history if len(fits) == 1 else (),
-        seconds,
-    )
+        return Candidate(C, model, None, True, seconds)
+    return Candidate(C, model, max(fit.gap for fit in fits), all(fit.converged for fit in fits), seconds)
 
 
 def _models(

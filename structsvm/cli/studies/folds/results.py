@@ -36,13 +36,11 @@ from structsvm.estimators.choosing_C import Selection, check_selection, crossed_
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-_FORMAT = 6  # increase when the content of a cell, or its computation, changes
-_KEPT_PROGRESS = 60
+_FORMAT = 7  # increase when the content of a cell, or its computation, changes
 
 
 @dataclass(frozen=True)
@@ -137,14 +135,6 @@ class MethodResult:
         """Return the validation measure, a row per query and a column per C."""
         return np.concatenate([cell["validation"] for cell in self.cells])
 
-    def precision(self) -> Float | None:
-        """Return interpolated precision at eleven levels of recall, the mean over queries with a relevant document."""
-        counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
-        if not counts.any():
-            return None
-        curves = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
-        return np.average(curves, axis=0, weights=counts[counts > 0])
-
 
 @dataclass(frozen=True)
 class Results:
@@ -209,9 +199,8 @@ def _fixed_cells(name: str, folds: Sequence[Fold], plan: _Plan) -> tuple[dict[st
     found = measure_fixed(name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules)
     return tuple(
         {
-            "grid": [None], "validation": [[math.nan]], "C": None, "gap": None, "converged": True, "n_passes": None,
-            "seconds": 0.0, "history": [], "coef": None, "feature_names": one.part.feature_names,
-            "test": _tested(one.part, one.scores, one.values, measures.relevance),
+            "grid": [None], "validation": [[math.nan]], "C": None, "gap": None, "converged": True, "seconds": 0.0,
+            "test": _tested(one.part, one.values),
         }
         for one in found
     )  # fmt: skip
@@ -473,21 +462,13 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
-    # weights of leaves are none of features
-    coef = None if hasattr(chosen.model, "leaves_") else getattr(chosen.model, "coef_", None)
-    history = [p for p in chosen.history if math.isfinite(p.gap)]
-    history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
         "C": chosen.C,
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
-        "n_passes": chosen.n_passes,
         "seconds": sum(candidate.seconds for candidate in candidates),
-        "history": [[p.n_passes, float(p.gap), float(p.seconds)] for p in history],
-        "coef": None if coef is None else np.asarray(coef, dtype=np.float64).tolist(),
-        "feature_names": data.train.feature_names,
         "test": None if data.test is None else _measured(data.test, chosen.model, measures),
     }
 
@@ -502,24 +483,11 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
 def _measured(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
     scores = model.predict(test.X, qid=test.qid)
     values = {name: measures.values(name, test, scores) for name in measures.report}
-    return _tested(test, scores, values, measures.relevance)
+    return _tested(test, values)
 
 
-def _tested(test: QueryData, scores: Float, values: Mapping[str, Float], relevance: float) -> dict[str, Any]:
-    curves = _precision_curves(test, scores, relevance)
+def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
     return {
         "query_ids": test.query_ids.astype(str).tolist(),
         "values": {name: each.tolist() for name, each in values.items()},
-        "n_relevant_queries": len(curves),
-        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(RECALL_LEVELS),
     }
-
-
-def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[Float]:
-    """Return interpolated precision at eleven levels of recall, one row per query with a relevant document."""
-    curves = []
-    for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
-        relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance
-        if relevant.any():
-            curves.append(interpolated_precision(relevant))
-    return curves
