@@ -197,7 +197,7 @@ def written(tmp_path_factory):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["fuse", "compare", "demo", "clicks"])
+@pytest.mark.parametrize("name", ["compare", "demo", "clicks"])
 @pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
 def test_pages_of_the_commands(name, width, scheme, written, tmp_path):
     text, headings, tables, charts = written[name]

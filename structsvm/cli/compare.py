@@ -207,14 +207,15 @@ def compare(
     baselines = list(split_names(baseline or ()))
     results = study.run(found, table, measures, study.training(), baseline=baselines)
     _warn_unconverged(results, study.tol)
+    tests = paired_tests(results)
     if csv is not None:
-        _write_csv(csv, results)
+        _write_csv(csv, results, tests)
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
-            columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
-            names, tests = tests_table(results)
-            tests = [[measure_name(measure), *others] for measure, *others in tests]
-            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
+            columns, rows, said = paper.means_table(results, tests, LEVEL)
+            names, lines = tests_table(results)
+            lines = [[measure_name(measure), *others] for measure, *others in lines]
+            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, lines)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
@@ -223,8 +224,7 @@ def compare(
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
-    tests = [test for test in paired_tests(results) if test.method not in results.baselines]
-    exit_if_worse(tests, fail_if_worse)
+    exit_if_worse([test for test in tests if test.method not in results.baselines], fail_if_worse)
 
 
 def _print_comparison(results: Any, study: Study) -> None:
@@ -391,31 +391,28 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
     save(model, output)
 
 
-def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.cli.studies.folds.results import paired_tests
-
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
+def _write_csv(path: Path, results: Any, tests: Sequence[Any]) -> None:
+    """Write a row per method; columns of tests are of the first baseline, and end in the measure."""
     names = results.measures.report
-    tested = ("difference", "wins", "losses", "ties", "p_value")
-    more = ("lower", "upper", "t_p_value", "holm")
-    writer.writerow(
-        ["method", *names, *tested, "C", "gap", "unconverged", "seconds",
-         *(f"{column} {name}" for name in names[1:] for column in tested),
-         *(f"{column} {name}" for name in names for column in more)]
-    )  # fmt: skip
-    found = {
-        (test.measure, test.method): test
-        for test in paired_tests(results)
-        if test.baseline == results.baseline
-    }
+    tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
+    columns = [
+        "method",
+        *names,
+        "C",
+        "gap",
+        "unconverged",
+        "seconds",
+        *(f"{t} {name}" for name in names for t in tested),
+    ]
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
     for m in results.methods:
-        Cs = " ".join("" if C is None else repr(C) for C in m.Cs).strip()
-        tests, first = [found.get((name, m.name)) for name in names], results.against_baseline(m)
-        writer.writerow(
-            [m.name, *map(m.mean, names), first.mean_difference, first.wins, first.losses, first.ties, first.p_value,
-             Cs, "" if m.gap is None else m.gap, m.unconverged, round(m.seconds, 3),
-             *(getattr(test, column, "") for test in tests[1:] for column in tested),
-             *(getattr(test, column, "") for test in tests for column in more)]
-        )  # fmt: skip
+        row: dict[str, Any] = {name: m.mean(name) for name in names}
+        row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
+        row["C"] = " ".join(repr(C) for C in m.Cs if C is not None)
+        for test in tests:
+            if (test.method, test.baseline) == (m.name, results.baseline):
+                row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
+        writer.writerow(row)
     paths.write_text(path, buffer.getvalue())

@@ -133,8 +133,8 @@ def describe(error: Exception) -> str | None:
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
         return (
-            f"not enough memory ({error}); a store is mapped from disk instead of read, and structsvm convert writes one "
-            "piece by piece where the rows of each query are contiguous"
+            f"not enough memory ({error}); a store is mapped from disk instead of read, and structsvm convert writes "
+            "one piece by piece where the rows of each query are contiguous"
         )
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__

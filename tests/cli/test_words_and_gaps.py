@@ -1,7 +1,6 @@
 """Columns of words, missing cells and trees on the command line, from training to prediction."""
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np

@@ -60,12 +60,10 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         "methods": [], "seconds": {},
     }  # fmt: skip
     for m in results.methods:
-        test = results.against_baseline(m)
         entry: dict[str, Any] = {
             "method": m.name, "means": {name: m.mean(name) for name in measures.report},
             "intervals": {name: list(map(number_or_none, m.interval(name))) for name in measures.report},
-            "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
-            "p_value": test.p_value, "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
+            "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
             "fold_means": {
                 name: [float(np.mean(cell["test"]["values"][name])) for cell in m.cells]
                 for name in measures.report
