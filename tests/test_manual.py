@@ -172,6 +172,17 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in headings(there), target
 
 
+def test_formulas_can_be_shown():
+    math = pytest.importorskip("docutils.utils.math.latex2mathml", reason="docutils builds the manual")
+    found = []
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        found += re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", text, flags=re.S)
+    for block, inline in found:
+        assert "<math" in math.tex2mathml((block or inline).strip(), as_block=bool(block))
+    assert len(found) > 200
+
+
 @pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_named_link_is_defined_and_every_definition_is_used(page):
     text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)

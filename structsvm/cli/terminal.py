@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -105,17 +105,17 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning in one line, in place of ``warnings.showwarning``, with options for arguments that it names."""
-    options = _options.get({})
+    note(f"warning: {_with_options(str(message), _options.get({}))}")
+
+
+def _with_options(text: str, options: Mapping[str, str]) -> str:
+    """Return a text that says ``--scale zscore`` for ``scale='zscore'``, and ``--relevance`` for ``relevance=``."""
 
     def option(match: re.Match[str]) -> str:
         name = options.get(match[1])
         return match[0] if name is None else f"{name} {match[2].strip(chr(39))}".rstrip()
 
-    note(f"warning: {re.sub(_KEYWORD, option, str(message))}")
-
-
-_KEYWORD = r"""\b([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)"""
-"""An argument in a warning: ``scale='zscore'``, ``C=10``, ``relevance=``."""
+    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)""", option, text)
 
 
 def describe(error: Exception) -> str | None:
@@ -166,7 +166,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
-    return options
+    return {"loss": "--method", **options} if "method" in options else options  # a loss is a method of comparisons
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,7 +183,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(**options)
         except BadInput as error:
-            raise ValueError(error.spelled(names)) from error
+            raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # of "| head": who reads has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
