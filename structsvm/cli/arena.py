@@ -29,7 +29,7 @@ VotesFile = Annotated[
 
 @dataclass(frozen=True)
 class Voting(Group):
-    """How votes are read, and what is to be decided."""
+    """Options for reading votes, and for the decision."""
 
     alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
     epsilon: Annotated[float, "Be content with a win rate above 1/2 - EPSILON against each other model."] = (

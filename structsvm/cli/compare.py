@@ -63,7 +63,7 @@ _NOT_SAVED = ("lightgbm", "best-feature")
 
 @dataclass(frozen=True)
 class Study(Group):
-    """What is trained on which folds, and how C is chosen."""
+    """Options of a comparison: methods, folds, and the choice of C."""
 
     method: Annotated[
         list[str] | None,
@@ -129,7 +129,7 @@ class Study(Group):
 
     @property
     def signs(self) -> dict[str, int]:
-        """The sign of each feature that has to have one."""
+        """The required sign of each feature."""
         return read_signs(self.monotone)
 
     def training(self) -> Any:
@@ -147,7 +147,7 @@ class Study(Group):
         return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
 
     def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
-        """Train and measure everything; a bar on the terminal counts cells."""
+        """Train and measure all methods on all folds; a progress bar counts cells."""
         from structsvm.cli.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
@@ -377,7 +377,7 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 
 
 def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
-    """Train the winner on all queries."""
+    """Train the best method on all queries, and save its model."""
     from structsvm.cli.studies.folds.methods import takes_missing, walk
     from structsvm.export.model_file import save
 

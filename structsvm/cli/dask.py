@@ -53,7 +53,7 @@ def connecting(address: str) -> Iterator[Any]:
 
 
 def _close(cluster: Any) -> None:
-    """Close a cluster of this machine, also where its workers, already told to end, take longer than Dask waits."""
+    """Close a cluster of this machine; ignore workers that take longer to end than Dask waits."""
     with contextlib.suppress(TimeoutError):
         cluster.close()
 

@@ -87,7 +87,7 @@ class ChoiceOfC(Group):
 
 @dataclass(frozen=True)
 class OfSVMDiv(Group):
-    """Options of SVM-div alone."""
+    """Options that only SVM-div has."""
 
     level: Annotated[
         list[str] | None,
@@ -333,7 +333,7 @@ def _level(text: str) -> Level:
 
 
 def _marked(found: LabelledSets, marks: str) -> LabelledSets:
-    """Return labels of degrees: of subtopics, or of marks."""
+    """Return the labels as degrees of coverage, from subtopics or from marks."""
     if marks == "subtopics":
         return found._replace(labels=[(labels > 0).astype(float) for labels in found.labels])
     marked = [(labels > 0).any(axis=1) for labels in found.labels]

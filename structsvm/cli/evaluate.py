@@ -23,14 +23,14 @@ from structsvm.common.files import is_stream, read_lines
 
 
 class _Measured(NamedTuple):
-    """The results of each measure of a file; rows on a cluster are not counted."""
+    """The results of each measure for one file; ``n_rows`` is None for rows on a cluster."""
 
     scores: Path
     n_rows: int | None
     results: Sequence[Any]
 
     def record(self, *, per_query: bool) -> dict[str, Any]:
-        """Return what ``--json`` prints of it."""
+        """Return the record that ``--json`` prints."""
         out: dict[str, Any] = {"n_queries": len(self.results[0].query_ids)}
         if self.n_rows is not None:
             out["n_rows"] = self.n_rows
@@ -214,7 +214,7 @@ def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of files of scores by the paths of these."""
-    # the features are not looked at, so a missing one does no harm
+    # features are not used, so missing ones are filled
     options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     found = {}
@@ -238,7 +238,7 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise where a csv of predict has the query or document of another row."""
+    """Raise if a csv of predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
@@ -254,7 +254,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _kind(data: Path) -> str | None:
-    """Return what a TREC file looks like by its first line; a stream, which can be read once only, is LETOR text."""
+    """Return the kind of a TREC file by its first line; None for a stream, which can be read once only."""
     if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
         for _, line in read_lines(data):
             words = line.split(None, 6)

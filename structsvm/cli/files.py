@@ -52,7 +52,7 @@ Data = Annotated[
 
 @dataclass(frozen=True)
 class Columns(Group):
-    """What the columns of labels and ids of a table are called."""
+    """Names of the columns of labels and ids of a table."""
 
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
@@ -80,7 +80,7 @@ class Columns(Group):
 
 @dataclass(frozen=True)
 class Table(Columns):
-    """The columns of a table, and what stands for missing features."""
+    """The columns of a table, and the value for missing features."""
 
     features: Annotated[
         list[str] | None,
@@ -114,7 +114,7 @@ class Table(Columns):
 
     @property
     def fill(self) -> float | None:
-        """The number that stands for missing features."""
+        """The number that replaces missing features."""
         if self.missing is None:
             return None
         try:
@@ -168,7 +168,7 @@ def read_data(
     try:
         return readers.read_queries(path, **(named | given))
     except BadInput as error:
-        # perhaps the names of columns
+        # the first line may be the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
             raise ValueError(
                 f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
@@ -177,7 +177,7 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, where both have names; say where the model has none."""
+    """Return rows with the features of a model, in its order, where both have names; warn where the model has none."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
         note(
@@ -205,7 +205,7 @@ def load_ranker(path: Path) -> Any:
 
 
 def predicted(model: Any, rows: QueryData, path: Path) -> Float:
-    """Return the scores of rows of a file, which were read by their names or have none."""
+    """Return the scores of the rows of a file, whose columns are in the order of the model."""
     with naming(path), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         scores: Float = model.predict(rows.X, qid=rows.qid)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """What is learned from the judgments, and on which folds."""
+    """Options of learning from judgments, and of the folds."""
 
     weights_for: Annotated[
         str | None,

@@ -38,7 +38,7 @@ CLOSED = 141  # 128 + SIGPIPE
 
 
 def note(text: str) -> None:
-    """Write one line to stderr, whatever is in ``text``."""
+    """Write ``text`` as one line to stderr."""
     print(f"structsvm: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
@@ -166,11 +166,13 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
-    return {"loss": "--method", **options} if "method" in options else options  # a loss is a method of comparisons
+    return (
+        {"loss": "--method", **options} if "method" in options else options
+    )  # a loss is a method of comparisons
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the command end in silence when its reader has gone.
+    """Return the command for typer; it ends silently when the reader of its output has gone.
 
     Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
@@ -260,7 +262,7 @@ class GapProgress:
             raise KeyboardInterrupt("before there was a better model than none")
 
     def conclude(self, fit: Fit, remedy: str) -> None:
-        """Say how far a training came that stopped before its gap; end a command that Ctrl-C stopped."""
+        """Report a training that stopped before its gap; end a command that Ctrl-C stopped."""
         if fit.converged:
             return
         passes = f"after {fit.n_passes} passes"
@@ -270,7 +272,7 @@ class GapProgress:
         note(f"warning: the gap is {fit.gap:.1e}, not {self._tol:g}, {passes}; {remedy}")
 
     def grown(self, n: int, n_trees: int) -> None:
-        """Tell how many trees there are."""
+        """Show how many trees have grown."""
         self._bar.update(self._task, completed=n / n_trees, state=f"tree {n} of {n_trees}")
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -279,6 +281,6 @@ class GapProgress:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
-        # not print: a handler may run in the middle of one
+        # os.write, as a handler may interrupt a print
         text = f"\nstructsvm: stopping after this pass, to save {self._saved_as}; Ctrl-C again gives up\n"
         os.write(2, text.encode())

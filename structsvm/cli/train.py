@@ -35,7 +35,7 @@ def _one_number(text: str) -> float:
 
 @dataclass(frozen=True)
 class Trees(Group):
-    """Trees in place of a linear model."""
+    """Options of trees in place of a linear model."""
 
     trees: Annotated[
         bool,
@@ -68,7 +68,7 @@ class Trees(Group):
 
 @dataclass(frozen=True)
 class Objective(Group):
-    """What is minimised, how, and how far."""
+    """Options of the objective and its minimisation."""
 
     loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
     C: Annotated[
@@ -95,7 +95,7 @@ class Objective(Group):
 
 @dataclass(frozen=True)
 class Linear(Group):
-    """Weights of a linear model: of which features, and of which sign."""
+    """Options of a linear model: scaling, and signs of weights."""
 
     scale: Scale = "none"
     positive: Positive = False
@@ -104,7 +104,7 @@ class Linear(Group):
 
 @dataclass(frozen=True)
 class OnCluster(Group):
-    """Training on a Dask cluster."""
+    """Options of training on a Dask cluster."""
 
     dask: Dask = None
     groups: Groups = "refuse"
@@ -195,7 +195,7 @@ def train(
 
 
 def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
-    """What was learned, and from what."""
+    """Print what was learned, and from which data."""
     fit = model.fit_
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
     typer.echo(f"data       {about}{unused}")

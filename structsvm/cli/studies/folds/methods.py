@@ -138,7 +138,7 @@ def walk(
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
     started = clock()
     with warnings.catch_warnings():
-        # the candidate tells whether it converged
+        # candidates record whether they converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
             seconds = clock() - started
@@ -175,14 +175,14 @@ def warm_up(
 
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
-    """Let fits that are none of the results learn nothing without a warning."""
+    """Silence warnings of fits that are not among the results."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield
 
 
 def _stored(X: Any) -> tuple[bool, ...]:
-    """Return what distinguishes matrices in compiled code, besides the type of their numbers."""
+    """Return the properties of a matrix, besides its dtype, by which compiled code differs."""
     array = X.data if hasattr(X, "indptr") else X
     return bool(array.flags.writeable), bool(array.flags.c_contiguous)
 

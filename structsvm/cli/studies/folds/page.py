@@ -160,7 +160,7 @@ def _differences(results: Results, measure: str) -> list[figures.Differences]:
 
 
 def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
-    """Split what is drawn into charts of about as many lines each."""
+    """Split lines into charts of about equal size."""
     n_charts = -(-len(items) // _PER_CHART)
     cuts = [round(i * len(items) / n_charts) for i in range(n_charts + 1)] if n_charts else [0]
     return [items[a:b] for a, b in pairwise(cuts)]

@@ -254,12 +254,12 @@ def paired_tests(results: Results) -> list[PairedTest]:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return a figure as JSON can hold it."""
+    """Return None for a number that JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
 def remarks(results: Results) -> list[str]:
-    """Return what is to be said of methods whose C is at an end of the grid, beyond which a better one may lie."""
+    """Return a remark on each method whose C is at an end of the grid, beyond which a better one may lie."""
     found = []
     for m in results.methods:
         for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
@@ -276,7 +276,7 @@ def remarks(results: Results) -> list[str]:
 
 
 class _Plan(NamedTuple):
-    """What all cells of a study have in common."""
+    """The settings that all cells of a study share."""
 
     grid: list[float]
     measures: Measures
@@ -387,7 +387,7 @@ def _checked(
 
 
 def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
-    """Return everything that a cell depends on, and the version that made it: others compute their own."""
+    """Return everything that a cell depends on, the version of the package included."""
     return {
         "format": _FORMAT,
         "structsvm": __version__,

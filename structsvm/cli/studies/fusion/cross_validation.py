@@ -149,7 +149,7 @@ def cross_validate_fusion(
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
-    # the scaling of a topic does not depend on others, so once is enough for all paths
+    # each topic is scaled by itself, so once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
@@ -254,7 +254,7 @@ def _best_sum(
 
 
 def _free(name: str, used: dict[str, Any]) -> str:
-    """Return a name that no run has, as a run may be tagged like a fusion."""
+    """Return the name of a fusion, changed if a run has it as its tag."""
     return name if name not in used else f"{name} (of these runs)"
 
 

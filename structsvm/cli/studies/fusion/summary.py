@@ -71,7 +71,7 @@ _RUN, _SUM = 0, 1
 
 
 def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
-    """Return the test of the learned fusion against each system and what one could have chosen in training, with its
+    """Return the test of the learned fusion against each system and each choice on the training topics, with its
     p-value by Holm for all of them."""
     learned = result.values[LEARNED]
     found: dict[str | int, Comparison] = {
