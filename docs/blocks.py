@@ -141,5 +141,6 @@ def _run_commands(code: str, main: Any) -> None:
                 raise AssertionError(f"{line}: exit status {status}")
         elif words:
             command = line.replace("structsvm ", f"{sys.executable} -m structsvm ", 1)
-            done = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True)
+            shell = ["bash", "-o", "pipefail", "-c", command]  # a command that fails in a pipe fails the line
+            done = subprocess.run(shell, check=True, stdout=subprocess.PIPE, text=True)
             print(done.stdout, end="")

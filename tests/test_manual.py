@@ -1,6 +1,7 @@
 """The manual: its blocks run, its gallery draws, its links lead somewhere."""
 
 import re
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def test_an_error_names_the_line_of_the_page(tmp_path):
     with pytest.raises(ZeroDivisionError) as caught:
         run(page)
     assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_a_command_that_fails_in_a_pipe_fails_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nstructsvm show no.npz | cat\n```\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        run(page)
 
 
 def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
