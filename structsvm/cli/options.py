@@ -24,8 +24,8 @@ FailIfWorse = Annotated[
     typer.Option(
         metavar="MARGIN",
         min=0,
-        help=f"Exit with {GATE} unless the 95% interval of each difference from the baseline, in every measure, is above "
-        "-MARGIN.",
+        help=f"Exit with {GATE} unless the 95% interval of each difference from the baseline is above -MARGIN, in all "
+        "measures.",
     ),
 ]
 
