@@ -85,7 +85,12 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
             error.remedy,
             value=baseline,
         ) from None
-    return (lambda part: dense_column(part.X, at)), True
+
+    def score(part: QueryData) -> Float:
+        column = dense_column(part.X, at).astype(np.float64)
+        return np.where(np.isnan(column), -np.inf, column)  # a missing score ranks last
+
+    return score, True
 
 
 def _by_model(path: Path) -> Callable[[QueryData], Float]:
