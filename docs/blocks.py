@@ -19,6 +19,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+HERE = Path(__file__).parent
 RUN = ("python", "sh")
 SHOWN = ("json", "text")
 """JSON is parsed; text is output, or what runs in a program that is not installed with the tests."""
@@ -73,20 +74,36 @@ def run(
     return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
 
 
-def with_output(page: Path) -> str:
-    """Return the text of a page with what its blocks print under them, run in a folder of their own."""
-    from matplotlib import pyplot
+def with_output(page: Path, figures: Path | None = None) -> str:
+    """Return the text of a page with what its blocks print under them, run in a folder of their own.
+
+    Figures that a block leaves open are saved in the folder ``figures``, beside the configuration of the manual or
+    below, and shown under the block.
+    """
+    from matplotlib import pyplot, rc_context
 
     pyplot.switch_backend("Agg")
     text, outputs = page.read_text(encoding="utf-8"), []
-    with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings():
+
+    def printed(block: Block, said: str) -> None:
+        below = f"```{{code-block}} text\n:class: output\n\n{said}\n```" if (said := said.strip("\n")) else ""
+        for number in pyplot.get_fignums() if figures is not None else ():
+            file = figures / f"{page.stem}-{block.line}-{number}.svg"
+            pyplot.figure(number).savefig(file, metadata={"Date": None}, bbox_inches="tight")
+            below += f"\n\n```{{image}} /{file.relative_to(HERE)}\n:alt: figure drawn by the code above\n```"
+        pyplot.close("all")
+        outputs.append((block.end, below.strip("\n")))
+
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+    look = {"figure.figsize": (6.4, 3.2), "font.size": 10, "svg.hashsalt": page.stem}
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings(), rc_context(look):
         warnings.simplefilter("ignore")  # those that a page shows are printed by it
         with redirect_stderr(io.StringIO()):
-            run(page, printed=lambda block, said: outputs.append((block.end, said.strip("\n"))))
-    pyplot.close("all")
-    for end, said in reversed(outputs):
-        if said:
-            text = f"{text[:end]}\n\n```{{code-block}} text\n:class: output\n\n{said}\n```{text[end:]}"
+            run(page, printed=printed)
+    for end, below in reversed(outputs):
+        if below:
+            text = f"{text[:end]}\n\n{below}{text[end:]}"
     return text
 
 
@@ -124,5 +141,6 @@ def _run_commands(code: str, main: Any) -> None:
                 raise AssertionError(f"{line}: exit status {status}")
         elif words:
             command = line.replace("structsvm ", f"{sys.executable} -m structsvm ", 1)
-            done = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True)
+            shell = ["bash", "-o", "pipefail", "-c", command]  # a command that fails in a pipe fails the line
+            done = subprocess.run(shell, check=True, stdout=subprocess.PIPE, text=True)
             print(done.stdout, end="")

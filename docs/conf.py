@@ -78,7 +78,7 @@ def _show_output(app: Any, name: str, source: list[str]) -> None:
     """Put under each block of a page what it prints when it is run, and figures of experiments where it quotes them."""
     page = HERE / f"{name}.md"
     if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
-        source[0] = blocks.with_output(page)
+        source[0] = blocks.with_output(page, HERE / "generated" / "figures")
     source[0] = quoted.fill(source[0])
 
 

@@ -32,11 +32,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _common import Experiment
+from boosters import PEERS, Point, boosted_path, catboost_model
 from scipy.stats import wilcoxon
 from sklearn.datasets import load_svmlight_file
 
 from structsvm import StructuralRanker, TreeRanker
-from structsvm.cli.studies.folds.peers import PEERS, Point, boosted_path, catboost_model
 from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
 from structsvm.features import LeafFeatures

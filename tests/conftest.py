@@ -64,9 +64,10 @@ class CommandLine:
         assert self.code(*words) == 0, self.err
         return self.out
 
-    def json(self, *words):
+    def json(self, *words, status=0):
         """Return the record that a command printed in one line."""
-        text = self(*words, "--json")
+        assert self.code(*words, "--json") == status, self.err
+        text = self.out
         assert text.count("\n") == 1
         return json.loads(text)
 

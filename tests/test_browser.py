@@ -16,16 +16,11 @@ from structsvm import clicks
 from structsvm.cli.studies import demo
 from structsvm.cli.studies.folds import find_folds, run
 from structsvm.cli.studies.folds.page import page as compare_page
-from structsvm.cli.studies.fusion import cross_validate_fusion
-from structsvm.cli.studies.fusion.page import page as fuse_page
 from structsvm.clicks.page import Search, clicks_page
 from structsvm.plots import pages
 from structsvm.plots.figures import Matrix, differences
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
-from structsvm.readers.qrels import Qrels
-from structsvm.readers.run_features import candidates
-from structsvm.readers.runs import Run
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
@@ -135,19 +130,6 @@ def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
     assert (table > box) == (width == 390)
 
 
-def fuse_text() -> str:
-    """Eight runs, so that some are behind a click; names and topics that a page must not believe."""
-    rng = np.random.default_rng(3)
-    topics = np.repeat([f"{EVIL}{t}" for t in range(12)], 20)
-    docid = [f"d{i}" for i in range(topics.size)]
-    hidden = rng.normal(size=(topics.size, 8))
-    grades = (hidden[:, :3].sum(axis=1) > 1.5).astype(int)
-    qrels = Qrels.from_arrays(topics, docid, grades)
-    runs = {f"{EVIL}{i}": Run.from_arrays(topics, docid, 40 * hidden[:, i], tag="t") for i in range(8)}
-    pool = candidates(runs, qrels)
-    return fuse_page(cross_validate_fusion(pool, qrels, Cs=[0.1, 1.0, 10.0], folds=3), EVIL)
-
-
 def compare_text(folder: Path) -> str:
     """Six methods: more than one chart has lines for."""
     write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
@@ -197,17 +179,10 @@ def written(tmp_path_factory):
     """Text, headings in order, fewest tables and fewest charts of each page."""
     folder = tmp_path_factory.mktemp("pages")
     return {
-        "fuse": (
-            fuse_text(),
-            ["Result", "MAP against C", "What was learned", "How sure is the optimum", "Precision and recall",
-             "Topic by topic"],
-            1, 1 + 8 + 2 + 1 + 1,
-        ),
         "compare": (
             compare_text(folder),
-            ["Result", "map against C, validation queries", "Precision and recall, test queries", "What was learned",
-             "How sure is the optimum", "Query by query"],
-            3, 2 + 2 + 2 + 5,
+            ["Result", "map against C, validation queries", "Query by query"],
+            3, 2 + 5,
         ),
         "demo": (
             demo_text(folder),
@@ -222,7 +197,7 @@ def written(tmp_path_factory):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["fuse", "compare", "demo", "clicks"])
+@pytest.mark.parametrize("name", ["compare", "demo", "clicks"])
 @pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
 def test_pages_of_the_commands(name, width, scheme, written, tmp_path):
     text, headings, tables, charts = written[name]

@@ -10,12 +10,11 @@ import pytest
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.cli.studies import demo
 from structsvm.cli.studies.diversity import compare_methods
-from structsvm.cli.studies.diversity.page import headline as of_diversity
-from structsvm.cli.studies.diversity.page import page as diversity_page
+from structsvm.cli.studies.diversity.summary import headline as of_diversity
 from structsvm.cli.studies.folds import Measures, MethodResult, Results
 from structsvm.cli.studies.folds.page import headline as of_methods
 from structsvm.cli.studies.fusion.cross_validation import LEARNED
-from structsvm.cli.studies.fusion.page import headline as of_fusion
+from structsvm.cli.studies.fusion.summary import headline as of_fusion
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
@@ -96,8 +95,8 @@ def test_fuse_names_equal_runs_and_fusions():
     text = of_fusion(fusion({LEARNED: VALUES["top"], **runs, **fusions}))
     for said in (
         "significantly better than the best of 3 single runs, run1 and run2, with",
-        "Choosing the run that is best on the training topics (run2 and run1, by fold) would have given 0.",
-        "not significantly different from CombSUM and CombMNZ, the best fusion without learning",
+        "significantly better than the run that is best on the training topics (run2 and run1, by fold), with 0.",
+        "not significantly different from the best fusion without learning, CombSUM and CombMNZ, with 0.",
     ):
         assert said in text
 
@@ -151,8 +150,6 @@ def test_diversify_names_equals_and_those_that_may_be_as_good(sets):
     assert "no significant difference to coverage (51.2%, p = 1" in text
     losses["coverage"] = np.full(8, 0.9)
     assert "significantly less than each of the others" in of_diversity(result)
-    html = diversity_page(result, "data", 0)
-    assert html.count('class=best><th scope="row">') == 2
 
 
 def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):
@@ -161,9 +158,9 @@ def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):
     cli("diversify train train.jsonl -o mine.npz -k 2 --jobs 1")
     for name, n, said in (("train", 4, "all of these 4"), ("all", 4, "4 of these 8"), ("new", 0, None)):
         command = f"diversify compare {name}.jsonl --model mine.npz --method random -k 2"
-        for text in (cli(f"{command} --report page.html"), Path("page.html").read_text()):
-            assert (f"mine was trained on {said} queries" in text) == (said is not None)
-            assert ("was trained on" in text) == (said is not None)
+        text = cli(command)
+        assert (f"mine was trained on {said} queries" in text) == (said is not None)
+        assert ("was trained on" in text) == (said is not None)
         assert cli.json(command)["methods"][0]["trained_on"] == n
     earlier = load("mine.npz")  # a file of an earlier version
     del earlier.fingerprints_

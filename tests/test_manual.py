@@ -1,9 +1,11 @@
 """The manual: its blocks run, its gallery draws, its links lead somewhere."""
 
 import re
+import subprocess
 import warnings
 from pathlib import Path
 
+import blocks as blocks_module
 import gallery
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ DOCS = ROOT / "docs"
 # what ``make docs`` leaves behind
 MADE = {"_build", "generated", "gallery", "_templates", "_static", "experiments.md", "results_index.md"}
 PAGES = sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.relative_to(DOCS).parts))
-ROOT_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+ROOT_PAGES = sorted(ROOT.glob("*.md"))
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 
 
@@ -93,6 +95,13 @@ def test_an_error_names_the_line_of_the_page(tmp_path):
     assert caught.traceback[-1].lineno + 1 == 5
 
 
+def test_a_command_that_fails_in_a_pipe_fails_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nstructsvm show no.npz | cat\n```\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        run(page)
+
+
 def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text(
@@ -108,6 +117,16 @@ def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
     assert capsys.readouterr().out == ""
     assert Path.cwd() == before
     assert not (before / "made.txt").exists()
+
+
+def test_a_figure_that_a_block_leaves_open_stands_under_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks_module, "HERE", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\nfrom matplotlib import pyplot\nprint(1)\n_ = pyplot.plot([1, 2])\n```\nend\n")
+    text = with_output(page, tmp_path / "figures")
+    [file] = (tmp_path / "figures").iterdir()
+    assert text.index("\n1\n```") < text.index(f"```{{image}} /figures/{file.name}") < text.index("end")
+    assert file.read_text().startswith("<?xml")
 
 
 @pytest.mark.slow
@@ -159,6 +178,17 @@ def test_links_lead_somewhere(page):
             continue
         assert there.exists(), target
         assert not anchor or anchor in headings(there), target
+
+
+def test_formulas_can_be_shown():
+    math = pytest.importorskip("docutils.utils.math.latex2mathml", reason="docutils builds the manual")
+    found = []
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        found += re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", text, flags=re.S)
+    for block, inline in found:
+        assert "<math" in math.tex2mathml((block or inline).strip(), as_block=bool(block))
+    assert len(found) > 200
 
 
 @pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())

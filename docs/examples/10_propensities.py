@@ -9,7 +9,7 @@ import numpy as np
 from structsvm.clicks import ClickCells, harvest
 
 # %%
-# A made log: a good ranker whose list is perturbed at random, as interleaving or a small random swap does, and
+# A synthetic log: a good ranker whose list is perturbed at random, as interleaving or a small random swap does, and
 # users who look at position ``k`` with probability ``1 / k``.
 rng = np.random.default_rng(0)
 n_lists, length, n_docs = 20_000, 8, 12

@@ -1,8 +1,9 @@
 """The command ``structsvm``: each subcommand is one file of this folder and one line of ``COMMANDS`` or ``GROUPS``.
 
 Rooms such as ``structsvm.readers`` load what is used of them; modules and libraries are imported inside the commands,
-so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 130 interrupted,
-141 the reader of the output was gone, 1 an error of this program (with its traceback).
+so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a gate stays
+closed (``--fail-if-...``), 130 interrupted, 141 the reader of the output was gone, 1 an error of this program (with its
+traceback).
 """
 
 from __future__ import annotations

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from structsvm.cli import paths
+from structsvm.cli.files import read_names
+from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import group, print_json
+from structsvm.cli.terminal import GATE, group, print_json
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines
-
-UNDECIDED = 3
-"""Exit code of ``report --fail-if-undecided``."""
 
 VotesFile = Annotated[
     Path,
@@ -26,48 +25,56 @@ VotesFile = Annotated[
         "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
-Columns = Annotated[
-    list[str] | None, typer.Option(help="A column that is called otherwise: a=left; repeat for others.")
-]
-Order = Annotated[
-    str,
-    typer.Option(
-        help="matched: either order of showing counts in equal numbers. random: the order of each vote was drawn. "
-        "unknown: a is not known to be the first shown."
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        help="Adjacent votes that count once: by question, judge or none.",
-        show_default="question, where known",
-    ),
-]
-Alpha = Annotated[float, typer.Option(help="Probability of a wrong verdict, ever.")]
-Epsilon = Annotated[
-    float, typer.Option(help="Be content with a win rate above 1/2 - EPSILON against each other model.")
-]
-Top = Annotated[int, typer.Option(help="Number of best models to find.")]
+
+
+@dataclass(frozen=True)
+class Voting(Group):
+    """Options for reading votes, and for the decision."""
+
+    alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
+    epsilon: Annotated[float, "Be content with a win rate above 1/2 - EPSILON against each other model."] = (
+        0.0
+    )
+    top: Annotated[int, "Number of best models to find."] = 1
+    order: Annotated[
+        str,
+        "matched: either order of showing counts in equal numbers. random: the order of each vote was drawn. "
+        "unknown: a is not known to be the first shown.",
+    ] = "matched"
+    cluster: Annotated[
+        str | None,
+        "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
+    ] = None
+    columns: Annotated[list[str] | None, "A column that is called otherwise: a=left; repeat for others."] = (
+        None
+    )
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The arguments of ``arena`` and ``next_pairs``."""
+        return {name: getattr(self, name) for name in ("alpha", "epsilon", "top", "order", "cluster")}
+
+    def read(self, path: Path) -> Any:
+        """Return the votes of a file."""
+        from structsvm.online.arena import read_votes
+
+        return read_votes(path, columns=dict(_column(each) for each in self.columns or []))
 
 
 def report(
     votes: VotesFile,
-    alpha: Alpha = 0.05,
-    epsilon: Epsilon = 0.0,
-    top: Top = 1,
-    order: Order = "matched",
-    cluster: Cluster = None,
+    *,
+    voting: Voting,
     unordered: Annotated[
         bool,
         typer.Option("--unordered", help="The rows are not in the order of the votes; valid at one look."),
     ] = False,
-    columns: Columns = None,
     elo: Annotated[
         float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")
     ] = None,
     fail_if_undecided: Annotated[
         bool,
-        typer.Option("--fail-if-undecided", help=f"Exit with {UNDECIDED} if no model is shown to be best."),
+        typer.Option("--fail-if-undecided", help=f"Exit with {GATE} if no model is shown to be best."),
     ] = False,
     as_json: AsJson = False,
     report: Report = None,
@@ -81,15 +88,7 @@ def report(
     from structsvm.online.arena.page import page, summary
 
     paths.check_outputs({"--report": report}, [paths.check_input(votes)])
-    result = arena(
-        _read(votes, columns),
-        alpha=alpha,
-        epsilon=epsilon,
-        top=top,
-        order=order,
-        cluster=cluster,
-        unordered=unordered,
-    )
+    result = arena(voting.read(votes), **voting.rules, unordered=unordered)
     if report is not None:
         paths.write_text(report, page(votes.name, result, elo=elo))
     if as_json:
@@ -100,7 +99,7 @@ def report(
         if report is not None:
             typer.echo(f"report: {report}")
     if fail_if_undecided and not result.best:
-        raise typer.Exit(UNDECIDED)
+        raise typer.Exit(GATE)
 
 
 def next_(
@@ -113,12 +112,8 @@ def next_(
         Path | None,
         typer.Option(help="Text file with a question per line: one that the pair has not had is drawn."),
     ] = None,
-    alpha: Alpha = 0.05,
-    epsilon: Epsilon = 0.0,
-    top: Top = 1,
-    order: Order = "matched",
-    cluster: Cluster = None,
-    columns: Columns = None,
+    *,
+    voting: Voting,
     seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
     output: Annotated[Path, typer.Option("-o", "--output", help="CSV to write; - for the terminal.")] = Path(
         "-"
@@ -135,13 +130,11 @@ def next_(
     inputs = [paths.check_input(path) for path in (votes, models, questions) if path is not None]
     if output != Path("-"):
         paths.check_output(output, inputs)
-    read = _read(votes, columns)
+    read = voting.read(votes)
     if models is not None:
-        read = add_models(read, _lines(models))
-    pairs = next_pairs(
-        read, n, questions=None if questions is None else _lines(questions), random_state=seed, alpha=alpha,
-        epsilon=epsilon, top=top, order=order, cluster=cluster,
-    )  # fmt: skip
+        read = add_models(read, read_names(models))
+    asked = None if questions is None else read_names(questions)
+    pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["a", "b"] + ["question"] * (questions is not None))
@@ -149,23 +142,11 @@ def next_(
     paths.write_lines(output, text.getvalue().splitlines())
 
 
-def _read(path: Path, columns: list[str] | None) -> Any:
-    from structsvm.online.arena import read_votes
-
-    given = dict(_column(each) for each in columns or [])
-    return read_votes(path, columns=given)
-
-
 def _column(text: str) -> tuple[str, str]:
     role, equals, name = text.partition("=")
     if not (role and equals and name):
         raise BadInput(f"--columns {text}", "expected ROLE=NAME, such as a=left")
     return role, name
-
-
-def _lines(path: Path) -> list[str]:
-    found = [line.strip() for _, line in read_lines(path)]
-    return [line for line in found if line]
 
 
 app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

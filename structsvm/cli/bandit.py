@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Letor(Group):
-    """How LETOR data become a world: its rankers, its users, and the regret of a ranker."""
+    """Options of a world of LETOR data: its rankers, its simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[
@@ -138,7 +138,7 @@ app = group("Simulate dueling bandits, which find the best ranker while they ser
 
 
 def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return name and options of each bandit by label; misspellings are found before anything is read or played."""
+    """Return name and options of each bandit by label; raise for misspellings before anything is read or played."""
     from structsvm.online.bandits import make
 
     players: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -226,7 +226,7 @@ def _letor_world(
 
 
 def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:
-    """Return the data, and as rankers the saved models, or each feature that orders documents."""
+    """Return the data and the rankers: the saved models, or each feature that orders documents."""
     if models:
         loaded = list(map(load_ranker, models))
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
@@ -340,7 +340,7 @@ def _play(
             task = shown.add_task(label, total=settings["n_runs"])
 
             def tell(progress: Any, task: Any = task) -> None:
-                # within a run only the uncompiled forms tell how far they are
+                # within a run only the uncompiled bandits report progress
                 part = progress.step / settings["horizon"] if progress.step < settings["horizon"] else 0.0
                 shown.update(task, completed=progress.n_done + part)
 

@@ -25,16 +25,14 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 
-Log = Annotated[
-    Path, "<LOG> Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
-]
+Log = Annotated[Path, "<LOG> Click log in a format of --format."]
 
 
 @dataclass(frozen=True)
 class Reading(Group):
-    """How a log is read."""
+    """Options for reading a log."""
 
-    format: Annotated[str, "One of auto, {logs}."] = "auto"
+    format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
     application: Annotated[str | None, "UBI: read this application only."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
@@ -62,7 +60,7 @@ class Reading(Group):
 
 @dataclass(frozen=True)
 class ReadingOfUsers(Reading):
-    """How a log is read whose lists depend on users, or were drawn."""
+    """Further options for logs whose lists depend on users or were drawn at random."""
 
     cluster: Annotated[
         str | None, "Column of the user in a table; a user's lists depend on each other. (default: no users)"
@@ -184,7 +182,7 @@ def train(
     cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
-    # while C is being chosen there is no model worth keeping
+    # there is no model worth keeping before C is chosen
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
         _naming_log(log, "clicks propensities --last"),
@@ -216,7 +214,7 @@ def train(
 
 @dataclass(frozen=True)
 class Estimate(Group):
-    """What is estimated, and how clicks are weighted."""
+    """Options of the estimate, and of the weights of clicks."""
 
     k: Annotated[int, "Cut-off of the DCG."] = 10
     theta: Theta = None
@@ -316,7 +314,11 @@ def judge(
     log: Log,
     output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
     method: Annotated[str, "coec, ips or sdbn."] = "coec",
-    levels: Annotated[str | None, "Values from which grades 1, 2, ... begin: 0.5,1,2"] = None,
+    levels: Annotated[
+        str | None,
+        "Values from which grades 1, 2, ... begin. (default: 0.5,1,2 times the clicks of an average document, coec; "
+        "attraction 0.1,0.3,0.6, others)",
+    ] = None,
     theta: Theta = None, *, reading: Reading,
     report: Report = None,
 ) -> None:  # fmt: skip
@@ -350,7 +352,7 @@ def judge(
 
 
 class _GivingUp(GapProgress):
-    """Progress that Ctrl-C ends at once."""
+    """Progress of a training that Ctrl-C ends at once, without a model."""
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -377,7 +379,7 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
 
 
 def _candidates(data: Path, table: Table) -> Any:
-    """Read the rows; ids of a table also from columns with a usual name, as in a log."""
+    """Read the rows; ids may stand in columns with a usual name, as in a log."""
     if paths.is_table(data):
         from structsvm.clicks.tables import USUAL
         from structsvm.readers.categories import columns_of
@@ -419,7 +421,7 @@ def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
 
 
 def _theta_lines(found: Any) -> str:
-    """Return propensities as text: of each position, then the covariances of its logarithm, then their freedom."""
+    """Return a line per position: the propensity, the covariances of its logarithm, and their degrees of freedom."""
     freedom = [math.inf] * found.theta.shape[0] if found.freedom is None else found.freedom.tolist()
     rows = zip(found.theta.tolist(), found.covariance.tolist(), freedom, strict=True)
     return "".join("\t".join(map(repr, [value, *row, f])) + "\n" for value, row, f in rows)
@@ -463,7 +465,7 @@ def _trust(path: Path) -> Any:
 
 
 def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list[float]]:
-    """Return the numbers of each line, which are those of a position."""
+    """Return the numbers of each line, one line per position."""
     rows: list[list[float]] = []
     for number, line in read_lines(paths.check_file(path)):
         try:
@@ -497,7 +499,7 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> None:
-    """Write the page about a log where one is asked for."""
+    """Write the page about a log if ``path`` is given."""
     if path is not None:
         from structsvm.clicks.page import clicks_page
 
@@ -513,5 +515,5 @@ def _print_log(cells: Any) -> None:
 
 
 def _or_none(value: float) -> float | None:
-    """Return a figure as JSON can hold it."""
+    """Return None for a number that JSON cannot hold."""
     return value if math.isfinite(value) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +19,10 @@ from structsvm.cli.options import (
     GRID,
     AsJson,
     Convention,
+    FailIfWorse,
     Monotone,
     PerQuery,
+    Positive,
     Relevance,
     Scale,
     Selection,
@@ -29,7 +31,7 @@ from structsvm.cli.options import (
     read_signs,
 )
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import bar, note, print_json, print_table
+from structsvm.cli.terminal import bar, exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 
 
@@ -56,12 +58,12 @@ Source = Annotated[
 _MINUTE = 60.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
 _DEFAULT_METHODS = ("svm-map", "svm-roc")
-_NOT_SAVED = ("lightgbm", "xgboost", "catboost", "best-feature")
+_NOT_SAVED = ("lightgbm", "best-feature")
 
 
 @dataclass(frozen=True)
 class Study(Group):
-    """What is trained on which folds, and how C is chosen."""
+    """Options of a comparison: methods, folds, and the choice of C."""
 
     method: Annotated[
         list[str] | None,
@@ -78,6 +80,8 @@ class Study(Group):
     convention: Convention = "trec"
     relevance: Relevance = 1.0
     scale: Scale = "none"
+    monotone: Monotone = None
+    positive: Positive = False
     folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
     seed: Annotated[int, "Seed of the shuffle before the cut, and of random methods."] = 0
     tol: Tol = 1e-3
@@ -104,7 +108,13 @@ class Study(Group):
     def check(self, data: Path) -> None:
         """Check what can be checked before data are read."""
         paths.check_input(data)
-        _ = self.grid
+        _ = self.grid, self.signs
+        for name in self.methods:
+            if (self.signs or self.positive) and not name.startswith("svm-"):
+                option = "--monotone" if self.signs else "--positive"
+                raise BadInput(
+                    option, f"expected methods svm-LOSS only, got {name}", "compare others by --baseline"
+                )
         if self.work is not None:
             paths.check_kept(self.work)
 
@@ -117,12 +127,17 @@ class Study(Group):
         found.check()
         return found
 
-    def training(self, signs: Mapping[str, int] | None = None) -> Any:
+    @property
+    def signs(self) -> dict[str, int]:
+        """The required sign of each feature."""
+        return read_signs(self.monotone)
+
+    def training(self) -> Any:
         """Return how each method is trained."""
         from structsvm.cli.studies.folds import Training
 
-        monotone = tuple((signs or {}).items())
-        return Training(self.scale, self.relevance, self.tol, random_state=self.seed, monotone=monotone)
+        bound: Any = {"monotone": tuple(self.signs.items()), "positive": self.positive}
+        return Training(self.scale, self.relevance, self.tol, random_state=self.seed, **bound)
 
     def find(self, data: Path, table: TrainingTable, **options: Any) -> Any:
         """Return the folds of the data."""
@@ -132,7 +147,7 @@ class Study(Group):
         return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
 
     def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
-        """Train and measure everything; a bar on the terminal counts cells."""
+        """Train and measure all methods on all folds; a progress bar counts cells."""
         from structsvm.cli.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
@@ -160,10 +175,8 @@ def compare(
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Method that the others are compared with; several with commas or repeated. (default: the first)",
-            callback=_list_methods,
-        ),
+        "What the others are compared with: a method; a feature, by name or number from 1; or the file of a TREC run, "
+        "or of a model trained on other queries. Several with commas or repeated. (default: the first)",
     ] = None,
     *,
     study: Study,
@@ -174,6 +187,7 @@ def compare(
     latex: Annotated[Path | None, "Write means and tests as LaTeX (booktabs)."] = None,
     markdown: Annotated[Path | None, "Write means and tests as Markdown."] = None,
     report: Annotated[Path | None, "Write a page with figures."] = None,
+    fail_if_worse: FailIfWorse = None,
 ) -> None:
     """Compare methods on test queries, with C chosen on validation queries.
 
@@ -190,16 +204,18 @@ def compare(
 
     measures = study.measures(metric or ("map", "ndcg@10"))
     found = study.find(data, table)
-    results = study.run(found, table, measures, study.training(), baseline=baseline)
+    baselines = list(split_names(baseline or ()))
+    results = study.run(found, table, measures, study.training(), baseline=baselines)
     _warn_unconverged(results, study.tol)
+    tests = paired_tests(results)
     if csv is not None:
-        _write_csv(csv, results)
+        _write_csv(csv, results, tests)
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
-            columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
-            names, tests = tests_table(results)
-            tests = [[measure_name(measure), *others] for measure, *others in tests]
-            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
+            columns, rows, said = paper.means_table(results, tests, LEVEL)
+            names, lines = tests_table(results)
+            lines = [[measure_name(measure), *others] for measure, *others in lines]
+            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, lines)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
@@ -208,6 +224,7 @@ def compare(
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
+    exit_if_worse([test for test in tests if test.method not in results.baselines], fail_if_worse)
 
 
 def _print_comparison(results: Any, study: Study) -> None:
@@ -232,12 +249,13 @@ def search(
     validation: Annotated[
         Path | None, "A file to choose on; without it, DATA is cut for cross-validation over queries."
     ] = None,
-    monotone: Monotone = None,
     *,
     study: Study,
     table: TrainingTable,
     baseline: Annotated[
-        str | None, "Feature, by name or number from 1, whose ranking the estimate is compared with."
+        str | None,
+        "What the estimate is compared with: a feature, by name or number from 1, or the file of a TREC run, or of a "
+        "model trained on other queries.",
     ] = None,
     output: Annotated[Path | None, "-o Train the best on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
@@ -248,10 +266,7 @@ def search(
     is too high: below it stands what to expect on new queries, where each part is measured by what the others choose.
     """
     study.check(data)
-    signs = read_signs(monotone)
     for name in study.methods:
-        if signs and not name.startswith("svm-"):
-            raise BadInput("--monotone", f"expected methods svm-LOSS only, got {name}")
         if output is not None and name in _NOT_SAVED:
             raise BadInput(
                 "--output", f"expected methods whose model can be saved, got {name}", "leave it out"
@@ -259,12 +274,12 @@ def search(
     if output is not None:
         paths.check_model_output(output, [data])
 
+    from structsvm.cli.studies.folds.methods import STOPPED_EARLY
     from structsvm.cli.studies.folds.page import best_in_search
     from structsvm.cli.studies.folds.results import (
-        STOPPED_EARLY,
         estimate_of_search,
         remarks,
-        values_of_column,
+        values_of_baseline,
     )
     from structsvm.metrics.estimates import FEW
 
@@ -272,10 +287,10 @@ def search(
     found = study.find(data, table, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
-    training = study.training(signs)
+    training = study.training()
     column = None
     if baseline is not None:  # before all else, as it may be misspelled
-        column = values_of_column(baseline, found, measures, table.learned_fill, table.options())
+        column = values_of_baseline(baseline, found, measures, table.learned_fill, table.options())
     results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in STOPPED_EARLY]
     if early:
@@ -362,7 +377,7 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 
 
 def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
-    """Train the winner on all queries."""
+    """Train the best method on all queries, and save its model."""
     from structsvm.cli.studies.folds.methods import takes_missing, walk
     from structsvm.export.model_file import save
 
@@ -376,31 +391,28 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
     save(model, output)
 
 
-def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.cli.studies.folds.results import paired_tests
-
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
+def _write_csv(path: Path, results: Any, tests: Sequence[Any]) -> None:
+    """Write a row per method; columns of tests are of the first baseline, and end in the measure."""
     names = results.measures.report
-    tested = ("difference", "wins", "losses", "ties", "p_value")
-    more = ("lower", "upper", "t_p_value", "holm")
-    writer.writerow(
-        ["method", *names, *tested, "C", "gap", "unconverged", "seconds",
-         *(f"{column} {name}" for name in names[1:] for column in tested),
-         *(f"{column} {name}" for name in names for column in more)]
-    )  # fmt: skip
-    found = {
-        (test.measure, test.method): test
-        for test in paired_tests(results)
-        if test.baseline == results.baseline
-    }
+    tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
+    columns = [
+        "method",
+        *names,
+        "C",
+        "gap",
+        "unconverged",
+        "seconds",
+        *(f"{t} {name}" for name in names for t in tested),
+    ]
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
     for m in results.methods:
-        Cs = " ".join("" if C is None else repr(C) for C in m.Cs).strip()
-        tests, first = [found.get((name, m.name)) for name in names], results.against_baseline(m)
-        writer.writerow(
-            [m.name, *map(m.mean, names), first.mean_difference, first.wins, first.losses, first.ties, first.p_value,
-             Cs, "" if m.gap is None else m.gap, m.unconverged, round(m.seconds, 3),
-             *(getattr(test, column, "") for test in tests[1:] for column in tested),
-             *(getattr(test, column, "") for test in tests for column in more)]
-        )  # fmt: skip
+        row: dict[str, Any] = {name: m.mean(name) for name in names}
+        row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
+        row["C"] = " ".join(repr(C) for C in m.Cs if C is not None)
+        for test in tests:
+            if (test.method, test.baseline) == (m.name, results.baseline):
+                row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
+        writer.writerow(row)
     paths.write_text(path, buffer.getvalue())

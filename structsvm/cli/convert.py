@@ -79,12 +79,14 @@ def convert(
         return
     columns, fill = table.options(labels=False), table.fill
     if from_table:
+        paths.check_text(source, table.zero_based)
         paths.check_folder(store)
         readers.convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
         _say(store, readers.open_store(store))
         return
     if "label" in columns and columns["label"] is None:
         del columns["label"]
+    one_based = columns.pop("one_based", True)
     if columns:
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
@@ -93,7 +95,7 @@ def convert(
 
     readers.convert_letor(
         source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs,
-        label=None,
+        label=None, one_based=one_based,
     )  # fmt: skip
     _say(store, readers.open_store(store))
 

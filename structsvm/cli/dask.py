@@ -53,7 +53,7 @@ def connecting(address: str) -> Iterator[Any]:
 
 
 def _close(cluster: Any) -> None:
-    """Close a cluster of this machine, also where its workers, already told to end, take longer than Dask waits."""
+    """Close a cluster of this machine; ignore workers that take longer to end than Dask waits."""
     with contextlib.suppress(TimeoutError):
         cluster.close()
 
@@ -62,6 +62,8 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     """Return the columns of labels and ids; None for data that are no tables."""
     from structsvm.common.tables.files import is_parquet, is_table
 
+    if columns.zero_based:
+        raise BadInput("--zero-based", "expected reading on one machine, without --dask")
     if is_table(data) and not is_parquet(data):
         raise BadInput(
             data, "expected Parquet files, texts or stores with --dask, got another table", "convert it"

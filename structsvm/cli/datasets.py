@@ -44,6 +44,8 @@ def describe(
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
     if paths.is_table(paths.check_input(path)):
         options |= table.options()
+    elif table.zero_based:
+        options["one_based"] = False
     found = readers.describe(path, **options)
     if as_json:
         print_json(found.to_dict())

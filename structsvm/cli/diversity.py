@@ -87,7 +87,7 @@ class ChoiceOfC(Group):
 
 @dataclass(frozen=True)
 class OfSVMDiv(Group):
-    """Options of SVM-div alone."""
+    """Options that only SVM-div has."""
 
     level: Annotated[
         list[str] | None,
@@ -260,10 +260,6 @@ def compare(
         int | None, "-k Number of documents to choose. (default: that of the first model, else 5)"
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
-    report: Annotated[Path | None, "HTML page: who covers which subtopic, and why."] = None,
-    queries: Annotated[
-        int, typer.Option(min=0, help="Number of queries on the page, those on which methods differ most.")
-    ] = 12,
     as_json: AsJson = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
@@ -280,10 +276,9 @@ def compare(
         raise BadInput("--model", "expected files of different names, got one twice")
 
     from structsvm.cli.studies.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.cli.studies.diversity.page import as_records, headline, page, table
+    from structsvm.cli.studies.diversity.summary import as_records, headline, table
 
     check_names(models, method or ())
-    paths.check_outputs({"--report": report}, [data, *(model or ()), *([tune] if tune else [])])
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
@@ -305,8 +300,6 @@ def compare(
         found, models, method or None, k, rivals=rivals, degrees=degrees, random_state=seed
     )
     skipped = len(read.sets) - len(found.sets)
-    if report is not None:
-        paths.write_lines(report, [page(result, data.name, queries)])
     if as_json:
         record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
         print_json(record)
@@ -340,7 +333,7 @@ def _level(text: str) -> Level:
 
 
 def _marked(found: LabelledSets, marks: str) -> LabelledSets:
-    """Return labels of degrees: of subtopics, or of marks."""
+    """Return the labels as degrees of coverage, from subtopics or from marks."""
     if marks == "subtopics":
         return found._replace(labels=[(labels > 0).astype(float) for labels in found.labels])
     marked = [(labels > 0).any(axis=1) for labels in found.labels]

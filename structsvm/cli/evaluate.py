@@ -15,22 +15,22 @@ from structsvm import metrics, readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
-from structsvm.cli.options import AsJson, Convention, Relevance
-from structsvm.cli.terminal import note, print_json, print_table
+from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
+from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.files import is_stream, read_lines
 
 
 class _Measured(NamedTuple):
-    """The results of each measure of a file; rows on a cluster are not counted."""
+    """The results of each measure for one file; ``n_rows`` is None for rows on a cluster."""
 
     scores: Path
     n_rows: int | None
     results: Sequence[Any]
 
     def record(self, *, per_query: bool) -> dict[str, Any]:
-        """Return what ``--json`` prints of it."""
+        """Return the record that ``--json`` prints."""
         out: dict[str, Any] = {"n_queries": len(self.results[0].query_ids)}
         if self.n_rows is not None:
             out["n_rows"] = self.n_rows
@@ -85,12 +85,15 @@ def evaluate(
         bool, "Also print the value of each query; of several files with --json only."
     ] = False,
     as_json: AsJson = False,
+    fail_if_worse: FailIfWorse = None,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries, and
     then the 95% interval of the mean by Student's t.
 
     DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
     with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
+    Another has the difference of each file from the first, the baseline, over the queries of all files, with its 95%
+    interval and paired tests, as of compare.
     """
     if len({data, *scores}) < 1 + len(scores):
         raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
@@ -98,6 +101,8 @@ def evaluate(
         paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:
         raise BadInput("--per-query", "expected --json with it for several files of scores")
+    if len(scores) < 2 and fail_if_worse is not None:
+        raise BadInput("--fail-if-worse", "expected several files of scores, the baseline first, got one")
     names = metric or ["map", "ndcg@10"]
     rules: dict[str, Any] = {"convention": convention, "relevance": relevance}
     if dask is not None:
@@ -117,18 +122,29 @@ def evaluate(
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
     else:
         found = _of_scores(data, scores, columns, names, **rules)
+    tests, table = _tests(found, names)
+    if fail_if_worse is not None and not tests:
+        raise BadInput("--fail-if-worse", "expected at least two queries that are in all files")
     if as_json:
         records = {name: one.record(per_query=per_query) for name, one in found.items()}
         if len(found) == 1:
             out = {"data": str(data), "scores": str(scores[0]), **rules, **next(iter(records.values()))}
         else:
             runs = {name: {"scores": str(found[name].scores), **records[name]} for name in found}
-            out = {"data": str(data), **rules, "runs": runs}
+            out = {"data": str(data), **rules, "runs": runs, "tests": [test._asdict() for test in tests]}
         print_json(out)
-        return
-    if len(found) > 1:
+    elif len(found) > 1:
         _print_means(found)
-        return
+        if tests:
+            typer.echo(f"\nDifferences from {printable(next(iter(found)))}")
+            print_table(*table)
+    else:
+        _print_one(found, names, per_query=per_query)
+    exit_if_worse(tests, fail_if_worse)
+
+
+def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> None:
+    """Print a line per measure of the only file."""
     width = max(len(name) for name in names)
     for result in next(iter(found.values())).results:
         if per_query:
@@ -161,6 +177,26 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
         print_table(columns, [[run, *(cells[run, name] for name in measures)] for run in runs])
 
 
+def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
+    """Return the tests against the first file, over the queries of all, and their table; none for a single query."""
+    from structsvm.cli.studies.folds import Measures, MethodResult, Results
+    from structsvm.cli.studies.folds.page import tests_table
+    from structsvm.cli.studies.folds.results import paired_tests
+
+    each = {name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
+            for name, one in found.items()}  # fmt: skip
+    shared = set.intersection(*(set(values[0]) for values in each.values()))
+    queries = [query for query in next(iter(each.values()))[0] if query in shared]
+    if len(queries) < 2 or len(found) < 2:
+        return [], None
+    methods = []
+    for name, values in each.items():
+        by_name = {m: [one[query] for query in queries] for m, one in zip(names, values, strict=True)}
+        methods.append(MethodResult(name, ({"test": {"values": by_name, "query_ids": queries}},)))
+    results = Results(tuple(methods), Measures(report=tuple(names)), (), (methods[0].name,), 0, 0)
+    return paired_tests(results), tests_table(results)
+
+
 def _of_runs(
     qrels: Path, files: Sequence[Path], names: list[str], *, complete: bool, **rules: Any
 ) -> dict[str, _Measured]:
@@ -178,7 +214,7 @@ def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of files of scores by the paths of these."""
-    # the features are not looked at, so a missing one does no harm
+    # features are not used, so missing ones are filled
     options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     found = {}
@@ -202,7 +238,7 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise where a csv of predict has the query or document of another row."""
+    """Raise if a csv of predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
@@ -218,7 +254,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _kind(data: Path) -> str | None:
-    """Return what a TREC file looks like by its first line; a stream, which can be read once only, is LETOR text."""
+    """Return the kind of a TREC file by its first line; None for a stream, which can be read once only."""
     if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
         for _, line in read_lines(data):
             words = line.split(None, 6)

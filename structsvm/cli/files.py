@@ -52,11 +52,18 @@ Data = Annotated[
 
 @dataclass(frozen=True)
 class Columns(Group):
-    """What the columns of labels and ids of a table are called."""
+    """Names of the columns of labels and ids of a table."""
 
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
     docid: Annotated[str, "Column of the document ids in a table, if there is one."] = "docid"
+    zero_based: Annotated[
+        bool,
+        typer.Option(
+            "--zero-based",
+            help="LETOR text whose features are numbered from 0; options and messages number them from 1.",
+        ),
+    ] = False
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -66,13 +73,14 @@ class Columns(Group):
     def options(self, *, labels: bool = True) -> dict[str, Any]:
         """Return the arguments of a reader that differ from its defaults; labels may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
-        optional = {} if labels or self.label != "label" else {"label": None}
+        optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
+        optional |= {"one_based": False} if self.zero_based else {}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
 
 
 @dataclass(frozen=True)
 class Table(Columns):
-    """The columns of a table, and what stands for missing features."""
+    """The columns of a table, and the value for missing features."""
 
     features: Annotated[
         list[str] | None,
@@ -106,7 +114,7 @@ class Table(Columns):
 
     @property
     def fill(self) -> float | None:
-        """The number that stands for missing features."""
+        """The number that replaces missing features."""
         if self.missing is None:
             return None
         try:
@@ -160,7 +168,7 @@ def read_data(
     try:
         return readers.read_queries(path, **(named | given))
     except BadInput as error:
-        # perhaps the names of columns
+        # the first line may be the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
             raise ValueError(
                 f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
@@ -169,7 +177,7 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, where both have names; say where the model has none."""
+    """Return rows with the features of a model, in its order, where both have names; warn where the model has none."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
         note(
@@ -197,7 +205,7 @@ def load_ranker(path: Path) -> Any:
 
 
 def predicted(model: Any, rows: QueryData, path: Path) -> Float:
-    """Return the scores of rows of a file, which were read by their names or have none."""
+    """Return the scores of the rows of a file, whose columns are in the order of the model."""
     with naming(path), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         scores: Float = model.predict(rows.X, qid=rows.qid)

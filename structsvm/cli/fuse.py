@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """What is learned from the judgments, and on which folds."""
+    """Options of learning from judgments, and of the folds."""
 
     weights_for: Annotated[
         str | None,
@@ -78,10 +78,6 @@ def fuse(
         Path | None, "-o The re-ranked TREC run to write; with --weights-for the text for the engine."
     ] = None,
     qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
-    # takes no value: what follows are arguments, as many as a shell pattern gives
-    runs_follow: Annotated[
-        bool, typer.Option("--runs", help="May stand before the runs; changes nothing.")
-    ] = False,
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
     ] = None,
@@ -89,7 +85,6 @@ def fuse(
     learning: Learning,
     tag: Annotated[str, "Name (tag) of the run written."] = "structsvm",
     save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
-    report: Annotated[Path | None, "Write a page with figures."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
@@ -105,7 +100,7 @@ def fuse(
         return
     if output is None:
         raise ValueError("--output: expected the run to write, got none")
-    _check_files(runs, qrels, apply, output, save, report)
+    _check_files(runs, qrels, apply, output, save)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
     if apply is not None:
@@ -117,7 +112,7 @@ def fuse(
     learning.check()
     depth = learning.depth or 1000
 
-    from structsvm.cli.studies.fusion.page import as_record, headline, page, table
+    from structsvm.cli.studies.fusion.summary import as_record, headline, table
 
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
@@ -134,12 +129,9 @@ def fuse(
         )  # fmt: skip
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)
-        text = None if report is None else page(result, f"Learned fusion of {len(result.runs)} runs")
         readers.write_run(ranked, output)
         if save is not None:
             result.model.save(save)
-        if report is not None and text is not None:
-            paths.write_text(report, text)
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and left out")
@@ -150,7 +142,7 @@ def fuse(
         return
     print_table(*table(result))
     typer.echo(headline(result))
-    for name, path in (("run", output), ("model", save), ("report", report)):
+    for name, path in (("run", output), ("model", save)):
         if path is not None:
             typer.echo(f"{name:<7}{path}")
 
@@ -189,16 +181,16 @@ def _print_weights(
 
 
 def _check_files(
-    runs: list[Path], qrels: Path | None, apply: Path | None, output: Path, save: Path | None, report: Path | None
-) -> None:  # fmt: skip
+    runs: list[Path], qrels: Path | None, apply: Path | None, output: Path, save: Path | None
+) -> None:
     inputs = [paths.check_input(path) for path in (*runs, qrels, apply) if path is not None]
     if apply is not None:
-        for name, path in (("--qrels", qrels), ("--save", save), ("--report", report)):
+        for name, path in (("--qrels", qrels), ("--save", save)):
             if path is not None:
                 raise BadInput(name, "nothing is learned with --apply", "leave one of the two out")
     if save is not None:
         paths.check_model_output(save, inputs, option="--save")
-    paths.check_outputs({"--output": output, "--save": save, "--report": report}, inputs)
+    paths.check_outputs({"--output": output, "--save": save}, inputs)
 
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:

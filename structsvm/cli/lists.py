@@ -1,4 +1,4 @@
-"""What is filled into a help text when it is requested: lists of names of the package, and names of values."""
+"""Fill lists of names of the package, and names of values, into a help text when it is requested."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _names(match: re.Match[str]) -> str:
 
 
 def _said(parameter: Any) -> str | None:
-    """Return how the help names a value; None leaves it to typer, which names its type."""
+    """Return the name of a value in the help; None for typer's own, which is its type."""
     if getattr(parameter, "is_flag", False):
         return ""  # recent versions of typer print <bool>, as if a value were expected
     if parameter.param_type_name == "argument" or parameter.multiple:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.cli.terminal import GATE
 from structsvm.common.checks import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -18,6 +19,15 @@ Relevance = Annotated[float, "Label from which a document is relevant."]
 Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
 PerQuery = Annotated[bool, "With --json: also the value of each query."]
 Tol = Annotated[float, "Relative duality gap to reach."]
+FailIfWorse = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MARGIN",
+        min=0,
+        help=f"Exit with {GATE} unless the 95% interval of each difference from the baseline is above -MARGIN, in all "
+        "measures.",
+    ),
+]
 
 GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
 
@@ -77,6 +87,7 @@ Monotone = Annotated[
     list[str] | None,
     "The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1; repeat for more.",
 ]
+Positive = Annotated[bool, "Require all weights to be at least 0."]
 
 
 def read_signs(texts: list[str] | None) -> dict[str, int]:

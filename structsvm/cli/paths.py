@@ -29,6 +29,12 @@ def check_table(path: Path, option: str) -> None:
         raise BadInput(option, f"expected a table with it, got {path}")
 
 
+def check_text(path: Path, zero_based: bool) -> None:
+    """Raise for a table where features are said to be numbered from 0."""
+    if zero_based and is_table(path):
+        raise BadInput("--zero-based", f"expected LETOR text with it, got the table {path}")
+
+
 def check_input(path: Path) -> Path:
     """Raise if a file does not exist, before minutes of work on another one."""
     if not path.exists() and not is_table(path):

@@ -1,4 +1,4 @@
-"""Tables as models are trained on them: words, and what stands for missing values, are kept with the model.
+"""Tables to train on: a model keeps their words and the values that replace missing ones.
 
 The names of features (``brand=acme``) say which columns hold words, so that ``predict`` needs nothing else.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingTable(Table):
-    """A table to train on: also which of its columns hold words, and whether medians stand for missing values."""
+    """A table to train on: which columns hold words, and whether medians replace missing values."""
 
     categorical: Annotated[
         list[str] | None,
@@ -31,9 +31,16 @@ class TrainingTable(Table):
         "column=value; in prediction a value that training did not have is none of them.",
     ] = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.categorical is not None and self.zero_based:
+            raise BadInput(
+                "--zero-based", "expected LETOR text, which has no columns of words for --categorical"
+            )
+
     @property
     def learned_fill(self) -> float | Literal["median"] | None:
-        """What stands for missing features, medians included."""
+        """The value that replaces missing features, or ``"median"``."""
         return "median" if self.missing == "median" else self.fill
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
@@ -44,7 +51,7 @@ class TrainingTable(Table):
     def read_to_train(
         self, path: Path, *, keep: bool = False, **options: Any
     ) -> tuple[QueryData, dict[str, Any]]:
-        """Return the rows and what a model keeps of them for prediction; with ``keep`` missing features stay NaN."""
+        """Return the rows, and what a model keeps of them for prediction; with ``keep`` missing features stay NaN."""
         from structsvm.features.scaling import filled, medians, missing
 
         learned = self.missing == "median"
@@ -70,7 +77,7 @@ def kept_medians(model: Any) -> Float | None:
 
 
 def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
-    """Return how rows are read for a model: missing features stay where it, or what it was trained with, takes them."""
+    """Return the ``fill`` to read rows for a model: "keep" if the model or its medians handle missing features."""
     from sklearn.utils import get_tags
 
     if table.missing not in (None, "median"):
@@ -109,6 +116,7 @@ def read_as_trained(
             f"{example!r:.60}; {taken} there"
         )
 
+    paths.check_text(path, table.zero_based)
     named = table.options(labels=False)
     named.pop("features", None)
     return read_categories(path, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))

@@ -11,7 +11,8 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import Fit
 
 
+GATE = 3  # of --fail-if-worse, --fail-if-undecided
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
 
 
 def note(text: str) -> None:
-    """Write one line to stderr, whatever is in ``text``."""
+    """Write ``text`` as one line to stderr."""
     print(f"structsvm: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
@@ -81,14 +83,39 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         typer.echo("  ".join(placed).rstrip())
 
 
+def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
+    """End with ``GATE`` where a difference may be below minus the margin, saying which."""
+    lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
+    worse = [test for test in tests if margin is not None and lower[test] < -margin]
+    for t in worse:
+        ends = f"{t.measure} {t.difference:+.4f}, from {lower[t]:+.4f}"
+        note(f"{t.method} may be worse than {t.baseline} by more than {margin:g}: {ends}")
+    if worse:
+        raise typer.Exit(GATE)
+
+
 def print_json(record: Any) -> None:
     """Print a record in one line."""
     typer.echo(json.dumps(record, allow_nan=False))
 
 
+_options: ContextVar[dict[str, str]] = ContextVar("options")
+"""Options of the command that runs, by arguments of the library."""
+
+
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in one line, in place of ``warnings.showwarning``."""
-    note(f"warning: {message}")
+    """Print a warning in one line, in place of ``warnings.showwarning``, with options for arguments that it names."""
+    note(f"warning: {_with_options(str(message), _options.get({}))}")
+
+
+def _with_options(text: str, options: Mapping[str, str]) -> str:
+    """Return a text that says ``--scale zscore`` for ``scale='zscore'``, and ``--relevance`` for ``relevance=``."""
+
+    def option(match: re.Match[str]) -> str:
+        name = options.get(match[1])
+        return match[0] if name is None else f"{name} {match[2].strip(chr(39))}".rstrip()
+
+    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)""", option, text)
 
 
 def describe(error: Exception) -> str | None:
@@ -105,7 +132,10 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, BadInput):  # of the callback of an option: the command has not begun
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
-        return f"not enough memory ({error}); a store (structsvm convert) is mapped from disk instead of read"
+        return (
+            f"not enough memory ({error}); a store is mapped from disk instead of read, and structsvm convert writes "
+            "one piece by piece where the rows of each query are contiguous"
+        )
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__
     return None
@@ -122,7 +152,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "since": "between", "weights_for": "to",
+    "since": "between", "weights_for": "to", "zero_based": "one_based=False",
 }  # fmt: skip
 """Arguments of the library that options have another name for."""
 
@@ -136,22 +166,26 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
-    return options
+    return (
+        {"loss": "--method", **options} if "method" in options else options
+    )  # a loss is a method of comparisons
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the command end in silence when its reader has gone.
+    """Return the command for typer; it ends silently when the reader of its output has gone.
 
     Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
     command = spelled_out(command)
+    names = option_names(command)
 
     @functools.wraps(command)
     def run(**options: Any) -> Any:
+        _options.set(names)
         try:
             return command(**options)
         except BadInput as error:
-            raise ValueError(error.spelled(option_names(command))) from error
+            raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # of "| head": who reads has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
@@ -228,7 +262,7 @@ class GapProgress:
             raise KeyboardInterrupt("before there was a better model than none")
 
     def conclude(self, fit: Fit, remedy: str) -> None:
-        """Say how far a training came that stopped before its gap; end a command that Ctrl-C stopped."""
+        """Report a training that stopped before its gap; end a command that Ctrl-C stopped."""
         if fit.converged:
             return
         passes = f"after {fit.n_passes} passes"
@@ -238,7 +272,7 @@ class GapProgress:
         note(f"warning: the gap is {fit.gap:.1e}, not {self._tol:g}, {passes}; {remedy}")
 
     def grown(self, n: int, n_trees: int) -> None:
-        """Tell how many trees there are."""
+        """Show how many trees have grown."""
         self._bar.update(self._task, completed=n / n_trees, state=f"tree {n} of {n_trees}")
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -247,6 +281,6 @@ class GapProgress:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
-        # not print: a handler may run in the middle of one
+        # os.write, as a handler may interrupt a print
         text = f"\nstructsvm: stopping after this pass, to save {self._saved_as}; Ctrl-C again gives up\n"
         os.write(2, text.encode())

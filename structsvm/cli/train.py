@@ -13,10 +13,10 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import Data, Jobs, keep_names, naming
 from structsvm.cli.groups import Group
-from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
+from structsvm.cli.options import Monotone, Positive, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -35,7 +35,7 @@ def _one_number(text: str) -> float:
 
 @dataclass(frozen=True)
 class Trees(Group):
-    """Trees in place of a linear model."""
+    """Options of trees in place of a linear model."""
 
     trees: Annotated[
         bool,
@@ -58,7 +58,7 @@ class Trees(Group):
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
         """Return the ranker, not fitted."""
-        from structsvm.cli.studies.folds.peers import check_installed
+        from structsvm.cli.studies.folds.lightgbm_ranker import check_installed
 
         check_installed("lightgbm")
         sizes = {"n_trees": self.n_trees, "n_leaves": self.n_leaves}
@@ -68,7 +68,7 @@ class Trees(Group):
 
 @dataclass(frozen=True)
 class Objective(Group):
-    """What is minimised, how, and how far."""
+    """Options of the objective and its minimisation."""
 
     loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
     C: Annotated[
@@ -95,16 +95,16 @@ class Objective(Group):
 
 @dataclass(frozen=True)
 class Linear(Group):
-    """Weights of a linear model: of which features, and of which sign."""
+    """Options of a linear model: scaling, and signs of weights."""
 
     scale: Scale = "none"
-    positive: Annotated[bool, "Require all weights to be at least 0."] = False
+    positive: Positive = False
     monotone: Monotone = None
 
 
 @dataclass(frozen=True)
 class OnCluster(Group):
-    """Training on a Dask cluster."""
+    """Options of training on a Dask cluster."""
 
     dask: Dask = None
     groups: Groups = "refuse"
@@ -148,8 +148,6 @@ def train(
         )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
-        solvers = ("auto", "partitioned", "one_slack")
-        check_choice("solver", objective.solver, solvers, remedy="others train without {dask}")
         if signs:
             raise BadInput("--monotone", "expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:
@@ -197,7 +195,7 @@ def train(
 
 
 def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
-    """What was learned, and from what."""
+    """Print what was learned, and from which data."""
     fit = model.fit_
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
     typer.echo(f"data       {about}{unused}")

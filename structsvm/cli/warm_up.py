@@ -1,4 +1,4 @@
-"""``structsvm warm-up``: run each part of the package that is compiled, on a few made rows."""
+"""``structsvm warm-up``: run each part of the package that is compiled, on a few synthetic rows."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def warm_up() -> None:
 
 
 def steps() -> list[tuple[str, Callable[[], object]]]:
-    """Return what is compiled, as names and functions that have it compiled."""
+    """Return names and functions that compile each part when they are called."""
     from scipy import sparse
 
-    # so many queries that Newton's method takes part
+    # enough queries for Newton's method to be used
     made = readers.make_ranking(130, 8, 4, grades=3, random_state=0)
     y, qid = made.y, made.qid
     dense = np.ascontiguousarray(made.X)
@@ -112,7 +112,7 @@ def _descents(X: Any, y: Any, qid: Any) -> None:
 
 
 def _paths(X: Any, y: Any, qid: Any) -> None:
-    # of two values neither is remarked as an end of the grid
+    # a grid of two values gives no remark on its ends
     structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2).fit(X, y, qid=qid)
 
 

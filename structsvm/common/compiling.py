@@ -14,6 +14,10 @@ from typing import Any
 _ELSEWHERE = "the environment variable NUMBA_CACHE_DIR names another folder"
 
 
+_MOMENT = 1.0
+"""Seconds of compilation that pass in silence."""
+
+
 class _State:
     def __init__(self) -> None:
         self.depth = 0  # kernels are compiled while a kernel that calls them is
@@ -22,6 +26,7 @@ class _State:
         self.seconds = 0.0
         self.count = 0
         self.warned = False
+        self.announced = False
         self.told: set[int] = set()
         self.listeners: list[Callable[[str], object]] = []
 
@@ -67,6 +72,17 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
             _warn(f"compiled code is kept in {kept_in}, as the usual folder cannot be written; {_ELSEWHERE}")
     _stop()
     _state.count += 1
+    _announce()
+
+
+def _announce() -> None:
+    """Print once per process, to who sits before it, why a first fit takes longer than a moment."""
+    waited = _state.seconds + time.perf_counter() - _state.since
+    if _state.announced or _state.listeners or waited < _MOMENT:
+        return
+    _state.announced = True
+    if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        print("structsvm: compiling, once", file=sys.stderr)
 
 
 @contextmanager

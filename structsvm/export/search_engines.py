@@ -168,9 +168,9 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
     if form.within_query and not (to == "json" or (to == "vespa" and form.method == "minmax")):
         raise ValueError(
             f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
-            "figures are those of each query's own candidates, which the format cannot compute; train with "
-            f"scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json; for weights "
-            "of a hybrid query see hybrid_weights"
+            "figures are those of each query's own candidates, which the format cannot compute; train with --scale "
+            f"{'minmax' if form.method == 'percentile' else form.method} or none, or export json; for weights of a "
+            "hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python"
         )
     if form.missing is not None and to not in ("json", "onnx"):
         said = ", ".join(

@@ -249,7 +249,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
     Parameters
     ----------
     curves : mapping of str to array-like, shape (11,)
-        By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
+        By system: means over queries of ``structsvm.metrics.measures.interpolated_precision``.
     Examples
     --------
     >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})

@@ -43,6 +43,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     >>> read_queries("train.txt")
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
+    if "one_based" in options and (is_table(path) or Path(path).is_dir()):
+        raise BadInput("one_based=False", f"expected LETOR text with it, got {path}")
     if is_table(path):
         from structsvm.readers.tables import read_csv, read_parquet  # Arrow takes some time to load
 

@@ -1,6 +1,7 @@
 """The commands compare and search: tables, files, messages."""
 
 import csv
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from structsvm.cli.studies.folds.results import remarks as remarks_of
 from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
 from structsvm.plots.pages import Column
-from structsvm.readers import make_ranking, read_letor, write_letor
+from structsvm.readers import Run, make_ranking, read_letor, write_letor, write_run
 
 THREE = "--folds 3 --jobs 1"
 
@@ -51,14 +52,11 @@ def test_table_csv_json_and_page_agree(rows, cli):
         assert line.split()[:2] == [entry["method"], shown]
         assert float(row["map"]) == entry["means"]["map"] == np.mean(entry["per_query"]["map"])
         assert shown in page
-        assert int(row["wins"]) + int(row["losses"]) + int(row["ties"]) == 30
     tested = {(test["measure"], test["method"]): test for test in record["tests"]}
-    for name in ("difference", "wins", "losses", "ties", "p_value"):
-        assert float(table[1][name]) == tested["map", "best-feature"][name]
-        assert float(table[1][f"{name} ndcg@10"]) == tested["ndcg@10", "best-feature"][name]
-        assert table[0][f"{name} ndcg@10"] == ""  # the baseline
-    for name in ("lower", "upper", "t_p_value", "holm"):
-        assert float(table[1][f"{name} map"]) == tested["map", "best-feature"][name]
+    for name in ("difference", "wins", "losses", "ties", "p_value", "lower", "upper", "t_p_value", "holm"):
+        for measure in ("map", "ndcg@10"):
+            assert float(table[1][f"{name} {measure}"]) == tested[measure, "best-feature"][name]
+            assert table[0][f"{name} {measure}"] == ""  # the baseline
     assert finding.startswith(max(record["methods"], key=lambda e: e["means"]["map"])["method"])
     assert sorted(record["query_ids"]) == sorted(map(str, read_letor(rows).query_ids))
 
@@ -110,8 +108,8 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
 
 
 def test_progress_without_a_terminal_and_peers_without_their_library(rows, cli, monkeypatch):
-    monkeypatch.setitem(sys.modules, "catboost", None)
-    assert "pip install catboost" in cli.refuses("compare", rows, "--method catboost")
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    assert "pip install lightgbm" in cli.refuses("compare", rows, "--method lightgbm")
     monkeypatch.setattr("structsvm.cli.compare._MINUTE", 0.0)
     cli("compare", rows, f"--C 0.1 {THREE} --method svm-map,best-feature")
     told = [line.split(",")[0] for line in cli.err.splitlines()]
@@ -190,7 +188,9 @@ def test_search_says_what_to_expect_on_new_queries(rows, cli):
     out = cli("search", rows, options, "--baseline 1").splitlines()
     assert out[-2].startswith(f"map on new queries {found['mean']:.3f} [")
     assert "the baseline" in out[-1]
-    assert "--baseline='9': expected a feature from 1 to" in cli.refuses("search", rows, "--baseline 9")
+    assert "--baseline 9: expected a method of the comparison, a feature" in cli.refuses(
+        "search", rows, "--baseline 9"
+    )
 
 
 def test_search_with_a_validation_file(rows, cli):
@@ -222,6 +222,43 @@ def test_search_with_signs_and_for_a_net(rows, cli):
     assert signed["mean"] < best["mean"]
 
 
+def test_features_models_and_runs_are_baselines(rows, cli):
+    """Measured on the test queries of the folds as ``evaluate`` measures them, and tested as methods are."""
+    data = read_letor(rows, sparse=False)
+    cli("train", rows, "-o old.npz --C 0.01 --positive")
+    model = structsvm.load("old.npz")
+    scores = {"1": data.X[:, 0], "old.npz": model.predict(data.X, qid=data.qid)}
+    scores["old.run"] = np.random.default_rng(0).random(data.n_rows)
+    docid = np.array([f"d{i}" for i in range(data.n_rows)])
+    write_letor(dataclasses.replace(data, docid=docid), "named.txt")
+    write_run(Run.from_arrays(data.qid, docid, scores["old.run"]), "old.run")
+    command = f"compare named.txt --C 0.1 {THREE} --method map,roc --positive --metric map"
+    options = "--baseline map,1,old.npz,old.run --per-query"
+    record = cli.json(command, options, "--fail-if-worse 1")
+    assert record["baselines"] == ["svm-map", *scores]
+    for entry in record["methods"][2:]:
+        found = structsvm.metrics.evaluate("map", data.y, scores[entry["method"]], qid=data.qid, docid=docid)
+        values = dict(zip(map(str, found.query_ids), found.per_query, strict=True))
+        expected = [values[query] for query in record["query_ids"]]
+        np.testing.assert_allclose(entry["per_query"]["map"], expected, rtol=0, atol=1e-12)
+        assert (entry["gap"], entry["C"]) == (None, [None] * 3)
+    lower = min(t["lower"] for t in record["tests"] if t["method"] == "svm-roc")
+    for margin, status in ((-lower + 1e-9, 0), (-lower - 1e-9, 3)):
+        assert cli.code(command, options, f"--json --fail-if-worse {max(0, margin)!r}") == status
+    assert cli.err.startswith("structsvm: svm-roc may be worse than ")
+    found = cli.json("search named.txt --C 0.1", THREE, "--method map --baseline old.npz")["estimate"][
+        "difference"
+    ]
+    assert found["wins"] + found["losses"] + found["ties"] == 30
+    Path("other.run").write_text("no Q0 d1 1 2.0 x\n")
+    for name, said in (
+        ("other.run", "expected a run of these queries"),
+        ("bm52", "expected a method of the comp"),
+    ):
+        assert said in cli.refuses(f"compare named.txt --baseline {name}")
+    assert "expected rows with document ids" in cli.refuses("compare", rows, "--baseline old.run")
+
+
 @pytest.mark.parametrize("command", ["compare", "search", "compare nothing.txt", "search nothing.txt"])
 def test_methods_are_listed_without_data(command, cli):
     out = cli(command, "--method list")
@@ -239,14 +276,13 @@ def test_grids_that_are_none(text):
 
 @pytest.mark.slow
 def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
-    from structsvm.cli.studies.folds import peers
+    from structsvm.cli.studies.folds import lightgbm_ranker
 
     lightgbm = pytest.importorskip("lightgbm")
-    pytest.importorskip("xgboost")
-    monkeypatch.setattr(peers, "_MOST_TREES", 20)
-    out = cli("compare", rows, f"--C 0.1 {THREE} --method tree,map --method 'lightgbm, xgboost'")
+    monkeypatch.setattr(lightgbm_ranker, "MOST_TREES", 20)
+    out = cli("compare", rows, f"--C 0.1 {THREE} --method tree,map --method 'lightgbm, acc'")
     assert cli.err == ""
-    assert [line.split()[0] for line in out.splitlines()[1:5]] == ["tree", "svm-map", "lightgbm", "xgboost"]
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == ["tree", "svm-map", "lightgbm", "acc"]
     cli("search", rows, f"--C 0.1 {THREE} --method tree -o model.npz")
     model = structsvm.load("model.npz")
     assert type(model).__name__ == "TreeRanker"
@@ -290,7 +326,7 @@ def test_the_rule_that_chooses_C(rows, cli):
     chosen = {}
     for rule in rules:
         cli("compare", rows, options, rule, "--csv t.csv")
-        chosen[rule] = [float(C) for C in Path("t.csv").read_text().splitlines()[1].split(",")[8].split()]
+        chosen[rule] = [float(C) for C in Path("t.csv").read_text().splitlines()[1].split(",")[3].split()]
     assert all(a <= b for a, b in zip(chosen["one_se"], chosen["max"], strict=True))
     assert chosen["one_se"] != chosen["max"]
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import structsvm
-from structsvm.metrics import evaluate
+from structsvm import load
+from structsvm.metrics import compare, evaluate
 from structsvm.readers import (
     make_ranking,
     open_store,
@@ -206,8 +207,9 @@ def test_several_runs_stand_in_one_table(trec, cli):
     out = cli("evaluate qrels run other", measures)
     assert out.startswith(f"{table!r}\n\n95% intervals of the means\n")
     low, high = table.results["x", "map"].interval()
-    assert out.splitlines()[-2].startswith(f"x    {low:.4f} to {high:.4f}  ")
-    found = cli.json("evaluate qrels run other --per-query", measures)["runs"]
+    assert out.splitlines()[6].startswith(f"x    {low:.4f} to {high:.4f}  ")
+    record = cli.json("evaluate qrels run other --per-query", measures)
+    found = record["runs"]
     for name, path in zip("xy", files, strict=True):
         alone = cli.json(f"evaluate qrels {path} --per-query", measures)
         assert list(alone) == [
@@ -215,6 +217,11 @@ def test_several_runs_stand_in_one_table(trec, cli):
         ]  # fmt: skip
         assert found[name].items() <= alone.items()
     assert list(found) == ["x", "y"]
+    for test, measure in zip(record["tests"], ("map", "ndcg@10"), strict=True):
+        expected = compare(table.results["y", measure], table.results["x", measure], test="t")
+        assert (test["method"], test["baseline"], test["measure"]) == ("y", "x", measure)
+        assert test["lower"] == expected.lower
+        assert f"{test['difference']:+.4f}  {test['lower']:+.4f} to {test['upper']:+.4f}" in out
     out = cli("evaluate rows.txt good bad --metric map")
     assert out.split()[:6] == ["run", "map", "good", "1.0000", "bad", "0.5000"]
     assert "good:1: expected" in cli.refuses("evaluate qrels good")
@@ -229,6 +236,41 @@ def test_means_over_different_topics_have_their_number(trec, cli):
     cli(command.format("shifted"))
     assert "of which 1 are in all" in cli.err
     assert "topics" not in cli("evaluate qrels run other --metric map")
+
+
+def test_the_gate_opens_where_a_difference_is_surely_above_the_margin(trec, cli):
+    """The lower end decides, of the queries of both runs; with one query nothing can be said."""
+    command = "evaluate qrels run other --metric map"
+    [test] = cli.json(command)["tests"]
+    assert test["lower"] < 0 < test["difference"]
+    for margin, status in ((-test["lower"] + 1e-9, 0), (-test["lower"] - 1e-9, 3), (0, 3)):
+        assert cli.code(command, f"--fail-if-worse {margin!r}") == status
+        assert ("y may be worse than x by more than" in cli.err) == (status == 3)
+    for files, said in (("good", "expected several files"), ("bad good", "expected at least two queries")):
+        assert said in cli.refuses(f"evaluate rows.txt {files} --fail-if-worse 0.1")
+
+
+def test_features_numbered_from_0(cli):
+    """The same weights, scores and folds as of the file that numbers from 1."""
+    data = make_ranking(12, 6, 3, random_state=0)
+    write_letor(data, "one.txt")
+    text = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", Path("one.txt").read_text())
+    Path("zero.txt").write_text(text)
+    shown = []
+    for name, option in (("one", ""), ("zero", "--zero-based")):
+        cli(f"train {name}.txt -o {name}.npz --C 1", option)
+        cli(f"convert {name}.txt {name}.store", option)
+        cli(f"predict one.npz {name}.txt -o {name}", option)
+        shown.append((
+            Path(name).read_text(), load(f"{name}.npz").coef_.tolist(), open_store(f"{name}.store").X[:].tolist(),
+            cli.json(f"evaluate {name}.txt one", option)["metrics"],
+            cli.json(f"search {name}.txt --C 1 --folds 2 --jobs 1 --baseline 1", option),
+        ))  # fmt: skip
+    assert shown[0] == shown[1]
+    assert "; --zero-based is for files that count from 0" in cli.refuses("train zero.txt -o no.npz")
+    Path("rows.csv").write_text("label,qid,a,b,c\n1,1,1,2,3\n")
+    for refused in ("convert rows.csv a.store", "train one.store -o a.npz", "predict one.npz rows.csv -o a"):
+        assert "--zero-based: expected LETOR text with it, got" in cli.refuses(refused, "--zero-based")
 
 
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):

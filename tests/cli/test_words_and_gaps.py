@@ -1,7 +1,6 @@
 """Columns of words, missing cells and trees on the command line, from training to prediction."""
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -177,24 +176,6 @@ def test_compare_and_search_learn_words_and_medians_in_training(products, cli, k
         cli(f"compare {products}/train.{kind} {options} {LEARNED} --folds 3 --work work")
 
 
-def test_folds_with_other_words_have_no_mean_of_weights(cli):
-    """Two words in each fold, not the same: weights of one name do not stand under another."""
-    for fold, words in ((1, "ab"), (2, "bc")):
-        Path("data", f"Fold{fold}").mkdir(parents=True)
-        for part, first in (("train", 0), ("vali", 10), ("test", 20)):
-            used = words if part == "train" else "abc"
-            rows = [f"{first + q},{word},{int(word == 'b')}" for q in range(4) for word in used]
-            Path("data", f"Fold{fold}", f"{part}.csv").write_text(
-                "\n".join(["qid,brand,label", *rows]) + "\n"
-            )
-    command = "compare data --categorical brand --method map --C 1 --report page.html"
-    cli(command)
-    assert "brand=b" not in Path("page.html").read_text()
-    shutil.rmtree("data/Fold2")
-    cli(command)
-    assert "brand=b" in Path("page.html").read_text()
-
-
 def test_medians_of_a_text_in_folds(cli):
     rng = np.random.default_rng(0)
     values = [("nan" if k % 5 == 0 else f"{v:.3f}", int(v > 0)) for k, v in enumerate(rng.normal(size=60))]
@@ -285,20 +266,6 @@ def test_tables_with_missing_cells_are_described(cli, kind):
     assert describe(path, fill=0.0).counts.get("missing values") is None
 
 
-def test_a_page_draws_no_weights_of_leaves_as_those_of_features(products, cli):
-    pytest.importorskip("lightgbm")
-    options = "--method tree-ndcg@10,map --C 1 --folds 3 --jobs 1 --report page.html"
-    cli(f"compare {products}/train.csv --qid query --features price,stock --fill 0", options)
-    assert cli.err == ""
-    page = Path("page.html").read_text()
-    assert "Not drawn: tree-ndcg@10, whose models have no weights of features." in page
-    learned = page[page.index("<h2>What was learned") : page.index("<h2>How sure")]
-    assert "svm-map" in learned
-    assert "leaf" not in learned
-    assert "feature 4" not in learned
-    assert learned.count("<figure>") == 1
-
-
 def test_a_page_that_fails_leaves_the_results(products, cli, monkeypatch):
     def fail(*_):
         raise OSError("no page")
@@ -332,10 +299,10 @@ def test_repeated_names_of_columns_add_up(cli):
 @pytest.mark.parametrize("form", ["csv", "text"])
 def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch, form):
     """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
-    from structsvm.cli.studies.folds import peers
+    from structsvm.cli.studies.folds import lightgbm_ranker
 
     pytest.importorskip("lightgbm")
-    monkeypatch.setattr(peers, "_MOST_TREES", 10)
+    monkeypatch.setattr(lightgbm_ranker, "MOST_TREES", 10)
     source = f"{products}/train.csv --qid query --features price,stock"
     if form == "text":
         known = read_queries(products / "train.csv", qid="query", features=("price", "stock"), fill=np.nan)

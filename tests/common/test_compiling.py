@@ -1,5 +1,6 @@
 """A clock that stands still while kernels are compiled, and who is told that they are."""
 
+import io
 import warnings
 
 import pytest
@@ -58,3 +59,16 @@ def test_another_folder_or_none_is_named_once_per_process(state, tmp_path):
             compiling.ended()
     assert [str(tmp_path) in str(each.message) for each in said] == [True]
     assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize(("seen", "said"), [(True, "structsvm: compiling, once\n"), (False, "")])
+def test_who_sits_before_it_is_told_once_when_it_takes_long(state, tmp_path, monkeypatch, seen, said):
+    told = io.StringIO()
+    told.isatty = lambda: seen
+    monkeypatch.setattr(compiling.sys, "stderr", told)
+    for _ in range(4):
+        compiling.begun(tmp_path, usual=True)
+        assert told.getvalue() == (said if state[0] > 101 else "")
+        state[0] += 0.6
+        compiling.ended()
+    assert told.getvalue() == said

@@ -313,16 +313,10 @@ COMMANDS = {
     "fuse --save": (
         "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", FUSION,
     ),
-    "fuse --report": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", FUSION,
-    ),
     "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
     "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
     "diversify apply": ("diversify apply {model} {sets} -o {long}", "structsvm.load"),
     "diversify apply --run": ("diversify apply {model} {sets} --run {long}", "structsvm.load"),
-    "diversify compare": (
-        "diversify compare {sets} --report {long}", "structsvm.readers.candidate_sets.read_candidates",
-    ),
     "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.play.simulate"),
     "bandit --checkpoint": (
         "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.play.simulate",

@@ -143,41 +143,7 @@ def test_a_hostile_name_is_text(outcome):
     assert text.count("&lt;script src=") > 50
 
 
-@pytest.fixture(scope="module")
-def spam():
-    return demo.run(demo.spam_task(), n_jobs=1)
-
-
-def test_the_first_page_shows_where_the_measure_matters(spam):
-    """Training for MAP wins by MAP, training for ROC area by ROC area: both clearly, with the same seed each time."""
-    roc, svm = spam.learned
-    test = metrics.compare(svm.per_query, roc.per_query)
-    assert test.mean_difference > 0.05
-    assert test.p_value < 1e-4
-    rows = spam.task.test
-    areas = [metrics.evaluate("roc", rows.y, s.scores, qid=rows.qid).per_query for s in (svm, roc)]
-    against = metrics.compare(*areas)
-    assert against.mean_difference < 0
-    assert against.p_value < 1e-4
-    text = demo.measure_headline(spam)
-    for value in (svm.mean, roc.mean, areas[0].mean(), areas[1].mean()):
-        assert f"{value:.4f}" in text
-    np.testing.assert_array_equal(demo.spam_task().test.X, rows.X)
-    text = demo.measure_headline(demo.Outcome(spam.task, (spam.baseline, svm, roc)))
-    assert "ranks worse" in text
-    assert "other way round" not in text
-
-
-def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(spam, caplog):
-    assert demo.task._CS[-1] in [system.model.C_ for system in spam.learned]
-    demo.run(demo.spam_task(), n_jobs=1)
+def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(small, caplog, monkeypatch):
+    monkeypatch.setattr(demo.task, "_CS", (1e-6, 1e-5, 1e-4))
+    assert demo.task._CS[-1] in [system.model.C_ for system in demo.run(small, n_jobs=1).learned]
     assert not caplog.records
-
-
-def test_the_page_begins_with_that_case(spam, outcome):
-    text = demo.page(outcome, spam)
-    assert not re.search(r"https?:|<script|<link|@import|url\((?!#)", text)
-    for sentence in (demo.measure_headline(spam), demo.headline(outcome)):
-        assert sentence.replace("<", "&lt;") in text
-    assert text.index("The measure decides") < text.index("Find the same digit")
-    assert text.count("<article>") == 4

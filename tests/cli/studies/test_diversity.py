@@ -1,15 +1,14 @@
-"""Comparing ways of choosing: what is measured, what is refused, and the page of who covers what."""
+"""Comparing ways of choosing: what is measured, what is refused, and how it is told."""
 
 import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv
 from structsvm.cli.studies.diversity import METHODS, compare_methods, with_subtopics
-from structsvm.cli.studies.diversity.page import as_records, coverage_table, headline, page, table
+from structsvm.cli.studies.diversity.summary import as_records, headline, table
 from structsvm.estimators.baselines import XQuAD
 from structsvm.readers.candidate_sets import LabelledSets
 
-ODD = '<script>alert("x")</script>'
 TEXTS = ["red rose", "red red rose", "blue sea", "green"]
 LABELS = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 FOUND = LabelledSets(
@@ -59,18 +58,6 @@ def test_models_stand_first_and_labelled_methods_see_the_labels():
     np.testing.assert_array_equal(result.chosen["mine"][0], model.predict(FOUND.sets, 2)[0])
     own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
     np.testing.assert_array_equal(own, result.chosen["xquad"])
-    assert "The reasons of mine" in page(result, "data")
-
-
-def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_alone():
-    result = compare_methods(FOUND, methods=["original", "coverage"], k=2)
-    spread = np.abs(result.losses["original"] - result.losses["coverage"])
-    assert spread[1] > spread[0]
-    text = page(result, ODD, 1)
-    assert "<h2>backwards</h2>" in text
-    assert "<h2>colours</h2>" not in text
-    assert ODD not in text
-    assert "clairvoyant misses least: 0.0%" in page(compare_methods(FOUND, methods=["clairvoyant"], k=2), "d")
 
 
 def test_sets_without_a_covered_subtopic():
@@ -93,13 +80,3 @@ def test_sets_without_a_covered_subtopic():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         compare_methods(FOUND, **arguments)
-
-
-def test_the_table_says_who_covers_what():
-    labels = np.array([[1.0, 0, 0], [1, 1, 0], [0, 1, 0]])
-    chosen = {"A": np.array([2, 1]), "B": np.array([0])}
-    assert coverage_table(labels, ["first", ODD, "nobody's"], chosen) == [
-        ["first", "2", "2", "1"],
-        [ODD, "2", "1 2", "–"],
-        ["covered, by weight", "", "100%", "50%"],
-    ]

@@ -1,15 +1,10 @@
 """The demonstration: learn to rank, compare with baselines that learn nothing, and write a page about it.
 
-The page begins with synthetic data on which training for MAP and for ROC area lead to
-different rankings (:func:`spam_task`). It goes on with image retrieval on scikit-learn's digits: the query is an image,
-the candidates are other images, there is one feature per pixel (the absolute difference), and images of the same digit
-are relevant.
+It is image retrieval on scikit-learn's digits: the query is an image, the candidates are other images, there is one
+feature per pixel (the absolute difference), and images of the same digit are relevant.
 """
 
-from structsvm.cli.studies.demo.page import headline, measure_headline, page, results_table
-from structsvm.cli.studies.demo.task import Outcome, System, Task, digits_task, run, spam_task
+from structsvm.cli.studies.demo.page import headline, page, results_table
+from structsvm.cli.studies.demo.task import Outcome, System, Task, digits_task, run
 
-__all__ = [
-    "Outcome", "System", "Task", "digits_task", "headline", "measure_headline", "page", "results_table", "run",
-    "spam_task",
-]  # fmt: skip
+__all__ = ["Outcome", "System", "Task", "digits_task", "headline", "page", "results_table", "run"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.cli.studies.demo.task import Outcome, Pictures, System, Task
 from structsvm.common.names import feature_names
-from structsvm.metrics import EvaluationResult, compare, evaluate
+from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
 from structsvm.plots import figures, pages
 
@@ -69,60 +67,20 @@ def headline(outcome: Outcome) -> str:
     return text
 
 
-def measure_headline(outcome: Outcome) -> str:
-    """Return in words what it brings to train for average precision instead of ROC area."""
-    roc, svm = outcome.learned
-    areas = [_roc_area(outcome, system).mean for system in (roc, svm)]
-    test = compare(svm.per_query, roc.per_query)
-    better = "better" if test.mean_difference > 0 else "worse"
-    text = (
-        f"Trained for average precision, the same model on the same data ranks {better}: {svm.name} reaches a mean "
-        f"average precision of {svm.mean:.4f}, {roc.name} of {roc.mean:.4f} ({test.wins} of {svm.per_query.size} test "
-        f"queries better, {test.losses} worse; two-tailed Wilcoxon test, {pages.p_said(test.p_value)})."
-    )
-    if areas[0] > areas[1]:
-        text += (
-            f" By ROC area it is the other way round: {areas[1]:.4f} against {areas[0]:.4f}. Each is the better one by "
-            "the measure that it was trained for."
-        )
-    return text
-
-
-def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
-    test = outcome.task.test
-    return evaluate("roc", test.y, system.scores, qid=test.qid)
-
-
-def page(outcome: Outcome, first: Outcome | None = None) -> str:
-    """Return the report, an HTML document that loads nothing; ``first`` shows where the measure matters."""
+def page(outcome: Outcome) -> str:
+    """Return the report, an HTML document that loads nothing."""
     columns, rows = results_table(outcome)
-    lead, learned, task = headline(outcome), outcome.learned, outcome.task
+    learned, task = outcome.learned, outcome.task
     tol, histories = learned[0].model.tol, {s.name: s.model.fit_.history for s in learned}
     return pages.render(
-        "cli/studies/demo/page.html", title=task.title if first is None else first.task.title,
-        lead=lead if first is None else measure_headline(first), headline=lead, task=task, columns=columns, rows=rows,
-        measure=None if first is None else _measure_matters(first), baseline=outcome.baseline.name,
+        "cli/studies/demo/page.html", title=task.title, lead=headline(outcome), task=task, columns=columns, rows=rows,
+        baseline=outcome.baseline.name,
         best=[i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean],
         weights=[_weights(task, s) for s in learned], tol=tol, n_shown=_SHOWN,
         gaps=[figures.gap(histories, x=x, tol=tol) for x in ("passes", "seconds")],
         differences=[_difference(s, outcome.baseline) for s in learned],
         examples=[] if task.pictures is None else _examples(outcome, task.pictures),
     )  # fmt: skip
-
-
-def _measure_matters(outcome: Outcome) -> dict[str, Any]:
-    """Return what the page shows of the case in which the measure that is trained for decides."""
-    roc, svm = outcome.learned
-    rows = []
-    for system in outcome.systems:
-        weights = ["", ""] if system.model is None else [f"{w:.3f}" for w in system.model.coef_]
-        rows.append([system.name, f"{system.mean:.4f}", f"{_roc_area(outcome, system).mean:.4f}", *weights])
-    numbers = ("MAP", "ROC area", *(f"weight of {name}" for name in outcome.task.train.feature_names or ()))
-    return {
-        "description": outcome.task.description, "rows": rows, "best": outcome.systems.index(svm),
-        "columns": [pages.Column("System"), *(pages.Column(name, numeric=True) for name in numbers)],
-        "names": (svm.name, roc.name), "difference": _difference(svm, roc),
-    }  # fmt: skip
 
 
 def _difference(system: System, other: System) -> figures.Differences:

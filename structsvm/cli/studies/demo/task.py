@@ -19,9 +19,6 @@ from structsvm.queries import QueryData
 # number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
 _CS = (0.1, 1.0, 10.0, 100.0)
-# of the made data: queries of both parts, documents of each, and shares of them
-_N_SPAM_TRAIN, _N_SPAM_TEST, _N_DOCUMENTS = 60, 200, 60
-_SHARE_RELEVANT, _SHARE_GOOD, _SHARE_SPAM = 0.1, 0.4, 0.05
 
 
 @dataclass(frozen=True)
@@ -122,43 +119,6 @@ def digits_task(random_state: int = 0) -> Task:
             digits.target[candidates],
         ),
     )  # fmt: skip
-
-
-def spam_task(random_state: int = 0) -> Task:
-    """Return a task in which ROC area and average precision want different rankings; its text says why."""
-    rng = np.random.default_rng(random_state)
-    train, test = _with_spam(_N_SPAM_TRAIN, rng), _with_spam(_N_SPAM_TEST, rng)
-    return Task(
-        title="Train for the measure you are judged by",
-        description=(
-            f"Synthetic data: {train.n_queries} training and {test.n_queries} test queries with {_N_DOCUMENTS} "
-            "documents each and two features. One document in ten is relevant: some by their quality, more by their "
-            "popularity. One in twenty of the others is spam, very popular and of low quality. Spam is rare, so it "
-            "matters little for the ROC area, which counts all pairs of documents alike. It stands at the top, so it "
-            "matters much for average precision."
-        ),
-        train=train,
-        test=test,
-        baselines={"Popularity alone": np.ascontiguousarray(test.X[:, 1])},
-    )
-
-
-def _with_spam(n_queries: int, rng: np.random.Generator) -> QueryData:
-    n_rows = n_queries * _N_DOCUMENTS
-    X = rng.normal(size=(n_rows, 2))
-    relevant = rng.uniform(size=n_rows) < _SHARE_RELEVANT
-    good = rng.uniform(size=n_rows) < _SHARE_GOOD
-    spam = ~relevant & (rng.uniform(size=n_rows) < _SHARE_SPAM)
-    X[relevant & good] += [3.0, 1.0]
-    X[relevant & ~good] += [0.0, 2.0]
-    X[spam] += [-3.0, 8.0]
-    return QueryData.from_arrays(
-        X,
-        relevant.astype(np.float64),
-        np.repeat(np.arange(n_queries), _N_DOCUMENTS),
-        docid=np.array([f"{'spam' if bad else 'page'}{row:05d}" for row, bad in enumerate(spam)]),
-        feature_names=("quality", "popularity"),
-    )
 
 
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:

@@ -12,12 +12,12 @@ import numpy as np
 
 import structsvm
 from structsvm import trainers
-from structsvm.cli.studies.folds import peers
+from structsvm.cli.studies.folds import lightgbm_ranker
 from structsvm.common.checks import BadInput
 from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.oracles import LOSSES, get_oracle
-from structsvm.protocols import Float, Progress
+from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
 METHODS = {
@@ -35,13 +35,12 @@ METHODS = {
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
     "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
-    "xgboost": "XGBoost's rank:map and rank:ndcg, likewise; no C",
-    "catboost": "CatBoost's YetiRank, likewise; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
 """The methods by name, with descriptions."""
-PEERS = ("lightgbm", "xgboost", "catboost")
-WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
+STOPPED_EARLY = ("lightgbm", "lambdarank", "lambdarank-net")
+"""Methods that choose their settings on the validation queries of each fold."""
+WITHOUT_C = (*STOPPED_EARLY, "best-feature")
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -56,6 +55,8 @@ class Training:
     random_state: int = 0
     monotone: tuple[tuple[str, int], ...] = ()
     """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
+    positive: bool = False
+    """Whether all weights have to be at least 0; likewise."""
 
     @property
     def exact(self) -> dict[str, Any]:
@@ -70,8 +71,6 @@ class Candidate(NamedTuple):
     model: Any
     gap: float | None
     converged: bool
-    n_passes: int | None
-    history: tuple[Progress, ...]
     seconds: float
 
 
@@ -114,7 +113,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
     name = full_name(name)
     if takes_missing(name):
-        peers.check_installed("lightgbm" if _is_tree(name) else name)
+        lightgbm_ranker.check_installed("lightgbm")
     if name == "tree":
         return name
     if name.startswith(("svm-", "tree-")) and not name.endswith("-LOSS"):
@@ -130,7 +129,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
 def takes_missing(name: str) -> bool:
     """Whether a method learns from missing features as they are."""
-    return name in PEERS or _is_tree(name)
+    return name == "lightgbm" or _is_tree(name)
 
 
 def walk(
@@ -139,7 +138,7 @@ def walk(
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
     started = clock()
     with warnings.catch_warnings():
-        # the candidate tells whether it converged
+        # candidates record whether they converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
             seconds = clock() - started
@@ -176,14 +175,14 @@ def warm_up(
 
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
-    """Let fits that are none of the results learn nothing without a warning."""
+    """Silence warnings of fits that are not among the results."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield
 
 
 def _stored(X: Any) -> tuple[bool, ...]:
-    """Return what distinguishes matrices in compiled code, besides the type of their numbers."""
+    """Return the properties of a matrix, besides its dtype, by which compiled code differs."""
     array = X.data if hasattr(X, "indptr") else X
     return bool(array.flags.writeable), bool(array.flags.c_contiguous)
 
@@ -192,16 +191,8 @@ def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
     if not fits:
-        return Candidate(C, model, None, True, None, (), seconds)
-    return Candidate(
-        C,
-        model,
-        max(fit.gap for fit in fits),
-        all(fit.converged for fit in fits),
-        sum(fit.n_passes for fit in fits),
-        fits[0].history if len(fits) == 1 else (),
-        seconds,
-    )
+        return Candidate(C, model, None, True, seconds)
+    return Candidate(C, model, max(fit.gap for fit in fits), all(fit.converged for fit in fits), seconds)
 
 
 def _models(
@@ -233,7 +224,11 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
 
     signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
     return structsvm.StructuralRanker(
-        loss, scale=options.scale, monotone_constraints=signs or None, **options.exact
+        loss,
+        scale=options.scale,
+        monotone_constraints=signs or None,
+        positive=options.positive,
+        **options.exact,
     )
 
 
@@ -268,11 +263,9 @@ def _is_tree(name: str) -> bool:
 
 
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
-    if name in PEERS:
-        tried: Any = {"relevance": options.relevance, "seed": options.random_state}
-        return max(peers.boosted_path(name, train, validation, measure, **tried), key=lambda stage: stage[0])[
-            1
-        ]
+    if name == "lightgbm":
+        settings: Any = {"relevance": options.relevance, "seed": options.random_state}
+        return lightgbm_ranker.best_stage(train, validation, measure, **settings)
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
     scale: Any = "zscore" if options.scale == "none" else options.scale

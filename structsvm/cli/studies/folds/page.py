@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, paired_tests, remarks
-from structsvm.common.names import feature_names
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.plots import figures, pages
 
-_SHOWN_WEIGHTS = 15
 _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 
 
@@ -62,12 +60,10 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         "methods": [], "seconds": {},
     }  # fmt: skip
     for m in results.methods:
-        test = results.against_baseline(m)
         entry: dict[str, Any] = {
             "method": m.name, "means": {name: m.mean(name) for name in measures.report},
             "intervals": {name: list(map(number_or_none, m.interval(name))) for name in measures.report},
-            "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
-            "p_value": test.p_value, "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
+            "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
             "fold_means": {
                 name: [float(np.mean(cell["test"]["values"][name])) for cell in m.cells]
                 for name in measures.report
@@ -119,7 +115,7 @@ def _leaders(results: Results) -> Leaders:
 
 
 def page(results: Results, title: str) -> str:
-    """Return the report: tables, measure against C, precision and recall, weights, gaps, differences by query."""
+    """Return the report: tables, measure against C, differences by query."""
     columns, rows = table(results)
     first, best = results.measures.report[0], _leaders(results).first
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
@@ -137,8 +133,6 @@ def page(results: Results, title: str) -> str:
             for group in _groups([(m.name, (*m.curve(), m.best()[0])) for m in with_C])
         ],
         Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
-        precision=_precision(results), weights=_weights(results, best), gaps=_gaps(results),
-        without_weights=[m.name for m in results.methods if m.cells[0]["coef"] is None],
         differences=_differences(results, first),
     )  # fmt: skip
 
@@ -159,44 +153,6 @@ def _gap(gap: float | None) -> str:
     return "–" if gap is None else f"{gap:.0e}"
 
 
-def _precision(results: Results) -> list[figures.Lines]:
-    curves = [(m.name, values) for m in results.methods if (values := m.precision()) is not None]
-    ends = [float(end) for _, values in curves for end in (values.min(), values.max())]
-    # one range for all charts
-    return [
-        figures.precision_recall(dict(group), y_range=(min(ends), max(ends))) for group in _groups(curves)
-    ]
-
-
-def _weights(results: Results, best: Sequence[str]) -> list[figures.Bars]:
-    lists = []
-    for m in results.methods:
-        weights = [cell["coef"] for cell in m.cells]
-        if None in weights or len({(len(c["coef"]), *(c["feature_names"] or ())) for c in m.cells}) > 1:
-            continue
-        # the length of w depends on C, so folds are compared by direction
-        mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
-        names = feature_names(m.cells[0]["feature_names"], mean.size)
-        bars = figures.weights(mean, names, top=min(_SHOWN_WEIGHTS, int(np.count_nonzero(mean))))
-        n = len(bars.values)
-        label = f"{m.name}{' (best)' if m.name in best else ''}: "
-        label += f"the {n} largest of " if n < mean.size else ""
-        lists.append(bars._replace(label=f"{label}{mean.size} weights, mean direction over folds"))
-    return lists
-
-
-class _Step(NamedTuple):
-    n_passes: int
-    gap: float
-    seconds: float
-
-
-def _gaps(results: Results) -> list[figures.Lines]:
-    histories = [(m.name, [_Step(*step) for step in m.cells[0]["history"]]) for m in results.methods]
-    drawable = [(name, steps) for name, steps in histories if any(0 < step.gap <= 1 for step in steps)]
-    return [figures.gap(dict(group), x=x) for group in _groups(drawable) for x in ("passes", "seconds")]
-
-
 def _differences(results: Results, measure: str) -> list[figures.Differences]:
     base = next(m for m in results.methods if m.name == results.baseline).per_query(measure)
     others = [m for m in results.methods if m.name != results.baseline]
@@ -204,7 +160,7 @@ def _differences(results: Results, measure: str) -> list[figures.Differences]:
 
 
 def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
-    """Split what is drawn into charts of about as many lines each."""
+    """Split lines into charts of about equal size."""
     n_charts = -(-len(items) // _PER_CHART)
     cuts = [round(i * len(items) / n_charts) for i in range(n_charts + 1)] if n_charts else [0]
     return [items[a:b] for a, b in pairwise(cuts)]

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm._version import __version__
+from structsvm.cli.studies.folds.fixed import measure_fixed
 from structsvm.cli.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
 from structsvm.cli.studies.folds.methods import (
-    PEERS,
+    STOPPED_EARLY,
     WITHOUT_C,
     Training,
     check_method,
+    full_name,
     takes_missing,
     walk,
     warm_up,
@@ -32,15 +34,13 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
-from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of, in_both_orders
+from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, dense_column
+from structsvm.queries import QueryData
 
-_FORMAT = 6  # increase when the content of a cell, or its computation, changes
-_KEPT_PROGRESS = 60
+_FORMAT = 7  # increase when the content of a cell, or its computation, changes
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,14 @@ class Measures:
     relevance: float = 1.0
     selection: Selection = "max"
 
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Arguments of ``evaluate_part`` that all measures share."""
+        return {"convention": self.convention, "relevance": self.relevance}
+
     def values(self, name: str, data: QueryData, scores: Float) -> Float:
         """Return one value per query."""
-        return evaluate_part(
-            name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
-        )[0].per_query  # fmt: skip
+        return evaluate_part(name, data.y, scores, qid=data.qid, docid=data.docid, **self.rules)[0].per_query
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
@@ -67,9 +70,7 @@ class Measures:
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
             for name in names:
                 try:
-                    evaluate_part(
-                        name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
-                    )
+                    evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **self.rules)
                 except BadInput as error:
                     raise (error.renamed(argument) if error.argument == "metric" else error) from None
 
@@ -134,14 +135,6 @@ class MethodResult:
         """Return the validation measure, a row per query and a column per C."""
         return np.concatenate([cell["validation"] for cell in self.cells])
 
-    def precision(self) -> Float | None:
-        """Return interpolated precision at eleven levels of recall, the mean over queries with a relevant document."""
-        counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
-        if not counts.any():
-            return None
-        curves = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
-        return np.average(curves, axis=0, weights=counts[counts > 0])
-
 
 @dataclass(frozen=True)
 class Results:
@@ -163,10 +156,6 @@ class Results:
         """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
         base = next(m for m in self.methods if m.name == self.baseline)
         return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
-
-
-STOPPED_EARLY = (*PEERS, "lambdarank", "lambdarank-net")
-"""Methods that chose their settings on the validation queries of each fold."""
 
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
@@ -195,30 +184,26 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
         return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
 
 
-def values_of_column(
-    feature: str, folds: Sequence[Fold], measures: Measures, fill: Fill, columns: Mapping[str, Any]
+def values_of_baseline(
+    baseline: str, folds: Sequence[Fold], measures: Measures, fill: Fill, columns: Mapping[str, Any]
 ) -> Float:
-    """Return the measure of a feature, by name or number from 1, for each validation query, both orders of ties."""
-    from structsvm.estimators.weight_constraints import numbered_signs
+    """Return the measure of a feature, a model or a run for each validation query."""
+    names = (measures.select,)
+    found = measure_fixed(baseline, folds, "validation", names, fill, columns, **measures.rules)
+    return np.concatenate([one.values[measures.select] for one in found])
 
-    scores, labels, lengths = [], [], []
-    for fold in folds:
-        part = load_fold(fold, fill, columns).validation
-        try:
-            (at,) = numbered_signs({feature: 1}, part.n_features, part.feature_names)
-        except BadInput as error:
-            raise error.renamed("--baseline") from None
-        scores.append(dense_column(part.X, at))
-        labels.append(part.y)
-        lengths.append(np.diff(part.offsets))
 
-    def measure(y: Any, qid: Any, values: Any) -> Float:
-        rules: Any = {"convention": measures.convention, "relevance": measures.relevance}
-        return evaluate_part(measures.select, y, values, qid=qid, ties="row", **rules)[0].per_query
-
-    each = np.concatenate(lengths)
-    qid = np.repeat(np.arange(each.size), each)
-    return in_both_orders(measure, np.concatenate(labels), qid, np.concatenate(scores))[0]
+def _fixed_cells(name: str, folds: Sequence[Fold], plan: _Plan) -> tuple[dict[str, Any], ...]:
+    """Return the cells of a baseline that is not trained."""
+    measures = plan.measures
+    found = measure_fixed(name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules)
+    return tuple(
+        {
+            "grid": [None], "validation": [[math.nan]], "C": None, "gap": None, "converged": True, "seconds": 0.0,
+            "test": _tested(one.part, one.values),
+        }
+        for one in found
+    )  # fmt: skip
 
 
 _PARTS = 5
@@ -269,12 +254,12 @@ def paired_tests(results: Results) -> list[PairedTest]:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return a figure as JSON can hold it."""
+    """Return None for a number that JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
 def remarks(results: Results) -> list[str]:
-    """Return what is to be said of methods whose C is at an end of the grid, beyond which a better one may lie."""
+    """Return a remark on each method whose C is at an end of the grid, beyond which a better one may lie."""
     found = []
     for m in results.methods:
         for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
@@ -291,7 +276,7 @@ def remarks(results: Results) -> list[str]:
 
 
 class _Plan(NamedTuple):
-    """What all cells of a study have in common."""
+    """The settings that all cells of a study share."""
 
     grid: list[float]
     measures: Measures
@@ -317,21 +302,21 @@ def run(
 ) -> Results:
     """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
 
-    Without ``fill`` missing features are an error, unless all methods take them as they are.
+    Without ``fill`` missing features are an error, unless all methods take them as they are. A baseline that is none of
+    the methods is a feature, by name or number from 1, or the file of a model or a TREC run.
     """
     measures, training = measures or Measures(), training or Training()
     tell: Callable[..., object] = callback or (lambda *_: None)
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
-    baselines = tuple(dict.fromkeys([baseline] if isinstance(baseline, str) else baseline or names[:1]))
-    for name in baselines:
-        if name not in names:
-            raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=name)
+    asked = [baseline] if isinstance(baseline, str) else baseline or names[:1]
+    baselines = tuple(dict.fromkeys(full_name(name) if full_name(name) in names else name for name in asked))
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     if fill is None and all(map(takes_missing, names)):
         fill = "keep"
     plan = _Plan(grid, measures, training, fill, columns or {}, None if work is None else Path(work))
+    fixed = {name: _fixed_cells(name, folds, plan) for name in baselines if name not in names}
     wanted = {(name, fold.name): (fold, _key(fold, name, plan)) for fold in folds for name in names}
     done: dict[tuple[str, str], dict[str, Any]] = {}
     for cell_name, (_, key) in wanted.items():
@@ -358,7 +343,8 @@ def run(
         tuple(
             MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
             for name in names
-        ),
+        )
+        + tuple(MethodResult(name, cells, measures.selection) for name, cells in fixed.items()),
         measures,
         tuple(fold.name for fold in folds),
         baselines,
@@ -401,7 +387,7 @@ def _checked(
 
 
 def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
-    """Return everything that a cell depends on, and the version that made it: others compute their own."""
+    """Return everything that a cell depends on, the version of the package included."""
     return {
         "format": _FORMAT,
         "structsvm": __version__,
@@ -476,22 +462,14 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
-    # weights of leaves are none of features
-    coef = None if hasattr(chosen.model, "leaves_") else getattr(chosen.model, "coef_", None)
-    history = [p for p in chosen.history if math.isfinite(p.gap)]
-    history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
         "C": chosen.C,
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
-        "n_passes": chosen.n_passes,
         "seconds": sum(candidate.seconds for candidate in candidates),
-        "history": [[p.n_passes, float(p.gap), float(p.seconds)] for p in history],
-        "coef": None if coef is None else np.asarray(coef, dtype=np.float64).tolist(),
-        "feature_names": data.train.feature_names,
-        "test": None if data.test is None else _tested(data.test, chosen.model, measures),
+        "test": None if data.test is None else _measured(data.test, chosen.model, measures),
     }
 
 
@@ -502,22 +480,14 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
     return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
 
 
-def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
+def _measured(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
     scores = model.predict(test.X, qid=test.qid)
-    curves = _precision_curves(test, scores, measures.relevance)
+    values = {name: measures.values(name, test, scores) for name in measures.report}
+    return _tested(test, values)
+
+
+def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
     return {
         "query_ids": test.query_ids.astype(str).tolist(),
-        "values": {name: measures.values(name, test, scores).tolist() for name in measures.report},
-        "n_relevant_queries": len(curves),
-        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(RECALL_LEVELS),
+        "values": {name: each.tolist() for name, each in values.items()},
     }
-
-
-def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[Float]:
-    """Return interpolated precision at eleven levels of recall, one row per query with a relevant document."""
-    curves = []
-    for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
-        relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance
-        if relevant.any():
-            curves.append(interpolated_precision(relevant))
-    return curves

@@ -17,7 +17,6 @@ from structsvm.features.fusion import FUSIONS
 from structsvm.features.scaling import minmax_within
 from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
 from structsvm.queries import row_groups
 from structsvm.readers.qrels import Qrels
@@ -54,20 +53,6 @@ class PoolJudge:
             0
         ].per_query
 
-    def precision_at_recall(self, scores: Any) -> Float:
-        """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over topics with a relevant document."""
-        values = self._padded(scores)
-        relevant = self._y >= self.relevance
-        total = np.bincount(self._qid, relevant, self._offsets.shape[0] - 1)
-        n_rows = self._topic.shape[0]
-        order = _order(values[:n_rows], self._topic)
-        curves = []
-        for topic in np.flatnonzero(total):
-            ranked = order[self._offsets[topic] : self._offsets[topic + 1]]
-            ranked = ranked[np.isfinite(values[ranked])]
-            curves.append(interpolated_precision(relevant[ranked], int(total[topic])))
-        return np.mean(curves, axis=0) if curves else np.zeros(RECALL_LEVELS.shape[0])
-
     def _padded(self, scores: Any) -> Float:
         """Return scores of the rows and of the missed documents; minus infinity for rows not retrieved or too deep."""
         values = np.array(scores, dtype=np.float64)
@@ -99,7 +84,6 @@ class FusionResult:
     measure: str
     values: dict[str, Float]
     runs: tuple[str, ...]
-    precision: dict[str, Float]
     best_sum: Float
     sum_sizes: tuple[int, ...]
     whole_runs: bool = False
@@ -165,7 +149,7 @@ def cross_validate_fusion(
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
-    # the scaling of a topic does not depend on others, so once is enough for all paths
+    # each topic is scaled by itself, so once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
@@ -202,21 +186,19 @@ def cross_validate_fusion(
         callback(len(splits) + 1, len(splits) + 1)
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
-    systems, fused = _systems(known, rows)
+    systems = _systems(known, rows)
     judges, ranked = dict.fromkeys(systems, judge), dict(systems)
     if whole is not None:
         alone = whole.select(whole.judged)
         judges |= dict.fromkeys(known.names, PoolJudge(alone, qrels, relevance=relevance))
         ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
     values_of = {name: judges[name](ranked[name], measure) for name in systems}
-    shown = [LEARNED, _best_run(values_of, known.names), *fused]
     best_sum, sizes = _best_sum(
         scaled, np.stack([values_of[name] for name in known.names]), fold, judge, measure
     )
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,
-        precision={name: judges[name].precision_at_recall(ranked[name]) for name in shown},
         best_sum=best_sum, sum_sizes=sizes, whole_runs=whole is not None,
     )  # fmt: skip
 
@@ -235,12 +217,12 @@ def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, lis
     return fold, splits
 
 
-def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[str]]:
-    """Return scores by name: the learned fusion, the runs, the fusions without learning; and the names of the last."""
+def _systems(pool: Candidates, learned: Float) -> dict[str, Float]:
+    """Return scores by name: the learned fusion, the runs, the fusions without learning."""
     systems = {LEARNED: learned}
     systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
     fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
-    return systems | fused, list(fused)
+    return systems | fused
 
 
 def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
@@ -272,7 +254,7 @@ def _best_sum(
 
 
 def _free(name: str, used: dict[str, Any]) -> str:
-    """Return a name that no run has, as a run may be tagged like a fusion."""
+    """Return the name of a fusion, changed if a run has it as its tag."""
     return name if name not in used else f"{name} (of these runs)"
 
 

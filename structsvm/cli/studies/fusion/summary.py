@@ -1,13 +1,14 @@
-"""The result of a learned fusion as a table, as records, and as a self-contained HTML page."""
+"""The result of a learned fusion as a table, in words, and as a record."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from structsvm.cli.studies.fusion.cross_validation import LEARNED, FusionResult
-from structsvm.features.binning import StepFunction
 from structsvm.metrics import Comparison, compare, holm
-from structsvm.plots import figures, pages
+from structsvm.plots import pages
+from structsvm.protocols import Float
 
 
 def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
@@ -70,7 +71,7 @@ _RUN, _SUM = 0, 1
 
 
 def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
-    """Return the test of the learned fusion against each system and what one could have chosen in training, with its
+    """Return the test of the learned fusion against each system and each choice on the training topics, with its
     p-value by Holm for all of them."""
     learned = result.values[LEARNED]
     found: dict[str | int, Comparison] = {
@@ -89,77 +90,46 @@ def _as_entry(test: Comparison, adjusted: float) -> dict[str, Any]:
 
 
 def headline(result: FusionResult) -> str:
-    """Return the result in words."""
-    tests, best = _tests(result), result.best_run
-    equal = pages.listed(_equal(result, best, list(result.runs)))
-    mean, measure = result.values[LEARNED].mean(), pages.measure_name(result.measure)
-    text = (
-        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {measure} "
-        f"of {mean:.4f}: {_verdict(*tests[best])} the best of {len(result.runs)} single runs, {equal}, with "
-        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, Holm's correction, "
-        f"{pages.p_said(tests[best][1])})."
-    )
-    names, held_out = result.on_training
-    chosen = list(dict.fromkeys(names))
-    by_fold = ", by fold" if len(chosen) > 1 else ""
-    text += (
-        f" Choosing the run that is best on the training topics ({pages.listed(chosen)}{by_fold}) would have given "
-        f"{held_out.mean():.4f}, and learned fusion is {_verdict(*tests[_RUN])} that "
-        f"({pages.p_said(tests[_RUN][1])})."
-    )
-    sizes = pages.listed(list(map(str, sorted(set(result.sum_sizes)))))
-    by_fold = ", by fold" if len(set(result.sum_sizes)) > 1 else ""
-    text += (
-        f" The weighted sum of the runs that are best there ({sizes} of them{by_fold}) would have given "
-        f"{result.best_sum.mean():.4f}: learned fusion is {_verdict(*tests[_SUM])} that "
-        f"({pages.p_said(tests[_SUM][1])})."
-    )
+    """Return the result in words: learned fusion beside what one could have used instead."""
+    tests, best, runs = _tests(result), result.best_run, list(result.runs)
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
-    text += (
-        f" Learned fusion is {_verdict(*tests[rival])} {pages.listed(_equal(result, rival, others))}, the best fusion "
-        f"without learning, with {result.values[rival].mean():.4f} ({pages.p_said(tests[rival][1])})."
+    names, held_out = result.on_training
+    chosen, sizes = list(dict.fromkeys(names)), sorted(set(result.sum_sizes))
+    beside: tuple[tuple[str, Float, str | int], ...] = (
+        (f"the best of {len(runs)} single runs, {_equal(result, best, runs)}", result.values[best], best),
+        (f"the run that is best on the training topics ({_by_fold(chosen)})", held_out, _RUN),
+        (
+            f"the weighted sum of the runs that are best there ({_by_fold(sizes)} of them)",
+            result.best_sum,
+            _SUM,
+        ),
+        (f"the best fusion without learning, {_equal(result, rival, others)}", result.values[rival], rival),
+    )
+    mean, measure = result.values[LEARNED].mean(), pages.measure_name(result.measure)
+    findings = [
+        f"{_verdict(*tests[key])} {what}, with {values.mean():.4f} ({pages.p_said(tests[key][1])})"
+        for what, values, key in beside
+    ]
+    text = (
+        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {measure} of {mean:.4f}: "
+        f"{'; '.join(findings)}; two-tailed Wilcoxon tests, Holm's correction."
     )
     if result.whole_runs:
         text += f" Fusions rank {result.model.depth} documents per topic; single runs are measured with all of theirs."
     return text
 
 
-def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
+def _by_fold(values: Sequence[object]) -> str:
+    return pages.listed([str(value) for value in values]) + (", by fold" if len(values) > 1 else "")
+
+
+def _equal(result: FusionResult, best: str, names: list[str]) -> str:
     """Return ``best`` and the systems of the same mean, which a headline would otherwise omit."""
     mean = result.values[best].mean()
-    return [
-        best, *(n for n in names if n != best and abs(result.values[n].mean() - mean) <= 1e-12)
-    ]  # fmt: skip
-
-
-def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
-    """Return the report: systems, measure against C, weights as step functions, precision and recall, differences."""
-    columns, rows = table(result)
-    best, fit, measure = result.best_run, result.model.certificate, pages.measure_name(result.measure)
-    steps = sorted(result.model.step_functions(), key=lambda step: -_spread(step))
-    ends = [0.0, *(float(end) for step in steps for end in (step.values.min(), step.values.max()))]
-    y_range = min(ends), max(ends)
-    return pages.render(
-        "cli/studies/fusion/page.html", title=title, lead=headline(result), result=result, columns=columns, rows=rows,
-        learned=_ordered(result).index(LEARNED), measure=measure, fit=fit, best=best,
-        curve=figures.against_C({"": (result.Cs, result.curve.mean(axis=0), fit.C)}, measure=measure),
-        worth=figures.Bars(
-            [step.name for step in steps], [_spread(step) for step in steps],
-            "From the least to the most that each run can add",
-        ),
-        steps=[figures.step_functions([step], y_range=y_range) for step in steps],
-        gaps=[figures.gap({"": fit.history}, x=x) for x in ("passes", "seconds")],
-        precision=figures.precision_recall(result.precision),
-        differences=figures.differences(
-            result.values[LEARNED] - result.values[best], measure=_value(result.measure), unit="topics"
-        ),
-    )  # fmt: skip
-
-
-def _value(measure: str) -> str:
-    """Format the measure of one topic."""
-    return {"map": "average precision", "mrr": "reciprocal rank"}.get(measure, pages.measure_name(measure))
+    return pages.listed(
+        [best, *(n for n in names if n != best and abs(result.values[n].mean() - mean) <= 1e-12)]
+    )
 
 
 def _ordered(result: FusionResult) -> list[str]:
@@ -174,7 +144,3 @@ def _verdict(test: Comparison, adjusted: float) -> str:
     if adjusted >= 0.05:
         return "not significantly different from"
     return "significantly better than" if test.mean_difference > 0 else "significantly worse than"
-
-
-def _spread(step: StepFunction) -> float:
-    return float(step.values.max() - step.values.min())

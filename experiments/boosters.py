@@ -3,60 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
+from structsvm.cli.studies.folds.lightgbm_ranker import EVERY, GRID, MOST_TREES, Boosted, Grown, Point, grow
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, row_groups
-
-
-class Point(NamedTuple):
-    """One setting of a booster."""
-
-    graded: bool
-    """Whether labels are graded."""
-    n_leaves: int
-    """Of a tree; of XGBoost and CatBoost at most."""
-    rate: float
-    l2: float | None = None
-    """``lambda_l2``, ``lambda`` or ``l2_leaf_reg``; None is the library's default: 0, 1 and 3."""
-
-
-_GRID = tuple(
-    Point(graded, *shape) for graded in (False, True) for shape in ((7, 0.1), (15, 0.1), (31, 0.05))
-)
-
-_MOST_TREES = 600
-_EVERY = 10
-
-_Grown = Callable[[Any, int, int], Float]
-"""Scores of rows by the trees ``first:last``."""
-
-
-@dataclass(frozen=True)
-class Boosted:
-    """Ranker by the first trees of a booster."""
-
-    grown: _Grown
-    n_trees: int
-    point: Point
-
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better."""
-        return np.asarray(self.grown(X, 0, self.n_trees), dtype=np.float64)
-
-
-def check_installed(name: str) -> None:
-    """Raise for a peer whose library is not installed."""
-    try:
-        import_module(name)
-    except ImportError:
-        package = {"xgboost": "xgboost-cpu"}.get(name, name)
-        raise BadInput("method", f"the library is not installed; pip install {package}", value=name) from None
 
 
 def boosted_path(
@@ -64,7 +18,7 @@ def boosted_path(
     train: QueryData,
     validation: QueryData,
     measure: Callable[[QueryData, Float], Any],
-    grid: Iterable[Point] = _GRID,
+    grid: Iterable[Point] = GRID,
     *,
     relevance: float = 1.0,
     seed: int = 0,
@@ -77,8 +31,7 @@ def boosted_path(
     The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with up to 600
     trees.
     """
-    check_installed(name)
-    most_trees = _MOST_TREES if most_trees is None else most_trees
+    most_trees = MOST_TREES if most_trees is None else most_trees
     binary = (train.y >= relevance).astype(np.float64)
     for point in grid:
         graded = point.graded
@@ -90,7 +43,7 @@ def boosted_path(
             held_out = replace(validation, y=(validation.y >= relevance).astype(np.float64))
         grown, n_trees = PEERS[name](train, y, point, most_trees, seed, n_jobs, held_out, patience)
         scores, done, best, risen = np.zeros(validation.n_rows), 0, np.array(-np.inf), 0
-        for last in range(_EVERY, n_trees + 1, _EVERY):
+        for last in range(EVERY, n_trees + 1, EVERY):
             scores = scores + grown(validation.X, done, last)
             done = last
             value = measure(validation, scores)
@@ -109,33 +62,13 @@ def boosted_path(
 
 def _lightgbm(
     train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int, *_: Any
-) -> tuple[_Grown, int]:
-    import lightgbm
-
-    lengths = np.diff(train.offsets)
-    options = {
-        "objective": "lambdarank", "num_leaves": point.n_leaves, "learning_rate": point.rate, "seed": seed,
-        "num_threads": n_jobs, "lambdarank_truncation_level": int(lengths.max()), "deterministic": True,
-        "force_row_wise": True, "verbosity": -1,
-    }  # fmt: skip
-    if point.l2 is not None:
-        options["lambda_l2"] = point.l2
-    data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
-    booster = lightgbm.Booster(options, data)
-
-    def grown(X: Any, first: int, last: int) -> Float:
-        while booster.current_iteration() < last and not booster.update():
-            pass
-        return np.asarray(
-            booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
-        )
-
-    return grown, n_trees
+) -> tuple[Grown, int]:
+    return grow(train, y, point, seed, n_jobs), n_trees
 
 
 def _xgboost(
     train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int, *_: Any
-) -> tuple[_Grown, int]:
+) -> tuple[Grown, int]:
     import xgboost
 
     objective = "rank:map" if y.max() <= 1 else "rank:ndcg"
@@ -163,7 +96,7 @@ def _xgboost(
 def _catboost(
     train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int,
     held_out: QueryData | None, patience: int | None,
-) -> tuple[_Grown, int]:  # fmt: skip
+) -> tuple[Grown, int]:  # fmt: skip
     model = catboost_model(train, point, n_trees, seed, n_jobs, y=y, held_out=held_out, patience=patience)
 
     def grown(X: Any, first: int, last: int) -> Float:

@@ -1,0 +1,125 @@
+"""Baselines that are not trained: a feature, a saved model or a TREC run, measured on the queries of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm import readers
+from structsvm.cli.files import by_name, load_ranker, predicted
+from structsvm.cli.studies.folds.folds import Fill, Fold, load_fold
+from structsvm.cli.tables import kept_medians
+from structsvm.common.checks import BadInput
+from structsvm.common.files import is_model
+from structsvm.estimators.weight_constraints import numbered_signs
+from structsvm.features.scaling import filled
+from structsvm.metrics.estimates import in_both_orders
+from structsvm.metrics.evaluation import evaluate_part
+from structsvm.protocols import Float
+from structsvm.queries import QueryData, dense_column, row_groups
+
+
+class Measured(NamedTuple):
+    """The part of a fold, and by measure a value per query."""
+
+    part: QueryData
+    values: dict[str, Float]
+
+
+def measure_fixed(
+    baseline: str,
+    folds: Sequence[Fold],
+    part: str,
+    names: Sequence[str],
+    fill: Fill,
+    columns: Mapping[str, Any],
+    **rules: Any,
+) -> list[Measured]:
+    """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
+
+    The mean of both orders of equal scores counts for a feature, as a file may list relevant documents first.
+    """
+    parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
+    score, is_feature = _scorer(baseline, parts[0])
+    scores = [score(one) for one in parts]
+    values: dict[str, list[Float]] = {}
+    for name in names:
+        if is_feature:
+            values[name] = _in_both_orders(name, parts, scores, rules)
+        else:
+            values[name] = [
+                evaluate_part(name, one.y, own, qid=one.qid, docid=one.docid, **rules)[0].per_query
+                for one, own in zip(parts, scores, strict=True)
+            ]
+    return [Measured(one, {name: values[name][i] for name in names}) for i, one in enumerate(parts)]
+
+
+def _in_both_orders(name: str, parts: list[QueryData], scores: list[Float], rules: Any) -> list[Float]:
+    """Measure all parts at once, so that equal scores are warned of once."""
+
+    def measure(y: Any, qid: Any, values: Any) -> Float:
+        return evaluate_part(name, y, values, qid=qid, ties="row", **rules)[0].per_query
+
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    qid = np.repeat(np.arange(lengths.size), lengths)
+    values, _ = in_both_orders(measure, np.concatenate([p.y for p in parts]), qid, np.concatenate(scores))
+    return np.split(values, np.cumsum([part.n_queries for part in parts])[:-1])
+
+
+def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], bool]:
+    """Return the function that scores rows, and whether it is a feature."""
+    path = Path(baseline)
+    if path.is_file():
+        return (_by_model(path) if is_model(path) else _by_run(path)), False
+    try:
+        ((at, _),) = numbered_signs({baseline: 1}, first.n_features, first.feature_names).items()
+    except BadInput as error:
+        raise BadInput(
+            "baseline",
+            f"expected a method of the comparison, a feature from 1 to {first.n_features} or its name, or the file of "
+            "a model or a TREC run",
+            error.remedy,
+            value=baseline,
+        ) from None
+
+    def score(part: QueryData) -> Float:
+        column = dense_column(part.X, at).astype(np.float64)
+        return np.where(np.isnan(column), -np.inf, column)  # a missing score ranks last
+
+    return score, True
+
+
+def _by_model(path: Path) -> Callable[[QueryData], Float]:
+    ranker = load_ranker(path)
+    names, medians = getattr(ranker, "feature_names_in_", None), kept_medians(ranker)
+
+    def score(part: QueryData) -> Float:
+        rows = by_name(part, names, path)
+        return predicted(ranker, rows if medians is None else filled(rows, medians), path)
+
+    return score
+
+
+def _by_run(path: Path) -> Callable[[QueryData], Float]:
+    run = readers.read_run(path)
+    topics = np.asarray(run.topics).astype(str)[row_groups(run.offsets)].tolist()
+    known = dict(
+        zip(zip(topics, map(str, run.docid.tolist()), strict=True), run.scores.tolist(), strict=True)
+    )
+
+    def score(part: QueryData) -> Float:
+        if part.docid is None:
+            raise BadInput(
+                path, "expected rows with document ids for a run, got none", "name their column by --docid"
+            )
+        keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
+        scores = np.array([known.get(key, -math.inf) for key in keys])
+        if not np.isfinite(scores).any():
+            raise BadInput(path, "expected a run of these queries and documents, got others")
+        return scores
+
+    return score

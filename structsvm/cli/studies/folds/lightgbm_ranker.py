@@ -1,0 +1,107 @@
+"""LightGBM's LambdaRank, which stops early on the validation queries, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.common.checks import BadInput
+from structsvm.protocols import Float
+from structsvm.queries import QueryData
+
+
+class Point(NamedTuple):
+    """One setting of a booster."""
+
+    graded: bool
+    """Whether labels are graded."""
+    n_leaves: int
+    """Number of leaves of a tree; the largest number for XGBoost and CatBoost."""
+    rate: float
+    l2: float | None = None
+    """``lambda_l2``, ``lambda`` or ``l2_leaf_reg``; None is the library's default: 0, 1 and 3."""
+
+
+SHAPES = ((7, 0.1), (15, 0.1), (31, 0.05))
+GRID = tuple(Point(graded, *shape) for graded in (False, True) for shape in SHAPES)
+MOST_TREES = 600
+EVERY = 10
+
+Grown = Callable[[Any, int, int], Float]
+"""Scores of rows by the trees ``first:last``."""
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Ranker by the first trees of a booster."""
+
+    grown: Grown
+    n_trees: int
+    point: Point
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Return scores, higher is better."""
+        return np.asarray(self.grown(X, 0, self.n_trees), dtype=np.float64)
+
+
+def check_installed(name: str) -> None:
+    """Raise for a library that is not installed."""
+    try:
+        import_module(name)
+    except ImportError:
+        raise BadInput("method", f"the library is not installed; pip install {name}", value=name) from None
+
+
+def best_stage(
+    train: QueryData,
+    validation: QueryData,
+    measure: Callable[[QueryData, Float], float],
+    *,
+    relevance: float = 1.0,
+    seed: int = 0,
+) -> Boosted:
+    """Return the best of every tenth stage of each point of a grid, by the measure on the validation queries.
+
+    The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with up to 600
+    trees.
+    """
+    binary = (train.y >= relevance).astype(np.float64)
+    stages = []
+    for point in GRID:
+        if point.graded and np.array_equal(binary, train.y):
+            continue
+        grown, scores = (
+            grow(train, train.y if point.graded else binary, point, seed),
+            np.zeros(validation.n_rows),
+        )
+        for last in range(EVERY, MOST_TREES + 1, EVERY):
+            scores = scores + grown(validation.X, last - EVERY, last)
+            stages.append((measure(validation, scores), Boosted(grown, last, point)))
+    return max(stages, key=lambda stage: stage[0])[1]
+
+
+def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -> Grown:
+    """Return the scores by some trees, which are grown when they are first asked for."""
+    import lightgbm
+
+    lengths = np.diff(train.offsets)
+    options = {
+        "objective": "lambdarank", "num_leaves": point.n_leaves, "learning_rate": point.rate, "seed": seed,
+        "num_threads": n_jobs, "lambdarank_truncation_level": int(lengths.max()), "deterministic": True,
+        "force_row_wise": True, "verbosity": -1,
+    } | ({} if point.l2 is None else {"lambda_l2": point.l2})  # fmt: skip
+    data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
+    booster = lightgbm.Booster(options, data)
+
+    def grown(X: Any, first: int, last: int) -> Float:
+        while booster.current_iteration() < last and not booster.update():
+            pass
+        return np.asarray(
+            booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
+        )
+
+    return grown
