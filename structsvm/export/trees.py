@@ -185,8 +185,7 @@ def _nested(
             "to", f"expected trees of at most {_DEEPEST} levels, as parsers limit how deep JSON nests, got {deepest}",
             "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
         )  # fmt: skip
-    # the engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
-    # rounded as they round it, or the value itself would go the other way
+    # the engines hold values in float32: a threshold rounded as they round it is on the same side of their values
     below = float32_thresholds(forest)
     _warn_of_float32(valued, below)
 

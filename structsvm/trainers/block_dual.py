@@ -85,12 +85,6 @@ class BlockDual(DualPoint):
     # ``w``. The fixed ``anchor`` in the sum is zero unless these queries are a part of a larger problem
     # (:meth:`place`).
 
-    solves = True
-    """Whether the problem over the cached planes can be solved without reading the data."""
-
-    rows = None
-    """The dual point as one number per row: not known of planes that are sums of rows already."""
-
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features
         if problem.support is None:

@@ -27,7 +27,7 @@ _FLAT = 0.5
 """Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
 
 
-supports = {"rows"}
+supports: set[str] = set()
 
 
 def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
@@ -92,15 +92,12 @@ def descend(
     # the first fit of a path has the tangent at zero whole, later ones have it without its curvature
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
-    n_steps, dual_rows = 0, None
+    n_steps = 0
     while True:
         length = norm(here.gradient)
         relative = length / reference if reference > 0 else 0.0
         record.upper(here.value, here.w)
-        dual = here.value - 0.5 * length * length
-        if here.tangent.rows is not None and (dual_rows is None or dual > record.dual):
-            dual_rows = C * here.tangent.rows
-        record.lower(dual)
+        record.lower(here.value - 0.5 * length * length)
         record.passed(0)
         reached = relative <= tol and record.gap <= tol
         if reached or record.stopped or record.n_passes >= max_passes:
@@ -122,7 +119,7 @@ def descend(
         here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows)
+        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0)
     if not reached:
         warn_user(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "

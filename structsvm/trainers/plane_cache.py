@@ -159,8 +159,8 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 @kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
-    # For planes of row coefficients ``w`` are the scores of the rows. The most violated is the size of the cache if it
-    # is the zero plane. Fills ``violation``, which has one more element than the cache.
+    # The most violated is the size of the cache if it is the zero plane. Fills ``violation``, which has one more
+    # element than the cache.
     size = loss.shape[0]
     best, most = size, 0.0
     violation[size] = 0.0

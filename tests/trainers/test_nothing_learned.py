@@ -89,10 +89,9 @@ def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypat
         StructuralRanker("map", constraints=lambda w: [w[0] >= w[1]]),
         StructuralRankerCV("mrr", [1e-7], cv=2),
         TreeRanker("ndcg@5", n_trees=4, n_leaves=4, n_bins=4),
-        TreeRanker("map", n_trees=4, n_leaves=4, n_bins=4, batch=2),
         OrdinalSVM(),
     ],
-    ids=["penalty", "constraints", "search", "trees", "batches", "ordinal"],
+    ids=["penalty", "constraints", "search", "trees", "ordinal"],
 )
 def test_estimators(model):
     if not isinstance(model, StructuralRankerCV):
