@@ -289,16 +289,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             group=lengths,
             weight=weights,
             categorical_feature=self._categorical(X.shape[1]),
-            params={
-                key: options[key]
-                for key in (
-                    "num_threads",
-                    "min_data_in_leaf",
-                    "feature_pre_filter",
-                    "verbosity",
-                    "bin_construct_sample_cnt",
-                )
-            },
+            params=options,
             free_raw_data=True,
         )
         bags = min(int(self.bags), n_trees)
