@@ -51,8 +51,8 @@ _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
 class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
 
-    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, found one tree at a time and
-    shrunk, are thrown away; one weight for each leaf, and one for each quantile bin of each feature, minimises
+    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, each computed for one tree at
+    a time and shrunk, are replaced: one weight for each leaf, and one for each quantile bin of each feature, minimise
     ``1/2 ||w||^2 + C * mean over queries of the slack``, as :class:`~structsvm.StructuralRanker` does for features. The
     fit carries a certificate: no other weights of these leaves and bins are better by more than ``fit_.gap``.
 
@@ -68,7 +68,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     n_trees : int, default=300
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
-        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are known without it.
+        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are recognised without it.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
@@ -80,7 +80,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
     growth_callback : callable, default=None
-        Called with the number of trees grown and of all, after each tree; truthy ends the growth.
+        Called after each tree with the number of trees grown and of all trees; a truthy return ends the growth.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     then warns and names the feature.
 
     Categories of a frame go by their values in ``predict``, too, whatever their dtype there; one that training did not
-    have counts as missing, after a warning. In an array they are numbers: places in ``categories_``.
+    have counts as missing, after a warning. In an array they are positions in ``categories_``.
 
     Edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers have
     the same scores.
@@ -169,7 +169,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         features = self._features()
         C = self._trade_off(self._bind_empty(data, weights), weights)
         problem = self._problem(self._learn(features, data, weights), data, weights)
-        self._keep(next(self._train(problem, [C])), features, data)
+        self._keep(next(self._train(problem, [C])), features)
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
@@ -256,7 +256,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return rows_in_groups(X, y, grouping), weights
 
     def _bind_empty(self, data: QueryData, weights: Float) -> RankingProblem:
-        """Refuse labels without a constraint before any tree is grown; return the problem without columns."""
+        """Return the problem without columns; raise for labels without a constraint before any tree is grown."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
         return self._problem(nothing, data, weights)
 
@@ -297,7 +297,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
-        return self._problem(self._learn(features, data, weights), data, weights), (features, data)
+        return self._problem(self._learn(features, data, weights), data, weights), (features,)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
@@ -313,7 +313,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             callback=self.callback,
         )
 
-    def _keep(self, fit: Fit, features: LeafFeatures, data: QueryData) -> None:
+    def _keep(self, fit: Fit, features: LeafFeatures) -> None:
         """Set what was learned."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
@@ -411,7 +411,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         problem = self._problem(self._learn(features, data, weights), data, weights)
         with choice.training():
             fit = next(self._train(problem, [self.C_]))
-        self._keep(fit, features, data)
+        self._keep(fit, features)
         return self
 
     def _held_out(
