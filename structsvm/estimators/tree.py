@@ -378,7 +378,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     _check_queries = CrossValidated._check_queries
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Choose C and the number of trees, then grow and train on all queries.
 
         Parameters

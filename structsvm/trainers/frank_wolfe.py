@@ -21,7 +21,6 @@ Planes are vectors (:mod:`~.block_dual`), of which memory has to hold three per 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import cast
 
 import numpy as np
 
@@ -146,7 +145,7 @@ class _Search:
         self.n_updates += self.problem.n_queries
         self.record.lower(self.dual.value)
         self.record.passed()
-        return cast(Float, average)
+        return average
 
     def certify(self, point: Float) -> None:
         """Measure a point, and improve the dual point without the data as the next phase needs it."""
