@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput
 from structsvm.common.rows import warn_user
 from structsvm.export.target import HUGE, Target, below_slack, power_without_slack, warn_of_size
-from structsvm.features.ranks import rounding_to
 from structsvm.protocols import Float
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -288,10 +287,11 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
 def _warn_of_float32(valued: ValuedForest, below: NDArray[np.float32]) -> None:
     """Warn of features whose thresholds are apart, and the same in float32: the engine cannot tell their values."""
-    # edges of bins are exact: every value is on the same side of them in float32
-    exact = valued.forest.threshold == rounding_to(below)
+    # an edge of bins is the largest float64 that is rounded to its float32: every value stays on its side
+    with np.errstate(over="ignore"):
+        rounded = np.nextafter(valued.forest.threshold, np.inf).astype(np.float32) == below
     feature, threshold, below = (
-        one[~exact] for one in (valued.forest.feature, valued.forest.threshold, below)
+        one[rounded] for one in (valued.forest.feature, valued.forest.threshold, below)
     )
     close = [
         valued.names[j]
