@@ -72,9 +72,9 @@ def test_a_path_is_judged_by_its_largest_C():
 
 def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypatch):
     problem, asked = problem_of("map"), []
-    at_zero, fill = RankingProblem.loss_at_zero, RankingProblem._fill_scores
+    at_zero, score = RankingProblem.loss_at_zero, problem._score
     monkeypatch.setattr(RankingProblem, "loss_at_zero", lambda self: asked.append("loss") or at_zero(self))
-    monkeypatch.setattr(RankingProblem, "_fill_scores", lambda *args: asked.append("rows") or fill(*args))
+    monkeypatch.setattr(problem, "_score", lambda *args: asked.append("rows") or score(*args))
     train(problem, 10.0, solver="frank_wolfe")
     assert "loss" not in asked
     with pytest.warns(NothingLearnedWarning):
