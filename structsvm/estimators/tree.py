@@ -59,7 +59,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     Parameters
     ----------
     loss : str or Oracle, default="map"
-        As in :class:`~structsvm.StructuralRanker`.
+        As in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains: ``2^y - 1`` for
+        ``"ndcg@10"``, ``y`` for ``NDCG(10, gain="linear")``, which ranks better where the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None: .002 times the number of training queries, and .01
         times for the smooth losses ("ndcg@k", "mrr", "precision@k"), which did best on average over five data sets of
@@ -215,11 +216,12 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
-            # grades that the loss does not see are noise to the trees
-            relevance = getattr(get_oracle(self.loss, relevance=self.relevance), "relevance", None)
+            # trees see the grades as the loss does: what it does not see is noise to them
+            oracle = get_oracle(self.loss, relevance=self.relevance)
+            relevance, gain = getattr(oracle, "relevance", None), getattr(oracle, "gain", "exp2")
             features = LeafFeatures(
                 self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
-                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance,
+                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance, gain=gain,
                 categorical_features=self.categorical_features, random_state=self.random_state,
                 callback=self.growth_callback,
             )  # fmt: skip

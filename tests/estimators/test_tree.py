@@ -13,7 +13,7 @@ from structsvm.common.checks import BadInput
 from structsvm.export import check_export, export_model
 from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
-from structsvm.oracles import get_oracle
+from structsvm.oracles import NDCG, get_oracle
 from structsvm.oracles.average_precision import AveragePrecision
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, open_store, write_store
@@ -335,7 +335,13 @@ def test_an_oracle_tells_the_relevance_of_the_trees(data):
     X, y, qid = data
     model = TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid)
     assert model.leaves_.relevance == 2.0
-    assert TreeRanker(get_oracle("ndcg@3"), **SMALL).fit(X, y, qid=qid).leaves_.relevance is None
+    for loss, gain in (
+        (get_oracle("ndcg@3"), "exp2"),
+        (NDCG(3, gain="linear"), "linear"),
+        ("pairs", "exp2"),
+    ):
+        leaves = TreeRanker(loss, **SMALL).fit(X, y, qid=qid).leaves_
+        assert (leaves.relevance, leaves.gain) == (None, gain)
 
 
 def test_few_passes_say_so(data):

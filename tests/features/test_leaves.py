@@ -396,13 +396,14 @@ def test_forests_are_joined():
     both.check()
 
 
-def test_grades_are_gains_of_the_trees():
+@pytest.mark.parametrize(("gain", "gains"), [("linear", [0, 1, 2, 3, 4]), ("exp2", [0, 1, 3, 7, 15])])
+def test_grades_and_gains_of_the_trees(gain, gains):
     X, y, _ = make_data()
     offsets, y = np.arange(0, X.shape[0] + 1, LENGTH), 2 * y
-    grown = LeafFeatures(5, 5, relevance=None).grow(X, y, offsets)
+    grown = LeafFeatures(5, 5, relevance=None, gain=gain).grow(X, y, offsets)
     options = {
         "objective": "lambdarank", "lambdarank_truncation_level": LENGTH, "num_leaves": 5, "deterministic": True,
-        "force_row_wise": True, "label_gain": [0, 1, 2, 3, 4], **QUIET,
+        "force_row_wise": True, "label_gain": gains, **QUIET,
     }  # fmt: skip
     booster = lightgbm.train(options, lightgbm.Dataset(X, label=y, group=np.diff(offsets), params=QUIET), 5)
     assert (codes_of(grown, X) == booster.predict(X, pred_leaf=True)).all()
@@ -462,6 +463,7 @@ def test_refusals():
         (("learning_rate", 0),): "learning_rate=0",
         (("l2_regularization", -1),): "l2_regularization=-1",
         (("bags", 0),): "bags=0",
+        (("gain", "exp"),): "gain='exp': expected 'exp2' or 'linear'",
         (("forest", "trees"),): "from_model",
         (("categorical_features", (8,)),): "expected numbers from 0 to 7, got 8",
         (("categorical_features", ("brand",)),): "got 'brand'",
