@@ -121,8 +121,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     relevance : float or None, default=1.0
         Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
     gain : {"exp2", "linear"}, default="exp2"
-        Gain of grade ``y`` without ``relevance``: ``2^y - 1`` (LightGBM's default) or ``y``. Where the highest grades are
-        rare, ``2^y - 1`` lets their few documents decide the splits.
+        Gain of grade ``y`` without ``relevance``: ``2^y - 1`` (LightGBM's default) or ``y``. Where the highest grades
+        are rare, ``2^y - 1`` lets their few documents decide the splits.
     forest : Forest, optional
         Trees to use instead of growing any; see :meth:`from_model`.
     callback : callable, default=None
