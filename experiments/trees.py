@@ -12,8 +12,6 @@ within the query. With 1,500 training queries each method has the shape and labe
 are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
 ``tree-ndcg`` is trained for NDCG@10, with trees grown by grades, on LightGBM's example, whose labels have five.
-``tree-batch`` grows a hundred trees at a time by the gradients at the weights found so far, and stops where validation
-queries gain nothing; it is run on the made data only.
 
 The methods of each data set are kept in pieces: a command that was interrupted goes on from there, and Ctrl-C writes
 the page of what is finished. ``--only`` computes some data sets anew; the page keeps its rows of the others.
@@ -51,14 +49,13 @@ MEASURES = ("map", "ndcg@10")
 TITLE = "Means over test queries, and differences to the tree rankers for MAP"
 CS = np.logspace(-2, 1, 7)
 N_TEST, N_VALIDATION = 1000, 150
-SMALL_ONLY = ("tree-ndcg", "tree-batch")
+SMALL_ONLY = ("tree-ndcg",)
 METHODS = (
     ("tree", "lightgbm", "xgboost"),
     ("catboost",),
     ("tree-catboost", "catboost-bags"),
     ("linear",),
     ("tree-ndcg",),
-    ("tree-batch",),
 )
 """Those that matter most first: a run may end early."""
 SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
@@ -212,22 +209,6 @@ def candidates(
         ):
             for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
                 yield _tried(model, f"{scale}, C = {model.C:.2g}", validation)
-    elif method == "tree-batch":
-        n_leaves, rate, l2 = SHAPES[1]
-        for C in (0.1, 0.3, 1.0):
-            batches = TreeRanker(
-                C=C,
-                n_trees=most,
-                n_leaves=n_leaves,
-                learning_rate=rate,
-                l2_regularization=l2,
-                batch=100,
-                random_state=run.seed,
-            )
-            held_out = validation.X, validation.y, validation.qid
-            batches.fit(train.X, train.y, qid=train.qid, validation=held_out)
-            kept = batches.leaves_.forest_.n_trees
-            yield _tried(batches, f"{kept} of {most} x {n_leaves}, l2 {l2:g}, C = {C}", validation)
     elif method == "tree-catboost":
         for point in grid:
 
@@ -381,11 +362,7 @@ def main() -> None:
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     complete = True
     for number, fold, method in in_order(run):
-        if (
-            fold.name not in run.options.only
-            or (method == "tree-batch" and fold.again)
-            or (method == "tree-ndcg" and fold.name != "lightgbm_rank")
-        ):
+        if fold.name not in run.options.only or (method == "tree-ndcg" and fold.name != "lightgbm_rank"):
             continue
         path = pieces / f"{number}.{fold.name}.{method}.json"
         if path.exists():

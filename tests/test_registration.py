@@ -219,10 +219,10 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # every option that some trainer may lack, as train and as the estimators say it
 asked = [
     {"cone": np.ones(3)}, {"cone": np.eye(3)}, {"region": Convex(3, lambda w: [w >= 0])}, {"stabilise": False},
-    {"qp": "cvxpy"}, {"planes": "rows"},
+    {"qp": "cvxpy"},
 ]
 assert {name for one in asked for name in Options(**one).needs} == {
-    "signs", "cone", "region", "stabilise", "qp", "rows"
+    "signs", "cone", "region", "stabilise", "qp"
 }
 def fate(train, *args, **options):
     try:
@@ -232,7 +232,7 @@ def fate(train, *args, **options):
     return "trained"
 def problem(loss):
     separator = get_oracle(loss).bind(rows.y, rows.offsets)
-    return RankingProblem(rows.X, rows.offsets, separator, keep_rows=True)
+    return RankingProblem(rows.X, rows.offsets, separator)
 estimators = [
     lambda solver: structsvm.StructuralRanker(solver=solver),
     lambda solver: structsvm.StructuralRanker(solver=solver, positive=True),

@@ -24,9 +24,7 @@ import numpy as np
 from structsvm.estimators.tree import TreeRanker
 from structsvm.export import export_model
 from structsvm.features import LeafFeatures
-from structsvm.oracles import get_oracle
-from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import train
+from structsvm.queries import QueryData
 
 
 def make(n_queries: int, n_docs: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,7 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     few = make(40, 20, options.features)  # compiles what is timed below
     TreeRanker(n_trees=2, solver="frank_wolfe", n_jobs=options.threads).fit(
-        few[0], few[1], qid=np.arange(800) // 20
+        *few[:2], qid=np.arange(800) // 20
     )
     X, y, offsets = make(options.queries, options.docs, options.features)
     print(f"{options.queries} x {options.docs} x {options.features}, X {X.nbytes / 1e9:.2f} GB", flush=True)
@@ -79,11 +77,12 @@ def main() -> None:
     record["rows"] = time.process_time() - start
     print(f"{rows}: {record['rows'] / growing:.2f} x growing", flush=True)
 
-    problem = RankingProblem(rows, offsets, get_oracle("map").bind(y, offsets), n_jobs=options.threads)
+    data = QueryData(rows, y, offsets, np.arange(options.queries))
+    problem = TreeRanker(n_jobs=options.threads)._problem(rows, data, np.ones(options.queries))
     record["fits"] = []
     for C in options.C:
         start = time.process_time()
-        fit = train(problem, C, planes="rows")
+        fit = next(TreeRanker(n_jobs=options.threads)._train(problem, [C]))
         cpu = time.process_time() - start
         record["fits"].append(
             {"C": C, "cpu": cpu, "passes": fit.n_passes, "gap": fit.gap, "solver": fit.solver}
@@ -122,7 +121,9 @@ def _peak(X: np.ndarray) -> float:
 
 
 def _without_bins(model: TreeRanker) -> TreeRanker:
-    features = model.leaves_.with_trees(model.leaves_.forest_, [])
+    features = LeafFeatures(n_bins=0)
+    features.n_features_in_ = model.n_features_in_
+    features._set(model.leaves_.forest_, [])
     other = TreeRanker(n_jobs=model.n_jobs)
     other.leaves_, other.coef_, other.fit_ = features, model.coef_[: features.starts_[-1]], model.fit_
     other.n_features_in_ = model.n_features_in_

@@ -61,7 +61,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             )
         for name in (name for name in kwargs if name not in known):
             if name in _ELSEWHERE:
-                raise _called_otherwise(name, kwargs[name], known, hasattr(self, "batch"))
+                raise _called_otherwise(name, kwargs[name], known)
             raise _no_argument(self, name, known)
         before = dict(vars(self))
         try:
@@ -117,7 +117,7 @@ _ELSEWHERE = (
 """Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
 
 
-def _called_otherwise(name: str, value: Any, known: Collection[str], in_batches: bool) -> BadInput:
+def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
     if name == "group":
         sizes = np.asarray(value)
         shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(value)[:40]
@@ -132,10 +132,9 @@ def _called_otherwise(name: str, value: Any, known: Collection[str], in_batches:
     if not name.startswith(("early", "eval")):
         return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
     if "validation" in known:
-        remedy = "pass {validation=(X, y, qid)}"
-        if in_batches:
-            remedy += " to a ranker with {batch=50}, whose trees grow until its measure rises no more"
-        return BadInput(name, "expected validation queries as a tuple in place of it", remedy)
+        return BadInput(
+            name, "expected validation queries as a tuple in place of it", "pass {validation=(X, y, qid)}"
+        )
     return BadInput(
         name,
         "expected none, as this ranker trains to its optimum and does not stop by a measure",
@@ -471,13 +470,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
 
 
-def read_validation(
-    model: Any, validation: Any, *, coded: Callable[[Any], Any] | None = None, **kinds: Any
-) -> tuple[Any, Float, Int]:
-    """Return rows of ``validation=(X, y, qid)``, grouped and scaled like the training rows, their labels and offsets.
-
-    ``coded`` makes numbers of the columns, before they are checked.
-    """
+def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
+    """Return rows of ``validation=(X, y, qid)``, grouped and scaled as in training, with their labels and offsets."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
         raise BadInput(
@@ -491,8 +485,7 @@ def read_validation(
             "without them all rows would be ranked as one query",
         )
     with naming("validation"):
-        X = X if coded is None else coded(X)
-        X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False, **kinds)
+        X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = group_queries(qid, X.shape[0])
         if getattr(model, "scaler_", None) is not None:
             X = scale_rows(model.scaler_, X, qid)

@@ -296,7 +296,7 @@ def model_path(
     Parameters
     ----------
     model : StructuralRanker or TreeRanker
-        Left as it is; its own ``C``, and ``batch``, are not used. Trees are grown once.
+        Left as it is; its own ``C`` is not used. Trees are grown once.
     X, y, qid, sample_weight
         As in ``fit``.
     Cs : sequence of float

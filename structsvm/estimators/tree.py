@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +12,13 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.names import feature_names
+from structsvm.common.rows import warn_user
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
     read_rows,
-    read_validation,
     split_qid,
     warn_of_coarse_labels,
     warn_of_uninformative,
@@ -29,21 +29,19 @@ from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
 from structsvm.features.leaves import LeafFeatures, TreeGrowth
-from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import QueryData, row_groups, rows_in_groups
-from structsvm.trainers.certificate import Fit, judge
+from structsvm.queries import QueryData, rows_in_groups
+from structsvm.trainers.block_dual import cache_size
+from structsvm.trainers.blocks import Blocks, in_blocks
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.choosing_solver import Solver, check_solver
-from structsvm.trainers.contract import DEFAULTS, Options, PlaneKind, Start
-from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.newton import newton
+from structsvm.trainers.contract import DEFAULTS
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
-from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-_FEW_ROWS = 200_000
-"""Rows up to which one_slack keeps the coefficients of its cuts: a megabyte a cut and more."""
+_N_BLOCKS = 200
+"""Blocks of queries for frank_wolfe, at least. Fewer take more passes where C is large, more take longer steps."""
 
 _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
 """C by default, per training query: least lost on test queries in ``experiments/tree_C.py``, on average."""
@@ -53,15 +51,16 @@ _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
 class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
 
-    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, found one tree at a time and
-    shrunk, are thrown away; one weight for each leaf, and one for each quantile bin of each feature, minimises
+    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, each computed for one tree at
+    a time and shrunk, are replaced: one weight for each leaf, and one for each quantile bin of each feature, minimise
     ``1/2 ||w||^2 + C * mean over queries of the slack``, as :class:`~structsvm.StructuralRanker` does for features. The
     fit carries a certificate: no other weights of these leaves and bins are better by more than ``fit_.gap``.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
-        As in :class:`~structsvm.StructuralRanker`.
+        As in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains: ``2^y - 1`` for
+        ``"ndcg@10"``, ``y`` for ``NDCG(10, gain="linear")``, which ranks better where the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None: .002 times the number of training queries, and .01
         times for the smooth losses ("ndcg@k", "mrr", "precision@k"), which did best on average over five data sets of
@@ -70,25 +69,19 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     n_trees : int, default=300
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
-        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are known without it.
+        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are recognised without it.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
-    batch : int, optional
-        Grow that many trees at a time, each batch by the gradients at the weights found so far. Ends before ``n_trees``
-        where a batch cannot lower the optimum by ``tol`` (:meth:`Fit.gain_bound
-        <structsvm.trainers.Fit.gain_bound>`), or where the measure on ``validation`` has not risen; that needs
-        ``validation`` in ``fit``.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : str, default="auto"
         A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr",
-        "precision@k"), else one_slack below 512 queries. With ``batch`` other losses have frank_wolfe, whose dual point
-        stays feasible as columns come.
+        "precision@k"), else frank_wolfe over blocks of queries, or one_slack below 400 queries.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
     growth_callback : callable, default=None
-        Called with the number of trees grown and of all, after each tree; truthy ends the growth.
+        Called after each tree with the number of trees grown and of all trees; a truthy return ends the growth.
 
     Attributes
     ----------
@@ -97,9 +90,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     coef_ : ndarray, shape (n_columns,)
         Weights of the leaves and bins; ``leaves_.get_feature_names_out()`` names them.
     fit_ : Fit
-        The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound``
-        computes how much further columns can gain at most. The rows are None for n_slack, and for one_slack on more
-        than 200,000 rows.
+        The certificate.
     categories_ : dict of str to list
         The categories of each column of a frame that has them by its dtype.
     missing_features_ : ndarray of int64
@@ -114,9 +105,15 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
     Notes
     -----
-    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. Categories of a frame
-    go by their values in ``predict``, too, whatever their dtype there; one that training did not have counts as
-    missing, after a warning. In an array they are numbers: places in ``categories_``.
+    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. LightGBM learns for
+    each split which side missing values take; where the feature had none in training, they count as 0. ``predict``
+    then warns and names the feature.
+
+    Categories of a frame go by their values in ``predict``, too, whatever their dtype there; one that training did not
+    have counts as missing, after a warning. In an array they are positions in ``categories_``.
+
+    Edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers have
+    the same scores.
 
     The first fit after an installation compiles for some seconds, which ``fit(..., verbose=True)`` says; ``structsvm
     warm-up`` compiles beforehand.
@@ -144,7 +141,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     learning_rate: float = 0.1
     n_bins: int = 64
     leaves: LeafFeatures | None = None
-    batch: int | None = None
     tol: float = 1e-3
     solver: Solver = "auto"
     relevance: float = 1.0
@@ -153,9 +149,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     growth_callback: Callable[[int, int], object] | None = None
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees and train.
 
         Parameters
@@ -164,8 +158,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
-        validation : tuple (X, y, qid), optional
-            With ``batch``: queries by which the growth ends.
 
         Raises
         ------
@@ -177,13 +169,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         C = self._trade_off(self._bind_empty(data, weights), weights)
-        held_out = None if validation is None else self._validation(validation)
-        if self.batch is not None:
-            self._fit_batches(features, data, weights, C, held_out)
-        else:
-            problem = self._problem(self._learn(features, data, weights), data, weights)
-            self.fit_ = next(self._train(problem, [C]))
-        self._keep(self.fit_, features, data)
+        problem = self._problem(self._learn(features, data, weights), data, weights)
+        self._keep(next(self._train(problem, [C])), features)
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
@@ -191,7 +178,22 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         X = encode(X, getattr(self, "categories_", {}))
         X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
         self.leaves_._check_categories(X)
+        self._warn_of_missing(X)
         return self.leaves_.scores(X, self.coef_)
+
+    def _warn_of_missing(self, X: NDArray[Any]) -> None:
+        """Warn of missing values in columns of numbers that had none in training."""
+        missing = set(_columns_with_nan(X)) - {
+            *self.missing_features_,
+            *self.leaves_._categorical(X.shape[1]),
+        }
+        if missing:
+            names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
+            few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
+            warn_user(
+                f"X: missing values in {few}, of which training had none; trees of LightGBM take them for 0, bins for "
+                "less than all values; fill them in, or train with rows that miss them, too"
+            )
 
     def check_options(self) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
@@ -208,31 +210,18 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
                 "leaves", "expected LeafFeatures", code="LeafFeatures.from_model(booster)", value=self.leaves
             )
         self._features().check_options()
-        if self.batch is None:
-            return
-        check_whole("batch", self.batch, 1)
-        if self.solver not in ("auto", "frank_wolfe"):
-            raise BadInput(
-                "solver",
-                "expected 'auto' or 'frank_wolfe' with {batch}",
-                value=self.solver,
-                others={"batch": self.batch},
-            )
-        if self.leaves is not None and self.leaves.forest is not None:
-            raise BadInput(
-                "batch", "expected None where {leaves} have their trees", others={"leaves": self.leaves}
-            )
 
     def _features(self) -> LeafFeatures:
         """Return the transformer to leaves and bins, not fitted."""
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
-            # grades that the loss does not see are noise to the trees
-            relevance = getattr(get_oracle(self.loss, relevance=self.relevance), "relevance", None)
+            # trees see the grades as the loss does: what it does not see is noise to them
+            oracle = get_oracle(self.loss, relevance=self.relevance)
+            relevance, gain = getattr(oracle, "relevance", None), getattr(oracle, "gain", "exp2")
             features = LeafFeatures(
                 self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
-                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance,
+                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance, gain=gain,
                 categorical_features=self.categorical_features, random_state=self.random_state,
                 callback=self.growth_callback,
             )  # fmt: skip
@@ -261,26 +250,15 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             )  # fmt: skip
         X = encode(X, self.categories_)
         X, y, _, grouping, weights = read_rows(self, X, y, qid, sample_weight, sparse=False, missing=True)
-        self.missing_features_ = np.flatnonzero(np.isnan(X.min(axis=0)))  # min keeps NaN
+        self.missing_features_ = _columns_with_nan(X)
         forest = None if self.leaves is None else self.leaves.forest
         if forest is not None:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
         warn_of_coarse_labels(self, get_oracle(self.loss, relevance=self.relevance), y)
         return rows_in_groups(X, y, grouping), weights
 
-    def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Int]:
-        if self.batch is None:
-            raise BadInput(
-                "validation",
-                "expected none with {batch}, as only trees that grow in batches are watched",
-                "pass TreeRanker({batch=50}), or choose n_trees and C by TreeRankerCV",
-                others={"batch": None},
-            )
-        coded = partial(encode, categories=self.categories_)
-        return read_validation(self, validation, coded=coded, sparse=False, missing=True)
-
     def _bind_empty(self, data: QueryData, weights: Float) -> RankingProblem:
-        """Refuse labels without a constraint before any tree is grown; return the problem without columns."""
+        """Return the problem without columns; raise for labels without a constraint before any tree is grown."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
         return self._problem(nothing, data, weights)
 
@@ -292,21 +270,22 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
         problem = self._bind(replace(data, X=rows), weights)
-        by_newton = problem.smooth and self.solver in ("auto", "newton")
-        problem.keep_rows = by_newton or data.n_rows <= _FEW_ROWS
-        return problem
+        if self.solver != "auto" or problem.smooth or problem.n_queries < 2 * _N_BLOCKS:
+            return problem
+        # A plane has a number for every leaf and bin: those of each query would not fit in memory, those of a few
+        # hundred blocks of queries do, and frank_wolfe takes half to a fifth of the passes of one_slack.
+        blocks = in_blocks(problem, rows, _N_BLOCKS)
+        return problem if cache_size(blocks) is None else blocks
 
-    def _grow(self, features: LeafFeatures, data: QueryData, weights: Float, **options: Any) -> Forest:
+    def _grow(self, features: LeafFeatures, data: QueryData, weights: Float) -> Forest:
         if features.forest is not None:
             return features.forest
         used = weights > 0
         if not used.all():
-            if options.get("scores") is not None:
-                options["scores"] = options["scores"][np.repeat(used, np.diff(data.offsets))]
             data, weights = data.select(used), weights[used]
         alike = (weights == weights[0]).all()
         row_weights = None if alike else np.repeat(weights, np.diff(data.offsets))
-        return features.grow(data.X, data.y, data.offsets, row_weights, **options)
+        return features.grow(data.X, data.y, data.offsets, row_weights)
 
     def _learn(self, features: LeafFeatures, data: QueryData, weights: Float) -> LeafRows:
         """Grow the trees and choose the bins; return the rows over them."""
@@ -320,92 +299,26 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
-        return self._problem(self._learn(features, data, weights), data, weights), (features, data)
+        return self._problem(self._learn(features, data, weights), data, weights), (features,)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
+        solver = self.solver
+        if solver == "auto" and not problem.smooth:
+            solver = "frank_wolfe" if isinstance(problem.separator, Blocks) else "one_slack"
         return fit_path(
-            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
-            planes=self._planes(problem), callback=self.callback,
-        )  # fmt: skip
+            problem,
+            Cs,
+            solver=solver,
+            tol=float(self.tol),
+            max_passes=self.max_passes,
+            callback=self.callback,
+        )
 
-    def _planes(self, problem: RankingProblem) -> PlaneKind:
-        """Return "rows" where frank_wolfe may run; the problem tells the other trainers whether to keep rows."""
-        by_rows = self.solver in ("auto", "frank_wolfe") and rows_cache_size(problem) is not None
-        return "rows" if by_rows else "auto"
-
-    def _fit_batches(
-        self, features: LeafFeatures, data: QueryData, weights: Float, C: float, held_out: Any
-    ) -> None:
-        """Grow, train and grow again at what was trained; the dual point stays feasible as columns come."""
-        assert self.batch is not None
-        bins = features.edges(data.X)
-        options = Options(float(self.tol), self.max_passes, callback=self.callback)
-        forest, scores, dual = None, None, None
-        best: tuple[float, Forest, Fit] | None = None
-        n_all, told = int(features.n_trees), features.callback
-        stopped = False
-
-        def counted(before: int) -> Callable[[int, int], bool]:
-            def tell(n: int, _: int) -> bool:
-                nonlocal stopped
-                assert told is not None
-                stopped = bool(told(before + n, n_all))
-                return stopped
-
-            return tell
-
-        while forest is None or forest.n_trees < n_all:
-            before = 0 if forest is None else forest.n_trees
-            n = min(int(self.batch), n_all - before)
-            if told is not None:
-                features.callback = counted(before)
-            grown = self._grow(features, data, weights, n_trees=n, scores=scores)
-            if forest is not None:
-                new = features.with_trees(grown, []).rows(data.X)
-                gain = self.fit_.gain_bound(new) - max(0.0, self.fit_.primal - self.fit_.dual)
-                if gain < float(self.tol) * self.fit_.primal:
-                    break
-            forest = grown if forest is None else forest.joined(grown)
-            features._set(forest, bins)
-            problem = self._problem(features.rows(data.X), data, weights)
-            w0 = None if best is None else _widened(self.fit_.w, grown.n_trees, forest, bins)
-            if problem.smooth and self.solver == "auto":
-                self.fit_ = newton(problem, C, options, Start(w0))
-            else:
-                if dual is None:
-                    dual = RowDual(problem, C)
-                else:
-                    dual.move_to(problem)
-                self.fit_ = frank_wolfe(problem, C, options, Start(w0, kept={"dual": dual}))
-            scores = features.scores(data.X, self.fit_.w)
-            value = 0.0
-            if held_out is not None:
-                value = self._value(held_out, features.scores(held_out[0], self.fit_.w))
-                if best is not None and value <= best[0]:
-                    break
-            best = value, forest, self.fit_
-            if stopped or grown.n_trees < n:  # or no split gains any more
-                break
-        features.callback = told
-        assert best is not None
-        _, forest, self.fit_ = best
-        features._set(forest, bins)
-        judge(self.fit_, problem, float(self.tol))
-
-    def _keep(self, fit: Fit, features: LeafFeatures, data: QueryData) -> None:
-        """Set what was learned, with the dual point in the order of the rows as they were given."""
-        if fit.dual_rows is not None and data.order is not None:
-            given = np.empty_like(fit.dual_rows)
-            given[data.order] = fit.dual_rows
-            fit = replace(fit, dual_rows=given)
+    def _keep(self, fit: Fit, features: LeafFeatures) -> None:
+        """Set what was learned."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
-
-    def _value(self, held_out: Any, scores: Float) -> float:
-        _, y, offsets = held_out
-        qid = row_groups(offsets)
-        return float(evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row").mean)
 
     def _takes_sparse(self) -> bool:
         return False
@@ -460,7 +373,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     C: float = field(init=False)
     n_trees: int | Sequence[int] = (100, 200, 300)  # type: ignore[assignment]
     _: KW_ONLY
-    batch: None = field(default=None, init=False)
     random_state: int | None = None
 
     _usual = (1e-2, 1e2, 9)
@@ -468,7 +380,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     _check_queries = CrossValidated._check_queries
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Choose C and the number of trees, then grow and train on all queries.
 
         Parameters
@@ -501,7 +413,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         problem = self._problem(self._learn(features, data, weights), data, weights)
         with choice.training():
             fit = next(self._train(problem, [self.C_]))
-        self._keep(fit, features, data)
+        self._keep(fit, features)
         return self
 
     def _held_out(
@@ -542,8 +454,5 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         return np.unique([check_whole("n_trees", n, 1) for n in given])
 
 
-def _widened(w: Float, n_trees: int, forest: Forest, bins: list[Float]) -> Float:
-    """Return the weights with zeros inserted for the leaves of the last trees, which stand before the bins."""
-    n_bins = sum(len(edges) for edges in bins)
-    new = int(forest.leaves[-1] - forest.leaves[-1 - n_trees])
-    return np.concatenate([w[: w.shape[0] - n_bins], np.zeros(new), w[w.shape[0] - n_bins :]])
+def _columns_with_nan(X: NDArray[Any]) -> NDArray[np.int64]:
+    return np.flatnonzero(np.isnan(X.min(axis=0)))  # min keeps NaN

@@ -185,8 +185,7 @@ def _nested(
             "to", f"expected trees of at most {_DEEPEST} levels, as parsers limit how deep JSON nests, got {deepest}",
             "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
         )  # fmt: skip
-    # the engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
-    # rounded as they round it, or the value itself would go the other way
+    # the engines hold values in float32: a threshold rounded as they round it is on the same side of their values
     below = float32_thresholds(forest)
     _warn_of_float32(valued, below)
 
@@ -288,7 +287,12 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
 def _warn_of_float32(valued: ValuedForest, below: NDArray[np.float32]) -> None:
     """Warn of features whose thresholds are apart, and the same in float32: the engine cannot tell their values."""
-    feature, threshold = valued.forest.feature, valued.forest.threshold
+    # an edge of bins is the largest float64 that is rounded to its float32: every value stays on its side
+    with np.errstate(over="ignore"):
+        rounded = np.nextafter(valued.forest.threshold, np.inf).astype(np.float32) == below
+    feature, threshold, below = (
+        one[rounded] for one in (valued.forest.feature, valued.forest.threshold, below)
+    )
     close = [
         valued.names[j]
         for j in np.unique(feature).tolist()

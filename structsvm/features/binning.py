@@ -21,11 +21,14 @@ from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
+from structsvm.features.ranks import rounding_to
 from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, offsets_of
 
 _MOST_BINS = 255  # a count of thresholds fits a byte
+_TILE = 16
+"""Columns that are copied together: their values in a row share a line of the cache or two."""
 
 
 class StepFunction(NamedTuple):
@@ -58,6 +61,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
     another are left out, so a function may have fewer thresholds than bins. A score equal to a threshold does not
     exceed it, as in the formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
+
+    Thresholds at quantiles lie between two training scores. A score in float64 and its copy in float32 are on the same
+    side of them, unless the two training scores are the same number in float32.
 
     Parameters
     ----------
@@ -119,8 +125,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         check_choice("within", self.within, ("data", "query"))
         scores = self._scores(X, qid, "fit")
         self.thresholds_ = [
-            _thresholds(scores[:, f].astype(np.float64), int(self.n_bins), self.spacing)
-            for f in range(scores.shape[1])
+            _thresholds(column, int(self.n_bins), self.spacing)
+            for start in range(0, scores.shape[1], _TILE)
+            for column in scores[:, start : start + _TILE].T.copy()
         ]
         self.starts_ = offsets_of([len(thresholds) for thresholds in self.thresholds_])
         return self
@@ -218,16 +225,39 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _thresholds(column: Float, n_bins: int, spacing: str) -> Float:
+def _thresholds(column: NDArray[Any], n_bins: int, spacing: str) -> Float:
     present = column[~np.isnan(column)]
     if not present.size:
         return np.array([-np.inf])
+    if spacing == "quantile":
+        return np.concatenate(([-np.inf], _quantiles(present, n_bins)))
     share = np.arange(1, n_bins) / n_bins
-    low, high = present.min(), present.max()
-    if spacing == "even":
-        inner = low * (1.0 - share) + high * share
-    else:
-        # values that occur: with ties no threshold falls where nothing is
-        inner = np.quantile(present, share, method="inverted_cdf") if share.size else share
-    inner = np.unique(inner)
+    low, high = float(present.min()), float(present.max())
+    inner = np.unique(low * (1.0 - share) + high * share)
     return np.concatenate(([-np.inf], inner[(inner >= low) & (inner < high)]))
+
+
+def _quantiles(values: NDArray[Any], n_bins: int) -> Float:
+    """Return at most ``n_bins - 1`` numbers, each between a quantile of the values and the next larger value."""
+    values = np.sort(values)
+    n = values.shape[0]
+    # the smallest value with a share k / n_bins of all values up to it, for each k
+    below = np.unique(values[-(-n * np.arange(1, n_bins) // n_bins) - 1])
+    below = below[below < values[-1]]
+    above = values[np.searchsorted(values, below, side="right")]
+    return np.unique(between(below.astype(np.float64), above.astype(np.float64)))
+
+
+def between(below: Float, above: Float) -> Float:
+    """Return numbers ``e`` with ``below <= e < above``, by which float64 and float32 copies are sorted alike.
+
+    ``x <= e`` holds for a float64 if and only if it holds for its copy in float32, where ``below`` and ``above`` are
+    different numbers of float32, and finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = below.astype(np.float32), above.astype(np.float32)
+        middle = (0.5 * low.astype(np.float64) + 0.5 * high.astype(np.float64)).astype(np.float32)
+    apart = (low < high) & np.isfinite(low) & np.isfinite(high)
+    exact = 0.5 * below + 0.5 * above
+    exact = np.where((below <= exact) & (exact < above), exact, below)  # of neighbours it is one of the two
+    return np.where(apart, rounding_to(np.where(middle < high, middle, low)), exact)

@@ -1,7 +1,7 @@
 """The trees of LightGBM, XGBoost, scikit-learn and CatBoost as a :class:`~structsvm.features.forest.Forest`.
 
-Thresholds are those of float64 values. A library that rounds its input to float32 first has other thresholds in its
-own files; here each is the largest float64 that is rounded to its side.
+Thresholds are compared with float64 values. Where a library rounds its input to float32 first, a threshold here is the
+largest float64 that the library would send to the left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.features.forest import Forest, Tree
-from structsvm.protocols import Float, Int
+from structsvm.features.ranks import rounding_to
+from structsvm.protocols import Int
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of LightGBM's decision types
 _MISSING_NONE, _MISSING_ZERO = 0, 1
@@ -27,7 +28,7 @@ def forest_of(model: Any) -> Forest:
 
     Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by LightGBM's and CatBoost's index.
     """
-    # a bare ``xgboost.Booster`` does not know which value its DMatrix took for missing: only NaN is one here
+    # a bare ``xgboost.Booster`` does not know which value its DMatrix took for missing: here only NaN is missing
     library = type(model).__module__.split(".")[0]
     if isinstance(model, Forest):
         return model
@@ -59,7 +60,7 @@ def lightgbm_forest(text: str) -> Forest:
 
 
 def _forest(trees: Sequence[Tree], n: int, names: Sequence[str] | None, unnamed: str = "") -> Forest:
-    """Return a forest with the names of its features, unless a library made them up by their numbers."""
+    """Return a forest with the names of its features, unless the library derived them from their numbers."""
     known = tuple(str(name) for name in names) if names is not None else ()
     if len(known) != n or known == tuple(unnamed.format(j) for j in range(n)):
         return Forest.of(trees, n)
@@ -98,7 +99,7 @@ def _lightgbm_tree(fields: dict[str, str]) -> Tree:
             "expected zeros that are values, got zeros for missing",
             "train with zero_as_missing=False",
         )
-    # without missing values in training, one counts as zero
+    # of a feature without missing values in training, LightGBM takes one for zero
     nan_left = np.where(missing == _MISSING_NONE, threshold >= 0, kinds & _DEFAULT_LEFT > 0) & ~categorical
     sets: dict[int, Sequence[int]] = {}
     if categorical.any():
@@ -141,7 +142,7 @@ def _xgboost(model: Any) -> Forest:
         if any(tree.get("split_type", ())) or tree.get("categories_nodes"):
             raise _no_categories()
         conditions = np.array(tree["split_conditions"], dtype=np.float32)
-        below = _as_rounded(np.nextafter(conditions, np.float32(-np.inf)))  # smaller ones go left
+        below = rounding_to(np.nextafter(conditions, np.float32(-np.inf)))  # smaller ones go left
         children = tree["left_children"], tree["right_children"]
         trees.append(_tree_of_nodes(*children, tree["split_indices"], below, tree["default_left"]))
     return _forest(trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"))
@@ -173,7 +174,7 @@ def _sklearn(model: Any) -> Forest | None:
         # a tree of some features counts within these; nodes without a condition have -2
         feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
-            _tree_of_nodes(tree.children_left, tree.children_right, feature, _as_rounded(below), missing)
+            _tree_of_nodes(tree.children_left, tree.children_right, feature, rounding_to(below), missing)
         )
     return _forest(trees, n, names)
 
@@ -207,7 +208,7 @@ def _catboost(model: Any) -> Forest:
         if any(split.get("split_type", "FloatFeature") != "FloatFeature" for split in splits):
             raise _no_categories()
         features = [by_number[split["float_feature_index"]] for split in splits]
-        borders = _as_rounded(np.array([split["border"] for split in splits], dtype=np.float32)).tolist()
+        borders = rounding_to(np.array([split["border"] for split in splits], dtype=np.float32)).tolist()
         trees.append(
             _symmetric(
                 [one["flat_feature_index"] for one in features],
@@ -262,14 +263,3 @@ def _tree_of_nodes(left: Any, right: Any, feature: Any, threshold: Any, nan_left
         len(leaves),
         {},
     )
-
-
-def _as_rounded(threshold: Any) -> Float:
-    """Return the largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
-    low = np.asarray(threshold, dtype=np.float32)
-    with np.errstate(over="ignore"):
-        high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
-    high = np.where(np.isinf(high), 2.0**128, high)
-    middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
-    even = low.view(np.int32) & 1 == 0
-    return np.where(even, middle, np.nextafter(middle, -np.inf))

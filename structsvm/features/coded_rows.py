@@ -31,7 +31,7 @@ class LeafRows:
         self._n_pairs = int(n_pairs)
         self.starts = np.asarray(starts, dtype=np.int64)
         self.n_trees = int(n_trees)
-        # a leaf has one entry in a table, a count of edges one more than edges
+        # in the tables of the kernels a leaf has one entry, a count of edges one more than edges
         self._table_starts = self.starts + np.maximum(0, np.arange(self.starts.shape[0]) - self.n_trees)
         if checked:
             return
@@ -144,20 +144,10 @@ class LeafRows:
 class BinnedRows(LeafRows):
     """Indicators of thresholds: for each function, how many of its thresholds a row's score exceeds."""
 
-    # with 50 thresholds a score takes 1 byte instead of about 200, and a product one look-up instead of 25 products
+    # with 50 thresholds a score takes 1 byte instead of about 200 in CSR, and one look-up instead of 25 products
 
     def __init__(self, codes: NDArray[np.uint8], starts: Int) -> None:
         super().__init__(np.asarray(codes, dtype=np.uint8), starts, 0)
-
-    @property
-    def row_arrays(self) -> tuple[Any, ...]:
-        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
-        return self._kept, self.starts
-
-    @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
-        return _bin_scores, _bin_combine, _bin_query_joint
 
     def __repr__(self) -> str:
         return (
@@ -172,8 +162,10 @@ def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
     out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
-# The signatures are those of the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr): the
-# entries of code c begin at base[c] in a flat table. There is a byte less for each pair of trees that share one.
+# The signatures are those of the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
+# All kernels go through a flat table with an entry for each value of each code: those of code c begin at base[c]. A
+# leaf has one column and one entry; a count of edges, from 0 on, has one entry more than edges. The first n_pairs bytes
+# of a row hold two codes each, so that byte c of the others is code c + n_pairs.
 
 
 @kernel
@@ -184,6 +176,7 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
     n_trees = n - (base[n] - starts[n])
     for k in range(starts[n_trees]):
         table[k] = w[k]
+    # a value that exceeds k edges has the columns of these edges: its entry is the sum of their weights
     for c in range(n_trees, n):
         total = 0.0
         table[base[c]] = 0.0
@@ -230,6 +223,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     n_trees = n - (base[n] - starts[n])
+    # first one addition per code to its entry, then from entries to columns: far fewer than rows times columns
     for r in range(start, stop):
         a = coef[r - shift]
         if a != 0.0:
@@ -242,7 +236,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
         joint[k] += sums[k]
         sums[k] = 0.0
     for c in range(n_trees, n):
-        # a row counts in every column below its code
+        # from the highest edge down: a row counts in the column of every edge that it exceeds
         total = 0.0
         for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
             entry = base[c] + k - starts[c] + 1
@@ -255,7 +249,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
 @kernel
 def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, joint):
     sums = np.zeros(base[-1])
-    # one stretch for all queries: the weight goes to the coefficients
+    # the weights of queries go into the coefficients, so that entries become columns once for all queries
     scaled = np.empty(offsets[last] - offsets[first])
     for q in range(first, last):
         for r in range(offsets[q], offsets[q + 1]):
@@ -291,60 +285,3 @@ def _fill_columns(codes, starts, n_trees, indices):
                 for k in range(code):
                     indices[i] = starts[c] + k
                     i += 1
-
-
-# Few functions with many bins each: tables of one width, and sums per query, take half the time of the kernels above.
-
-
-@kernel
-def _bin_scores(codes, starts, start, stop, w, out):
-    n = codes.shape[1]
-    width = 0
-    for f in range(n):
-        width = max(width, starts[f + 1] - starts[f])
-    table = np.zeros((n, width + 1))  # what a code adds: the sum of the first weights of its function
-    for f in range(n):
-        total = 0.0
-        for k in range(starts[f], starts[f + 1]):
-            total += w[k]
-            table[f, k - starts[f] + 1] = total
-    for r in range(start, stop):
-        total = 0.0
-        for f in range(n):
-            total += table[f, codes[r, f]]
-        out[r - start] = total
-
-
-@kernel
-def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
-    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
-    n = codes.shape[1]
-    for r in range(start, stop):
-        a = coef[r - shift]
-        if a != 0.0:
-            for f in range(n):
-                sums[f, codes[r, f]] += a
-    for f in range(n):
-        # a row counts in every indicator below its code
-        total = 0.0
-        for k in range(starts[f + 1] - starts[f], 0, -1):
-            total += sums[f, k]
-            joint[starts[f] + k - 1] += factor * total
-            sums[f, k] = 0.0
-        sums[f, 0] = 0.0
-
-
-@kernel
-def _bin_combine(codes, starts, offsets, first, last, weights, coef, joint):
-    sums = np.zeros((codes.shape[1], 256))
-    for q in range(first, last):
-        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], sums, joint)
-
-
-@kernel
-def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
-    sums = np.zeros((codes.shape[1], 256))
-    for q in range(first, last):
-        row = joint[q - first]
-        row[:] = 0.0
-        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)

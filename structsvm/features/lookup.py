@@ -2,8 +2,8 @@
 
 Where no tree has more than 64 leaves, all conditions of a tree are evaluated for many rows at once: a condition that
 sends a row to the right strikes the leaves of its left subtree from the row's bit mask, and the lowest bit left is the
-row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger trees are walked row by row. Both compare
-:class:`~structsvm.features.ranks.Ranks`, which are found once for each value.
+row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger trees, such as those of random forests, are
+walked row by row. Both compare :class:`~structsvm.features.ranks.Ranks`, which are computed once for each value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BLOCK = 512
 _WIDTH = 8
 """Conditions that share the loads of a row's mask."""
 
-# multiplied by a power of two these have another number in their highest bits for each power
+# De Bruijn sequences: their product with each power of two has another number in its highest bits
 _DE_BRUIJN = {16: 0x09AF, 32: 0x077CB531, 64: 0x03F79D71B4CB0A89}
 
 
@@ -60,8 +60,8 @@ class Lookup:
             edges.append(np.unique(both[np.isfinite(both)]))
             rank[conditions[first:last]] = np.searchsorted(_all_edges(edges[-1]), own)
         self._ranks = Ranks(edges, kind)
-        # a missing value has rank 0 and goes to the left; conditions that send it to the right see a copy of the
-        # ranks where it is the highest number
+        # A missing value has rank 0, below every limit, and goes to the left. Conditions that send it to the right
+        # compare a copy of the feature's ranks in which a missing value is the highest number.
         to_right = (forest.sets < 0) & (forest.nan_left == 0)
         copied = np.unique(forest.feature[to_right])
         self._copied = np.searchsorted(self._used, copied)
@@ -81,7 +81,7 @@ class Lookup:
             self._walk = forest.nodes, forest.leaves, column, rank, forest.left, forest.right
 
     def _set_bins(self, edges: list[NDArray[Any]], bins: list[NDArray[Any]]) -> None:
-        """Tabulate how many edges of the bins each rank exceeds; these edges are some of those behind the ranks."""
+        """Tabulate how many edges of the bins each rank exceeds; the ranks count these edges and those of trees."""
         self._n_bins = np.array([one.shape[0] for one in bins], dtype=np.int64)
         exceeded = [
             np.concatenate(([0], np.cumsum(np.isin(_all_edges(all_of_it), own))))
@@ -150,7 +150,7 @@ class Lookup:
             list(pool.map(part, tasks))
 
 
-# of the types of what is there otherwise: kernels are compiled once, not for codes and for scores
+# Empty arrays of the types that the kernels get otherwise, so that these are compiled once for codes and for scores.
 _NO_CODES = np.empty((0, 0), dtype=np.uint8)
 _NOTHING = np.empty(0)
 
@@ -161,7 +161,7 @@ def _all_edges(finite: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Masks:
-    """Arrays for evaluating trees by bit masks, in which leaves from left to right are bits, from the lowest."""
+    """Arrays for evaluating trees by bit masks, whose bits from the lowest on are the leaves from left to right."""
 
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
         n_trees, most = forest.n_trees, forest.most_leaves
@@ -176,7 +176,9 @@ class _Masks:
         left_of = [0] * int(forest.nodes[-1])
         groups: list[int] = []
         starts, set_nodes, set_starts = [0], [], [0]
-        nothing = int(forest.nodes[-1])  # a condition that no row meets, to fill up a group
+        nothing = int(
+            forest.nodes[-1]
+        )  # the number of a condition that strikes nothing, to fill up a group of eight
         for t in range(n_trees):
             a, b, first = int(forest.nodes[t]), int(forest.nodes[t + 1]), int(forest.leaves[t])
             order = _from_left(forest.left[a:b].tolist(), forest.right[a:b].tolist(), left_of, a)
@@ -199,7 +201,7 @@ class _Masks:
         )  # fmt: skip
 
     def arrays(self, values: Float) -> tuple[Any, ...]:
-        """Return what the kernel takes; the values of leaves stand in the order in which it finds them."""
+        """Return the arguments of the kernel; leaf values are in the order of its hash of the lowest bit."""
         table = np.where(self._columns >= 0, values[self._columns], 0.0) if values.size else np.empty((0, 0))
         return self._conditions, self._constants, self._numbers, table
 
@@ -309,20 +311,22 @@ def _by_masks(
         n = min(block, stop - first)
         fill_ranks(X, first, n, used, arrays, columns, bits, cells, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
-        for t in range(0, n_trees, 4):  # four trees share the loads of the scores
+        for t in range(0, n_trees, 4):  # one load and store of a row's score serves four trees
             many = min(4, n_trees - t)
             for u in range(many):
                 for i in range(n):
                     masks[u, i] = zero
                 for j in range(group_starts[t + u], group_starts[t + u + 1], 8):
                     _strike(ranks, column, limit, strikes, j, n, masks, u, zero)
+                # conditions by sets of categories look at the value itself, which has no rank
                 for j in range(set_node_starts[t + u], set_node_starts[t + u + 1]):
                     node = set_nodes[j]
                     a, b = set_starts[sets[node]], set_starts[sets[node] + 1]
                     for i in range(n):
                         if not _in_set(X[first + i, feature[node]], set_values, a, b):
                             masks[u, i] |= node_strikes[node]
-                for i in range(n):  # the lowest bit that is not struck, hashed
+                # m & -m is the lowest bit not struck, a power of two; the product hashes it to a slot of the tree
+                for i in range(n):
                     m = ~masks[u, i]
                     masks[u, i] = (((m & (~m + one)) * de_bruijn) & full) >> down
                 if codes.shape[0]:

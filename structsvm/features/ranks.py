@@ -1,9 +1,9 @@
 """``Ranks``: values as whole numbers, by how many of their feature's edges they exceed.
 
-A condition ``x <= edge`` on a value is one on its rank, which takes two bytes. The rank is looked up, not searched: a
-monotone map sends each value to one of a few hundred cells, a table says how many edges lie in the cells below, and
-the few edges in the value's own cell are compared with it. The map is linear, or goes by the bits of the number (nearly
-a logarithm), whichever leaves fewer edges in one cell.
+A condition ``x <= edge`` on a value is a condition on its rank, which takes two bytes. The rank is looked up: a
+monotone map sends each value to one of a few hundred cells, a table has the number of edges in the cells below, and
+the few edges in the value's own cell are compared with it. The map is linear in the value or in its bits, which is
+nearly a logarithm, whichever leaves fewer edges in one cell.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ranks:
             np.concatenate([one, np.full(2 * grid.step, np.inf)])
             for one, grid in zip(edges, grids, strict=True)
         ]
-        # of the values' own type: compiled code would compute with others in eight bytes
+        # of the values' own type, as compiled code computes with mixed types in eight bytes
         self.arrays = (
             _flat(padded, kind),
             offsets_of(list(map(len, padded))),
@@ -55,7 +55,7 @@ class Ranks:
 
 
 def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
-    """Return the largest number of a type up to each edge: values of that type are on the same side of both."""
+    """Return the largest number of a dtype up to each edge; values of the dtype are on the same side of both."""
     if np.dtype(kind) == np.float64:
         return edges
     with np.errstate(over="ignore"):
@@ -63,8 +63,21 @@ def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
         return np.where(near > edges, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
+def rounding_to(threshold: Any) -> Float:
+    """Return the largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
+    low = np.asarray(threshold, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
+    high = np.where(
+        np.isinf(high), 2.0**128, high
+    )  # where rounding to infinity begins, as if float32 went on
+    middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
+    even = low.view(np.int32) & 1 == 0
+    return np.where(even, middle, np.nextafter(middle, -np.inf))
+
+
 class _Grid(NamedTuple):
-    """Cells of a feature: how many edges lie below each, and the map to them."""
+    """Cells of a feature: the number of edges below each, and the map to them."""
 
     below: Int
     linear: bool
@@ -81,7 +94,9 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
     if n == 0:
         return _Grid(np.zeros(1, dtype=np.int64), True, 0.0, 0.0, 0, 0, 0)
     n_cells = min(_MOST_CELLS, 1 << int(_CELLS_PER_EDGE * n - 1).bit_length())
-    edges = edges.astype(kind) + kind.type(0)  # no negative zero: its bits are another number's
+    edges = edges.astype(kind) + kind.type(
+        0
+    )  # turns negative zero, whose bits are those of another number, into zero
     cells = np.empty(n, dtype=np.uint32)
     last = kind.type(n_cells - 1)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -121,7 +136,7 @@ def _place_linear(values, n, low, scale, last, cells):
 
 @kernel
 def _place_by_bits(bits, n, key_low, shift, last, cells):
-    """Find cells by the leading bits; those of negative numbers run backwards and are flipped."""
+    """Find cells by the leading bits, of which negative numbers have those below the sign flipped to ascend."""
     if bits.itemsize == 4:
         for i in range(n):
             b = np.int64(bits[i])
@@ -136,7 +151,8 @@ def _place_by_bits(bits, n, key_low, shift, last, cells):
 
 @kernel(inline="always")
 def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):
-    """Fill ``codes[f]``; unsigned indices, as compiled code would count negative ones from the end."""
+    """Fill ``codes[f]`` with ranks: the edges in the cells below, plus those exceeded in the value's own cell."""
+    # indices are unsigned: with signed ones compiled code would test for negative ones, which count from the end
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
     start = np.uint64(first_edge)
     cell = np.uint64(first_cell)
@@ -157,6 +173,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
             at += one if v > edges[at] else none
             codes[f, i] = at - start + one if v == v else none
     else:
+        # binary search by halving strides; edges are padded with infinity, so that it never leaves its feature's
         for i in range(n):
             v = values[i]
             at = start + np.uint64(below[cell + np.uint64(cells[i])])

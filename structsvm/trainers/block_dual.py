@@ -88,12 +88,6 @@ class BlockDual(DualPoint):
     # With signs, w is the projection of that sum on the signs, and the derivative is the same.
     # The ``anchor`` is zero unless these queries are a part of a larger problem (:meth:`place`).
 
-    solves = True
-    """Whether the problem over the cached planes can be solved without reading the data."""
-
-    rows = None
-    """The dual point as one number per row: unknown, as planes are stored as sums over the rows."""
-
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features
         if problem.support is None:

@@ -13,10 +13,9 @@ from structsvm.common.checks import BadInput, check_C
 from structsvm.common.compiling import clock
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
-from structsvm.common.portable.arrays import dot, norm
+from structsvm.common.portable.arrays import norm
 from structsvm.protocols import Callback, Float, Progress
 from structsvm.queries import warn_user
-from structsvm.trainers.rows import rows_of
 
 if TYPE_CHECKING:
     from structsvm.qp.convex import Convex
@@ -147,9 +146,6 @@ class Fit:
         entry if no pass was made; the last entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
         Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
-    dual_rows : ndarray of float64, shape (n_rows,), or None
-        The dual point as a coefficient per row: its weights are ``X' dual_rows``, its value is ``dual``, or below 0
-        where ``dual`` is 0. None where the trainer did not keep planes as coefficients of rows. Not saved with a model.
     at_zero : float or None
         The objective at ``w = 0``; None where training did not evaluate it. Not saved with a model.
 
@@ -179,40 +175,7 @@ class Fit:
     solver: str
     history: tuple[Progress, ...] = field(repr=False, default=())
     gradient_norm: float | None = None
-    dual_rows: Float | None = field(repr=False, default=None, metadata={"saved": False})
     at_zero: float | None = field(repr=False, default=None, metadata={"saved": False})
-
-    def gain_bound(self, columns: Any) -> float:
-        """Return a bound on how much the optimum falls when these columns of the same rows become features, too.
-
-        With the dual point ``g``, of value ``dual`` for the present features, and the new columns ``Z``, the same point
-        is feasible for both together and has the value ``dual - 1/2 ||Z' g||^2``: the new optimum is not below that,
-        the old one not above ``primal``. Columns whose bound is below ``tol * primal`` are not worth adding.
-
-        Parameters
-        ----------
-        columns : ndarray or CSR matrix, shape (n_rows, n_columns), or CompiledRows
-
-        Examples
-        --------
-        >>> fit = Fit(np.array([1.0]), 0.75, 0.75, 0.0, 1.0, True, True, 1, 1, 1, 0.0, "frank_wolfe",
-        ...           dual_rows=np.array([0.5, -0.5]))
-        >>> fit.gain_bound(np.array([[1.0], [0.0]])), fit.gain_bound(np.array([[1.0], [1.0]]))
-        (0.125, 0.0)
-        """
-        if self.dual_rows is None:
-            raise BadInput(
-                "dual_rows", "expected a fit that kept them", "train a TreeRanker, or {planes='rows'}"
-            )
-        rows = rows_of(columns)
-        n = self.dual_rows.shape[0]
-        if rows.shape[0] != n:
-            raise BadInput("columns", f"expected the {n} rows trained on, got {rows.shape[0]}")
-        # Z' g by one pass over the new columns, as if all rows were one query
-        gain = np.zeros(rows.shape[1])
-        combine = rows.row_kernels[1]
-        combine(*rows.row_arrays, np.array([0, n]), 0, 1, np.ones(1), self.dual_rows, gain)
-        return max(0.0, self.primal - self.dual) + 0.5 * dot(gain, gain)
 
     def __repr__(self) -> str:
         ended = "" if self.converged else ", tolerance not reached"
@@ -314,9 +277,8 @@ class Recorder:
             self.stopped = True
 
     def finish(
-        self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None,
-        gradient_norm: float | None = None,
-    ) -> Fit:  # fmt: skip
+        self, solver: str, *, n_iterations: int, n_cuts: int, gradient_norm: float | None = None
+    ) -> Fit:
         """Return the fit; warn if the gap, or the norm of the gradient where it is given, did not reach ``tol``."""
         converged = self.gap <= self.tol and (gradient_norm is None or gradient_norm <= self.tol)
         if not converged:
@@ -344,7 +306,6 @@ class Recorder:
             solver=solver,
             history=tuple(self.history),
             gradient_norm=gradient_norm,
-            dual_rows=dual_rows,
             at_zero=None if self.at_zero is None else float(self.at_zero),
         )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_choice, check_flag
+from structsvm.common.checks import BadInput, check_flag
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder
@@ -20,7 +20,6 @@ from structsvm.trainers.certificate import Fit, Recorder
 if TYPE_CHECKING:
     from structsvm.qp.convex import Convex
 
-PlaneKind = Literal["auto", "rows"]
 QP = Literal["active_set", "cvxpy"]
 
 ABILITIES = {
@@ -30,7 +29,6 @@ ABILITIES = {
     "region": "convex constraints and penalties",
     "stabilise": "{stabilise}",
     "qp": "{qp}",
-    "rows": "{planes}",
 }
 """What a trainer may list in ``supports``, with the words of error messages. A trainer that lists nothing minimises a
 smooth loss plus ``1/2 ||w||^2``."""
@@ -45,7 +43,6 @@ class OptionNames(TypedDict, total=False):
     region: Convex | None
     stabilise: bool
     qp: QP
-    planes: PlaneKind
     callback: Callback | None
 
 
@@ -69,9 +66,6 @@ class Options:
         2007), which moves erratically far from the optimum; False is the textbook method.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual (one_slack, n_slack).
-    planes : {"auto", "rows"}, default="auto"
-        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
-        gives the fit its ``dual_rows``. one_slack and newton have these of a problem with ``keep_rows``.
     callback : callable, optional
         Called with the bounds after each pass; a truthy return stops early.
 
@@ -79,10 +73,10 @@ class Options:
     --------
     >>> Options(tol=1e-6).max_passes
     1000
-    >>> Options(planes="vectors")
+    >>> Options(qp="simplex")
     Traceback (most recent call last):
         ...
-    structsvm.common.checks.BadInput: planes='vectors': expected 'auto' or 'rows'
+    structsvm.common.checks.BadInput: qp='simplex': expected 'active_set' or 'cvxpy'
     """
 
     tol: float = 1e-3
@@ -91,22 +85,13 @@ class Options:
     region: Convex | None = None
     stabilise: bool = True
     qp: QP = "active_set"
-    planes: PlaneKind = "auto"
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
         check_flag("stabilise", self.stabilise)
         get_solver(self.qp)
-        check_choice("planes", self.planes, get_args(PlaneKind))
-        constrained = {"signs", "cone", "region"} & self.needs
         if self.region is not None and self.cone is not None:
             raise BadInput("cone", "expected no signs beside a region", "give them to the region")
-        if self.planes == "rows" and constrained:
-            raise BadInput(
-                "planes",
-                f"expected 'auto' with {ABILITIES[min(constrained)]}: their dual point is not a combination of rows",
-                value=self.planes,
-            )
 
     @property
     def needs(self) -> frozenset[str]:
@@ -118,7 +103,6 @@ class Options:
             "region": self.region is not None,
             "stabilise": not self.stabilise,
             "qp": self.qp != "active_set",
-            "rows": self.planes == "rows",
         }
         return frozenset(name for name, is_requested in requested.items() if is_requested)
 

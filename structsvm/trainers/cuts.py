@@ -11,7 +11,6 @@ from structsvm.protocols import Cut, Float, Int, QPSolver
 from structsvm.qp.cone import solve_cone
 from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
-from structsvm.trainers.passes import RowCut
 
 _IDLE = 25
 """Solves after which a cut without mass is dropped: sooner, and cuts come back; later, and they slow the QP."""
@@ -85,23 +84,10 @@ class CutPool(GrowingPlanes):
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features, alpha=float, idle=int)
-        self._rows: list[Float | None] = []
 
     def add(self, cut: Cut) -> None:
         """Append a cut; one row of the Gram matrix is computed."""
         self.append(cut.loss, cut.joint)
-        self._rows.append(cut.rows if isinstance(cut, RowCut) else None)
-
-    @property
-    def rows(self) -> Float | None:
-        """The solution of the dual as a coefficient per row, ``w = X' rows``; None if a cut has no coefficients."""
-        used = [(a, rows) for a, rows in zip(self.of("alpha"), self._rows, strict=True) if a > 0]
-        total: Float | None = None
-        for a, rows in used:
-            if rows is None:
-                return None
-            total = a * rows if total is None else total + a * rows
-        return total
 
     def value(self, w: Float) -> float:
         """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
@@ -143,4 +129,4 @@ class CutPool(GrowingPlanes):
         return w, value
 
     def _drop(self, with_mass: np.ndarray) -> None:
-        self._rows = [self._rows[i] for i in self.rest(with_mass, _IDLE)]
+        self.rest(with_mass, _IDLE)

@@ -15,29 +15,25 @@ The point to certify after a descent is the average of its iterates, which scatt
 converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries on,
 one descent and one certificate then mostly suffice.
 
-Planes are vectors (:mod:`~.block_dual`). If not even three per query fit in memory, they are kept as coefficients of
-rows (:mod:`~.row_planes`), whose problem cannot be solved without the data.
+Planes are vectors (:mod:`~.block_dual`), of which memory has to hold three per query.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Any, cast
 
 import numpy as np
 
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Problem
 from structsvm.qp.cone import project
-from structsvm.trainers.block_dual import BlockDual, cache_size
+from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.contract import DEFAULTS, Options, Start
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.plane_cache import ROUNDING
-from structsvm.trainers.row_planes import RowDual, rows_cache_size
 from structsvm.trainers.segment_search import FEWEST, between, sampled_factor
 
-supports = {"hinge", "signs", "rows"}
+supports = {"hinge", "signs"}
 
 _FAR, _FAR_OF_FEW = 0.01, 0.25
 """Relative gap at a certificate above which the problem over the cached planes is solved; the second one for fewer than
@@ -66,7 +62,7 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
     record = start.recorder(problem, C, options)
     dual = start.kept.get("dual")
     if dual is None:
-        dual = start.kept["dual"] = dual_of(problem, C, options)
+        dual = start.kept["dual"] = BlockDual(problem, C, cone=options.cone)
         search = _Search(problem, C, options.tol, record, dual)
         point = None
     else:
@@ -109,14 +105,14 @@ class _Average(Enum):
 class _Search:
     """The state of a fit, and its phases."""
 
-    def __init__(self, problem: Problem, C: float, tol: float, record: Recorder, dual: Any) -> None:
+    def __init__(self, problem: Problem, C: float, tol: float, record: Recorder, dual: BlockDual) -> None:
         self.problem, self.C, self.tol, self.record, self.dual = problem, C, tol, record, dual
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
         """Where the next planes should be added, by the last solution over the cached ones."""
         self.n_updates = 0
-        self.can_solve = dual.solves and pays(problem)
+        self.can_solve = pays(problem)
 
     def resume(self) -> Float | None:
         """Continue from the dual point of another C; return the point to certify first, None for a descent."""
@@ -151,7 +147,7 @@ class _Search:
         self.n_updates += self.problem.n_queries
         self.record.lower(self.dual.value)
         self.record.passed()
-        return cast(Float, average)
+        return average
 
     def certify(self, point: Float) -> None:
         """Measure a point by a pass, then prepare the next phase by work on the cached planes alone."""
@@ -181,7 +177,7 @@ class _Search:
         if self.phase is _Phase.HALF_WAY:  # the half-way point was the second of its descent: descend again
             self.sweep(self.record.primal - self.dual.value)
             return _Phase.DESCEND
-        if self.dual.solves and (far if self.can_solve else late and not wide):
+        if far if self.can_solve else late and not wide:
             return _Phase.SOLVE
         swept = self.sweep(self.record.primal - self.dual.value)
         if self.can_solve and not swept and not self.record.done:  # sweeps leave too much: solve instead
@@ -223,17 +219,7 @@ class _Search:
         dual.solving = self.phase is _Phase.SOLVE
         if record.n_passes == 0:
             record.passed(0)
-        return record.finish(
-            "frank_wolfe", n_iterations=self.n_updates, n_cuts=int(dual.count.sum()), dual_rows=dual.rows
-        )
-
-
-def dual_of(problem: Problem, C: float, options: Options = DEFAULTS) -> BlockDual | RowDual:
-    """Return a dual point without mass: planes as vectors where they fit in memory or there are signs, else as rows."""
-    fits = cache_size(problem) is not None or rows_cache_size(problem) is None
-    if (options.planes == "rows" or not fits) and options.cone is None:
-        return RowDual(cast(RankingProblem, problem), C)
-    return BlockDual(problem, C, cone=options.cone)
+        return record.finish("frank_wolfe", n_iterations=self.n_updates, n_cuts=int(dual.count.sum()))
 
 
 def pays(problem: Problem) -> bool:

@@ -25,7 +25,7 @@ _UPHILL = 0.5
 """Largest uphill slope at the end of a step, as a share of the downhill slope at its beginning."""
 
 
-supports = {"rows"}
+supports: set[str] = set()
 
 
 def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
@@ -83,15 +83,12 @@ def descend(
     # at zero weights the known tangent is the first point, if it still has its curvature (first fit of a path)
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
-    n_steps, dual_rows = 0, None
+    n_steps = 0
     while True:
         length = norm(here.gradient)
         relative = length / reference if reference > 0 else 0.0
         record.upper(here.value, here.w)
-        dual = here.value - 0.5 * length * length
-        if here.tangent.rows is not None and (dual_rows is None or dual > record.dual):
-            dual_rows = C * here.tangent.rows
-        record.lower(dual)
+        record.lower(here.value - 0.5 * length * length)
         record.passed(0)
         if (relative <= tol and record.gap <= tol) or record.stopped or record.n_passes >= max_passes:
             break
@@ -113,9 +110,7 @@ def descend(
         here = there
     # The fit is the last point, whose gradient is the smallest: near the optimum values differ by rounding alone.
     record.primal, record.w = here.value, here.w
-    return record.finish(
-        "newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows, gradient_norm=relative
-    )
+    return record.finish("newton", n_iterations=n_steps, n_cuts=0, gradient_norm=relative)
 
 
 class _Point(NamedTuple):

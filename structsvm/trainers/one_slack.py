@@ -27,7 +27,7 @@ _LOST = 0.05
 _RELATIVE_ROUNDING = 1e-9
 
 
-supports = {"hinge", "signs", "cone", "region", "stabilise", "qp", "rows"}
+supports = {"hinge", "signs", "cone", "region", "stabilise", "qp"}
 
 
 def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
@@ -64,12 +64,7 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
         hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
         record.upper(max(state.penalty(record.w) + C * hinge, record.dual), record.w)
         record.passed()
-    return record.finish(
-        "one_slack",
-        n_iterations=record.n_passes,
-        n_cuts=len(state.pool),
-        dual_rows=state.pool.rows if cone is None and region is None else None,
-    )
+    return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(state.pool))
 
 
 class _State:

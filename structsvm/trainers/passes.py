@@ -47,7 +47,6 @@ class Tangent(NamedTuple):
     loss: float
     joint: Float
     curvature: Any  #: for SmoothProblem.curve alone
-    rows: Float | None = None  #: joint = X' rows, where the problem keeps coefficients of its rows
 
 
 class SmoothProblem(Protocol):
@@ -72,12 +71,6 @@ class SmoothSeparator(Separator, Protocol):
         """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
 
 
-class RowCut(Cut):
-    """A cut with its coefficients of the rows, ``joint = X' rows``."""
-
-    rows: Float
-
-
 class RankingProblem:
     """The sum of hinges of a ranking oracle over grouped rows: what the trainers work on.
 
@@ -93,9 +86,6 @@ class RankingProblem:
         Relative weights, one per query, scaled to sum to one; equal by default.
     n_jobs : int, default=1
         Threads; -1 means all processors. Results are the same for any number.
-    keep_rows : bool, default=False
-        Whether cuts and tangents carry their coefficients of the rows, for ``dual_rows`` of a fit by one_slack or
-        newton: as many numbers a cut as there are rows.
 
     Attributes
     ----------
@@ -118,7 +108,6 @@ class RankingProblem:
         *,
         weights: Any = None,
         n_jobs: int | None = 1,
-        keep_rows: bool = False,
     ) -> None:
         check_offsets(offsets, int(X.shape[0]))
         rows = rows_of(X)
@@ -130,10 +119,7 @@ class RankingProblem:
         self.n_jobs = count_threads(n_jobs)
         self.weights = unit_weights(weights, self.n_queries)
         self.offsets: Int = np.asarray(offsets, dtype=np.int64)
-        self._separator = separator
-        self.keep_rows = keep_rows
-        self.n_rows = int(self.offsets[-1])
-        self._ones = np.ones(self.n_queries)
+        self.separator = separator
         self._arrays = rows.row_arrays
         self._score, self._combine, self._query_joint = rows.row_kernels
         self.support = support_of(rows, self.offsets)
@@ -153,7 +139,7 @@ class RankingProblem:
         # A shallow copy: the rows and the oracle are the same, only tasks and weights differ. Whole stretches are
         # taken, as a pass over scattered queries would read the memory in between, too.
         out = copy.copy(self)
-        out._part, out.keep_rows = n_parts, False
+        out._part = n_parts
         kept = np.zeros(self.n_queries, dtype=bool)
         for begin in out._tasks:
             kept[begin : begin + self.chunk * _CHUNKS_PER_TASK] = True
@@ -169,49 +155,32 @@ class RankingProblem:
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
-        cut, rows = self._kept(self._separator.separate, w)
-        if rows is None:
-            return cut
-        cut = RowCut(*cut)
-        cut.rows = rows
-        return cut
+        return self._pass(self.separator.separate, w)
 
     def loss_at_zero(self) -> float:
         """Return the loss of ``cut`` at zero weights, without reading the rows: all scores are zero."""
-        return self._pass(self._separator.separate, None).loss
+        return self._pass(self.separator.separate, None).loss
 
     def tangent(self, w: Float) -> Tangent:
         """Return the tangent at ``w`` by one pass over the data, for a ``SmoothSeparator``."""
-        separator = cast(SmoothSeparator, self._separator)
+        separator = cast(SmoothSeparator, self.separator)
         curvatures: dict[int, Any] = {}
 
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
             curvatures[first] = separator.tangent(scores, first, last, loss, coef)
 
-        cut, rows = self._kept(answer, w)
-        return Tangent(cut.loss, cut.joint, curvatures, rows)
+        cut = self._pass(answer, w)
+        return Tangent(cut.loss, cut.joint, curvatures)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
-        separator = cast(SmoothSeparator, self._separator)
+        separator = cast(SmoothSeparator, self.separator)
 
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
             loss[:] = 0.0
             separator.curve(tangent.curvature[first], scores, first, last, coef)
 
         return -self._pass(answer, direction).joint
-
-    def _kept(self, answer: _Answer, w: Float) -> tuple[Cut, Float | None]:
-        """Make a pass; also return the coefficients of the rows if ``keep_rows``, else None."""
-        if not self.keep_rows:
-            return self._pass(answer, w), None
-        rows = np.empty(self.n_rows)
-
-        def kept(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-            answer(scores, first, last, loss, coef)
-            rows[self.offsets[first] : self.offsets[last]] = coef
-
-        return self._pass(kept, w), rows * np.repeat(self.weights, np.diff(self.offsets))
 
     def _pass(self, answer: _Answer, w: Float | None) -> Cut:
         """Make a pass; without ``w``, all scores and the joint feature are zero, and no row is read."""
@@ -243,46 +212,23 @@ class RankingProblem:
         # at zero weights (``w`` None) the scores are known
         scores, coef = np.zeros(n), np.empty(n)
         if w is not None:
-            self._fill_scores(w, first, last, scores)
+            self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
+            # compiled oracles sort the scores, and could read beyond their arrays
+            missing = np.isnan(scores)
+            if missing.any():
+                row = int(self.offsets[first]) + int(np.argmax(missing))
+                raise BadInput(
+                    "X", f"expected finite features, got a score that is not a number in row {row}"
+                )
         answer(scores, first, last, loss, coef)
         return coef
 
-    def _fill_scores(self, w: Float, first: int, last: int, scores: Float) -> None:
-        self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
-        # a NaN breaks the order that compiled sorts rely on, so that they could read beyond their arrays
-        missing = np.isnan(scores)
-        if missing.any():
-            row = int(self.offsets[first]) + int(np.argmax(missing))
-            raise BadInput("X", f"expected finite features, got a score that is not a number in row {row}")
-
-    def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
-        """Fill ``loss`` per query, and ``scores`` and ``coef`` per row, of the cuts of ``first:last`` at ``w``."""
-        for begin, end, queries, rows in self._chunks(first, last):
-            self._fill_scores(w, begin, end, scores[rows])
-            self._separator.separate(scores[rows], begin, end, loss[queries], coef[rows])
-
-    def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
-        for begin, end, queries, rows in self._chunks(first, last):
-            self._query_joint(*self._arrays, self.offsets, begin, end, coef[rows], joint[queries])
-
-    def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
-        for begin, end, _, rows in self._chunks(first, last):
-            self._combine(*self._arrays, self.offsets, begin, end, self._ones, coef[rows], joint)
-
-    def _chunks(self, first: int, last: int) -> Iterator[tuple[int, int, slice, slice]]:
-        """Yield the chunks of ``first:last``, with slices of their queries and rows in arrays from ``first`` on."""
-        start = self.offsets[first]
-        for begin in range(first, last, self.chunk):
-            end = min(begin + self.chunk, last)
-            rows = slice(self.offsets[begin] - start, self.offsets[end] - start)
-            yield begin, end, slice(begin - first, end - first), rows
-
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
-        for begin, end, queries, _ in self._chunks(first, last):
-            coef = self._coefficients(self._separator.separate, w, begin, end, loss[queries])
+        for begin in range(first, last, self.chunk):
+            end = min(begin + self.chunk, last)
+            queries = slice(begin - first, end - first)
+            coef = self._coefficients(self.separator.separate, w, begin, end, loss[queries])
             self._query_joint(*self._arrays, self.offsets, begin, end, coef, joint[queries])
 
 

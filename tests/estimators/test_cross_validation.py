@@ -34,7 +34,7 @@ def fit(qid=QID, sample_weight=None, **options):
         (StructuralRankerCV(selection="least"), "selection"),
         (StructuralRankerCV(solver="simplex"), "solver='simplex'"),
         (TreeRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
-        (TreeRanker(batch=4, solver="n_slack"), "'n_slack': expected 'auto' or 'frank_wolfe' with batch=4"),
+        (TreeRanker(solver="n"), "solver='n'"),
     ],
     ids=repr,
 )

@@ -63,7 +63,7 @@ def fitting(model, y=y, qid=QID, **given):
             "eval_set: expected none, as this ranker trains to its opt",
         ),
         (fitting(LambdaRank(), early_stopping_rounds=5), r"rounds: .*; pass validation=\(X, y, qid\)$"),
-        (fitting(TreeRanker(), early_stopping_rounds=5), r"=\(X, y, qid\) to a ranker with batch=50"),
+        (fitting(TreeRanker(), early_stopping_rounds=5), "early_stopping_rounds: expected none"),
         (fitting(SVMMap(), early_stopping_rounds=5), "early_stopping_rounds: expected none"),
         (fitting(SVMMap(), weight=y), "weight: .* under another name; pass sample_weight="),
         (fitting(SVMMap(), sample_weight=[1.0, 2.0]), "sample_weight: .* per row, .*, got one per query"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm.features.binning import BinnedFeatures
+from structsvm.features.binning import BinnedFeatures, between
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.scaling import minmax_within
 
@@ -75,7 +76,53 @@ def test_quantiles_put_equal_numbers_into_each_bin():
     )
     assert counts.tolist() == [0] + [100] * 10
     many_of_the_lowest = BinnedFeatures(4, spacing="quantile").fit([[0.0]] * 6 + [[1.0], [2.0], [3.0]])
-    assert many_of_the_lowest.thresholds_[0].tolist() == [-np.inf, 0.0, 1.0]
+    assert many_of_the_lowest.thresholds_[0].round(6).tolist() == [-np.inf, 0.5, 1.5]
+
+
+def neighbours(x, n, kind):
+    """The ``n``-th number of a dtype after ``x``, or before it."""
+    for _ in range(abs(n)):
+        x = np.nextafter(x, kind(np.inf if n > 0 else -np.inf), dtype=kind)
+    return x.astype(float)
+
+
+@given(
+    st.lists(st.floats(-1e39, 1e39), min_size=1),
+    st.sampled_from([(np.float32, 1), (np.float32, 3), (np.float64, 1), (np.float64, 1000)]),
+)
+@settings(max_examples=200)
+def test_edges_are_between_values_and_sort_copies_in_float32_alike(below, step):
+    kind, n = step
+    below = np.array(below)
+    with np.errstate(over="ignore"):
+        below = below.astype(kind).astype(float)
+        below = below[np.isfinite(below)]
+        above = neighbours(below, n, kind)
+        low, high = below.astype(np.float32), above.astype(np.float32)
+    edge = between(below, above)
+    assert (below <= edge).all()
+    assert (edge < above).all()
+    apart = (low < high) & np.isfinite(low) & np.isfinite(high)
+    edge = edge[apart]
+    # the largest float64 that counts as not above the edge in float32, whatever the values are
+    assert (edge.astype(np.float32) <= edge).all()
+    for n in (-2, -1, 1, 2):
+        x = neighbours(edge, n, np.float64)
+        assert ((x.astype(np.float32) <= edge) == (x <= edge)).all()
+
+
+@given(st.lists(st.floats(-10, 10).map(lambda x: round(x, 1)), min_size=1), st.integers(1, 12))
+def test_quantiles_by_their_definition(values, n_bins):
+    values = np.sort(values)
+    shares = [Fraction(int((values <= v).sum()), len(values)) for v in values]
+    quantiles = {
+        min(v for v, s in zip(values, shares, strict=True) if s >= Fraction(k, n_bins))
+        for k in range(1, n_bins)
+    }
+    expected = [[1 + sum(v > q for q in quantiles if q < values[-1])] for v in values]
+    binned = BinnedFeatures(n_bins, spacing="quantile").fit(values[:, None])
+    assert binned.transform_rows(values[:, None]).codes.tolist() == expected
+    assert binned.transform_rows(values[:, None].astype(np.float32)).codes.tolist() == expected
 
 
 def test_a_function_without_scores_and_one_with_equal_scores():

@@ -367,7 +367,7 @@ def test_bags_are_runs_on_some_of_the_queries_whose_trees_stand_in_turn():
     for bag, n in enumerate((3, 2, 2)):
         booster = lightgbm.train(options | {"seed": seed + bag}, data, n)
         assert (codes[:, bag::3] == booster.predict(X, pred_leaf=True)).all()
-    fewer = maker.grow(X, y, offsets, n_trees=5)
+    fewer = clone(maker).set_params(n_trees=5).grow(X, y, offsets)
     assert (codes_of(fewer, X) == codes[:, :5]).all()
     assert maker.set_params(bags=20).grow(X, y, offsets).n_trees == 7
     stopped = LeafFeatures(9, 5, bags=3, callback=lambda n, _: n == 4).fit(X, y, qid=qid)
@@ -386,19 +386,27 @@ def test_rows_of_a_query_may_stand_anywhere():
     assert (together.forest_.threshold == apart.forest_.threshold).all()
 
 
-def test_growth_goes_on_from_scores():
+def test_forests_are_joined():
     X, y, _ = make_data()
     offsets = np.arange(0, X.shape[0] + 1, LENGTH)
-    maker = LeafFeatures(4, 5, random_state=0)
-    first = maker.grow(X, y, offsets)
-    again = maker.grow(X, y, offsets, scores=np.zeros(X.shape[0]))
-    assert (first.threshold == again.threshold).all()
-    better = maker.grow(X, y, offsets, scores=10.0 * (y >= 1))
-    assert not np.array_equal(first.threshold, better.threshold)
-    both = first.joined(better)
-    assert (codes_of(both, X) == np.hstack([codes_of(first, X), codes_of(better, X)])).all()
+    first, other = (LeafFeatures(4, n, random_state=0).grow(X, y, offsets) for n in (5, 4))
+    both = first.joined(other)
+    assert (codes_of(both, X) == np.hstack([codes_of(first, X), codes_of(other, X)])).all()
     assert (codes_of(both.first(4), X) == codes_of(first, X)).all()
     both.check()
+
+
+@pytest.mark.parametrize(("gain", "gains"), [("linear", [0, 1, 2, 3, 4]), ("exp2", [0, 1, 3, 7, 15])])
+def test_grades_and_gains_of_the_trees(gain, gains):
+    X, y, _ = make_data()
+    offsets, y = np.arange(0, X.shape[0] + 1, LENGTH), 2 * y
+    grown = LeafFeatures(5, 5, relevance=None, gain=gain).grow(X, y, offsets)
+    options = {
+        "objective": "lambdarank", "lambdarank_truncation_level": LENGTH, "num_leaves": 5, "deterministic": True,
+        "force_row_wise": True, "label_gain": gains, **QUIET,
+    }  # fmt: skip
+    booster = lightgbm.train(options, lightgbm.Dataset(X, label=y, group=np.diff(offsets), params=QUIET), 5)
+    assert (codes_of(grown, X) == booster.predict(X, pred_leaf=True)).all()
 
 
 def test_grades():
@@ -455,6 +463,7 @@ def test_refusals():
         (("learning_rate", 0),): "learning_rate=0",
         (("l2_regularization", -1),): "l2_regularization=-1",
         (("bags", 0),): "bags=0",
+        (("gain", "exp"),): "gain='exp': expected 'exp2' or 'linear'",
         (("forest", "trees"),): "from_model",
         (("categorical_features", (8,)),): "expected numbers from 0 to 7, got 8",
         (("categorical_features", ("brand",)),): "got 'brand'",

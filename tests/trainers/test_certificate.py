@@ -146,16 +146,6 @@ REFUSED = [
         r"supports convex constraints and penalties; use solver='one_slack'",
     ),
     ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
-    (
-        {"solver": "frank_wolfe", "planes": "rows", "cone": np.ones(2)},
-        r"planes='rows': expected 'auto' with signs",
-    ),
-    (
-        {"solver": "n_slack", "planes": "rows"},
-        r"supports planes='rows'; use one of 'one_slack', 'frank_wolfe'",
-    ),
-    ({"solver": "auto", "planes": "rows"}, r"planes='rows': expected 'auto' for a problem without rows"),
-    ({"solver": "frank_wolfe", "planes": "nonsense"}, r"planes='nonsense': expected 'auto' or 'rows'"),
     ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use solver='one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of 'one_slack', 'n_slack'"),
@@ -167,18 +157,12 @@ REFUSED = [
 def test_options_are_checked_before_anything_is_done(options, message):
     with pytest.raises(BadInput, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
-    if not {"cone", "region", "planes"} & set(options):  # estimators have none
+    if not {"cone", "region"} & set(options):  # estimators have none
         with pytest.raises(BadInput, match=message):
             StructuralRanker(**options).fit("no data are looked at", None)
 
 
-@pytest.mark.parametrize("solver", ["newton", "one_slack"])
-def test_rows_of_the_dual_point_must_be_kept(solver):
-    problem = make_problem("ndcg@5")
-    with pytest.raises(
-        BadInput, match=f"planes='rows': expected .* with solver='{solver}'; make .* keep_rows=True"
-    ):
-        train(problem, 1.0, solver=solver, planes="rows")
+def test_newton_needs_a_second_derivative():
     with pytest.raises(
         BadInput, match=r"solver='newton': expected .* losses without a second derivative; use one of"
     ):

@@ -12,7 +12,7 @@ from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
 from structsvm.trainers.choosing_solver import _pull, largest_C
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import dual_of, frank_wolfe
+from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.path import fit_path, train
@@ -34,7 +34,6 @@ def test_all_trainers_reach_the_same_objective(loss, C):
     problem = make_problem(loss)
     fits = [train(problem, C, solver=s, tol=1e-5) for s in SOLVERS]
     fits.append(one_slack(problem, C, Options(tol=1e-4, stabilise=False, max_passes=3000)))
-    fits.append(train(problem, C, solver="frank_wolfe", planes="rows", tol=1e-4, max_passes=5000))
     lower = max(f.dual for f in fits)
     for fit in fits:
         assert fit.converged
@@ -62,17 +61,13 @@ def test_weak_duality_at_every_pass(solver, loss):
     assert fit.gap == fit.history[-1].gap
 
 
-@pytest.mark.parametrize(
-    ("solver", "planes"), [("one_slack", "auto"), ("frank_wolfe", "auto"), ("frank_wolfe", "rows")]
-)
+@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
 @pytest.mark.parametrize("csr", [False, True])
-def test_threads_do_not_change_a_bit(solver, planes, csr, monkeypatch):
+def test_threads_do_not_change_a_bit(solver, csr, monkeypatch):
     monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 4096)  # many chunks, many tasks
-    fits = [
-        train(make_problem(n_queries=150, csr=csr, n_jobs=j), 10.0, solver=solver, planes=planes)
-        for j in (1, 2, 5)
-    ]
-    check_same_bytes(fits)
+    check_same_bytes(
+        [train(make_problem(n_queries=150, csr=csr, n_jobs=j), 10.0, solver=solver) for j in (1, 2, 5)]
+    )
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -155,8 +150,6 @@ def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     # from a hundred queries on Newton's method over the planes takes over where steps would be too long
     assert (largest_C(problem) == np.inf) == (n_queries >= 100)
     assert largest_C(problem) == pytest.approx(64.0 * largest_C(larger), rel=1e-12)
-    expected = 64.0 * largest_C(larger, Options(planes="rows"))
-    assert largest_C(problem, Options(planes="rows")) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
@@ -195,18 +188,14 @@ def test_a_path_changes_over_to_one_slack(loss, csr, cone):
         assert fit.dual <= alone.primal * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("planes", ["auto", "rows"])
-def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
+def test_the_dual_point_of_frank_wolfe_is_a_cut():
     problem = make_problem(n_queries=40, weights=np.random.default_rng(1).random(40))
-    state = dual_of(problem, 3.0, Options(planes=planes))
+    state = BlockDual(problem, 3.0)
     for _ in range(3):
         state.descend(problem)
         state.certify(problem, state.w.copy())
     cut = state.cut
     assert 3.0 * cut.joint == pytest.approx(state.w, rel=1e-12)
-    if planes == "rows":
-        X, _, _ = make_rows(n_queries=40)
-        assert X.T @ cut.rows == pytest.approx(cut.joint, rel=1e-9, abs=1e-12)
     rng = np.random.default_rng(0)
     for length in np.logspace(-3, 2, 30):
         w = length * (state.w + 0.3 * rng.normal(size=5))
@@ -225,17 +214,15 @@ def test_auto_converges_on_features_of_any_scale(scale):
     assert train(bind((X * scale, *rest)), 1.0, max_passes=300).converged
 
 
-@pytest.mark.parametrize(
-    ("solver", "planes"), [("frank_wolfe", "auto"), ("frank_wolfe", "rows"), ("one_slack", "auto")]
-)
+@pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
 @pytest.mark.parametrize("all_queries", [False, True])
-def test_data_that_are_no_numbers_are_no_optimum(solver, planes, all_queries):
+def test_data_that_are_no_numbers_are_no_optimum(solver, all_queries):
     X, y, offsets = make_rows()
     X[offsets[:-1] if all_queries else [0]] = np.nan
     with pytest.raises(
         ValueError, match="X: expected finite features, got a score that is not a number in row 0"
     ):
-        train(bind((X, y, offsets)), 1.0, solver=solver, planes=planes)
+        train(bind((X, y, offsets)), 1.0, solver=solver)
 
 
 @pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
@@ -264,9 +251,8 @@ def test_a_path_over_nearly_equal_C(solver, Cs):
 def test_a_step_without_curvature_is_taken_where_it_gains():
     X, *rest = make_rows(n_queries=20)
     problem = bind((np.zeros_like(X), *rest))
-    for planes in ("rows", "auto"):
-        fit = train(problem, 1.0, solver="frank_wolfe", planes=planes, max_passes=1, tol=1e-12)
-        assert fit.dual == pytest.approx(fit.primal, rel=1e-9)
+    fit = train(problem, 1.0, solver="frank_wolfe", max_passes=1, tol=1e-12)
+    assert fit.dual == pytest.approx(fit.primal, rel=1e-9)
 
 
 def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
@@ -283,8 +269,7 @@ def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
 
 
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
-    for module in ("block_dual", "row_planes"):
-        monkeypatch.setattr(f"structsvm.trainers.{module}.MEMORY", 100)
+    monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 100)
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None

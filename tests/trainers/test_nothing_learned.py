@@ -72,9 +72,9 @@ def test_a_path_is_judged_by_its_largest_C():
 
 def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypatch):
     problem, asked = problem_of("map"), []
-    at_zero, fill = RankingProblem.loss_at_zero, RankingProblem._fill_scores
+    at_zero, score = RankingProblem.loss_at_zero, problem._score
     monkeypatch.setattr(RankingProblem, "loss_at_zero", lambda self: asked.append("loss") or at_zero(self))
-    monkeypatch.setattr(RankingProblem, "_fill_scores", lambda *args: asked.append("rows") or fill(*args))
+    monkeypatch.setattr(problem, "_score", lambda *args: asked.append("rows") or score(*args))
     train(problem, 10.0, solver="frank_wolfe")
     assert "loss" not in asked
     with pytest.warns(NothingLearnedWarning):
@@ -89,10 +89,9 @@ def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypat
         StructuralRanker("map", constraints=lambda w: [w[0] >= w[1]]),
         StructuralRankerCV("mrr", [1e-7], cv=2),
         TreeRanker("ndcg@5", n_trees=4, n_leaves=4, n_bins=4),
-        TreeRanker("map", n_trees=4, n_leaves=4, n_bins=4, batch=2),
         OrdinalSVM(),
     ],
-    ids=["penalty", "constraints", "search", "trees", "batches", "ordinal"],
+    ids=["penalty", "constraints", "search", "trees", "ordinal"],
 )
 def test_estimators(model):
     if not isinstance(model, StructuralRankerCV):

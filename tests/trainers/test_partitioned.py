@@ -12,6 +12,7 @@ from structsvm.common.checks import BadInput
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import get_oracle
 from structsvm.qp import get_solver
+from structsvm.trainers.blocks import Blocks
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.partitioned import (
     Partition,
@@ -20,7 +21,7 @@ from structsvm.trainers.partitioned import (
     train_partitioned,
 )
 from structsvm.trainers.partitioned.columns import Column, Columns
-from structsvm.trainers.partitioned.partition import Blocks, Task
+from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat

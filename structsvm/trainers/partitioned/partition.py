@@ -24,6 +24,7 @@ from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights
 from structsvm.trainers.block_dual import BlockDual, cache_size, slot_size
+from structsvm.trainers.blocks import Blocks
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares
@@ -59,36 +60,6 @@ class Description(NamedTuple):
     """Planes that a block may keep; None if not even three fit."""
     smooth: bool
     """Whether its loss has a second derivative."""
-
-
-class Blocks:
-    """Separator whose queries are blocks of ``size`` neighbours of another, which need fewer planes."""
-
-    # The hinge of a block is the weighted mean of the hinges of its queries. It is a maximum over outputs, too: over
-    # all combinations of the outputs of its queries.
-
-    query_weights: Float | None = None
-
-    def __init__(self, separator: Separator, offsets: Int, weights: Float, size: int) -> None:
-        self.exact = separator.exact
-        starts = np.arange(0, weights.shape[0], size)
-        self.offsets: Int = np.append(offsets[:-1][::size], offsets[-1])
-        self.weights: Float = np.add.reduceat(weights, starts)
-        self.informative = np.logical_or.reduceat(np.asarray(separator.informative), starts)
-        whole = np.repeat(self.weights, size)[: weights.shape[0]]
-        self._share: Float = np.divide(weights, whole, out=np.zeros_like(weights), where=whole > 0)
-        self._lengths = np.diff(offsets)
-        self._separator, self._size, self._n = separator, size, weights.shape[0]
-
-    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """See :class:`structsvm.protocols.Separator`."""
-        # the queries of the blocks; their losses and coefficients, weighted, add up to those of the blocks
-        a, b = first * self._size, min(last * self._size, self._n)
-        each = np.empty(b - a)
-        self._separator.separate(scores, a, b, each, coef)
-        share = self._share[a:b]
-        coef *= np.repeat(share, self._lengths[a:b])
-        loss[:] = np.add.reduceat(each * share, np.arange(0, b - a, self._size))
 
 
 class Partition:

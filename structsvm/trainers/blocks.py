@@ -1,0 +1,46 @@
+"""``Blocks``: neighbouring queries as one dual coordinate, so that cached planes of wide problems fit in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Float, Int, Separator
+from structsvm.trainers.passes import RankingProblem
+
+
+class Blocks:
+    """Separator whose queries are blocks of ``size`` neighbours of another, which need fewer planes."""
+
+    # The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
+    # the outputs of a block are all combinations of theirs.
+
+    query_weights: Float | None = None
+
+    def __init__(self, separator: Separator, offsets: Int, weights: Float, size: int) -> None:
+        self.exact = separator.exact
+        starts = np.arange(0, weights.shape[0], size)
+        self.offsets: Int = np.append(offsets[:-1][::size], offsets[-1])
+        self.weights: Float = np.add.reduceat(weights, starts)
+        self.informative = np.logical_or.reduceat(np.asarray(separator.informative), starts)
+        whole = np.repeat(self.weights, size)[: weights.shape[0]]
+        self._share: Float = np.divide(weights, whole, out=np.zeros_like(weights), where=whole > 0)
+        self._lengths = np.diff(offsets)
+        self._separator, self._size, self._n = separator, size, weights.shape[0]
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """See :class:`structsvm.protocols.Separator`."""
+        a, b = first * self._size, min(last * self._size, self._n)
+        each = np.empty(b - a)
+        self._separator.separate(scores, a, b, each, coef)
+        share = self._share[a:b]
+        coef *= np.repeat(share, self._lengths[a:b])
+        loss[:] = np.add.reduceat(each * share, np.arange(0, b - a, self._size))
+
+
+def in_blocks(problem: RankingProblem, X: Any, n_blocks: int) -> RankingProblem:
+    """Return the same problem, which is over the rows ``X``, with at least ``n_blocks`` blocks in place of queries."""
+    size = problem.n_queries // n_blocks
+    blocks = Blocks(problem.separator, problem.offsets, problem.weights, size)
+    return RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights, n_jobs=problem.n_jobs)
