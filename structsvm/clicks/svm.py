@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,9 +18,10 @@ from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection
 from structsvm.estimators.cross_validation import CrossValidated
-from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
+from structsvm.estimators.fitted import all_or_nothing, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.metrics.ranks_and_ties import rank_queries
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
 
@@ -134,6 +135,8 @@ class ClickSVM(StructuralRanker):
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``: 1 if each were first.
 
+        Of equal scores the mean over all orders counts.
+
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
@@ -159,8 +162,8 @@ class ClickSVM(StructuralRanker):
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
             raise BadInput("y", "expected a positive weight, got none")
-        rank = ranks(scores, group_queries(qid, scores.shape[0]))
-        return dot(weights, 1 / log2(1 + rank)) / float(weights.sum())
+        clicks, values = _ranked_clicks(weights, qid, scores, lambda rank, _: 1 / log2(1 + rank))
+        return dot(clicks, values) / float(weights.sum())
 
     @property
     def _loss(self) -> Oracle:
@@ -286,16 +289,11 @@ class ClickSVMCV(ClickSVM, CrossValidated):
 
     def _values(self, y: Any, qid: Any, scores: Any) -> Float:
         """Return the weighted mean over the clicks of each query of what the loss stands for; 0 without clicks."""
-        grouping = group_queries(qid, len(scores))
-        rank, lengths = ranks(np.asarray(scores, dtype=np.float64), grouping), np.diff(grouping.offsets)
-        clicks = np.asarray(y, dtype=np.float64)
-        if grouping.order is not None:
-            rank, clicks = rank[grouping.order], clicks[grouping.order]
-        length = np.repeat(lengths, lengths)
-        sums = [
-            np.add.reduceat(clicks * click_values(self.loss, at, length)[which], grouping.offsets[:-1])
-            for at, which in ((rank, 0), (np.ones_like(length), 1))
-        ]
+        offsets = group_queries(qid, len(scores)).offsets
+        sums = []
+        for which in (0, 1):
+            clicks, values = _ranked_clicks(y, qid, scores, lambda *at, i=which: click_values(self.loss, *at)[i])
+            sums.append(np.add.reduceat(clicks * values, offsets[:-1]))
         return np.asarray(sums[0] / np.maximum(sums[1], _TINY), dtype=np.float64)
 
     def _measured(self) -> str:
@@ -305,6 +303,19 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         super()._check_options()
         check_selection(self.selection)
         check_whole("cv", self.cv, 2)
+
+
+def _ranked_clicks(
+    clicks: Any, qid: Any, scores: Any, value: Callable[[Int, Int], Float]
+) -> tuple[Float, Float]:
+    """Return clicks and the ``value(rank, length)`` of each, query by query and best first; ties have their mean."""
+    clicks, key = np.asarray(clicks, dtype=np.float64), -np.asarray(scores, dtype=np.float64)
+    grouping = group_queries(qid, key.shape[0])
+    if grouping.order is not None:
+        clicks, key = clicks[grouping.order], key[grouping.order]
+    ranking = rank_queries(clicks, key, np.ones(key.shape[0], bool), grouping.offsets, "average", None)
+    values = value(ranking.rank, np.repeat(ranking.lengths, ranking.lengths))
+    return ranking.ranked, ranking.runs.mean(values) if ranking.averaged else values
 
 
 def _of_queries(data: QueryData, values: Float) -> Float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +32,8 @@ from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
-from structsvm.metrics.estimates import Estimate, estimate_of, in_both_orders
-from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.estimates import Estimate, estimate_of
+from structsvm.metrics.evaluation import Part, evaluate_part, measure_name
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
@@ -41,6 +42,9 @@ from structsvm.queries import QueryData, warn_user
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
+
+
+_log = logging.getLogger("structsvm")
 
 
 @parameters
@@ -57,10 +61,12 @@ class CrossValidated:
         Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; as ``groups``
         it gets their numbers), or arrays of query numbers (in the order of the first row of each query). A query may
         be in one test part only.
-    scoring : str or None, default=None
-        A name of :func:`structsvm.metrics.evaluate`; None is the measure of ``loss``.
+    scoring : str, callable or None, default=None
+        The measure that chooses, as :func:`structsvm.metrics.evaluate` takes it: a name, or a callable ``(y, scores) ->
+        float`` of the rows of a query. None is what ``score`` measures: that of ``loss``, for an oracle object its
+        ``measure``.
     convention : str, default="trec"
-        Convention of that measure.
+        Convention of that measure. Of equal scores the mean over all orders counts in each.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
         measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
@@ -72,6 +78,8 @@ class CrossValidated:
 
     Attributes
     ----------
+    scoring_ : str
+        The name of the measure that chose.
     fold_ : ndarray of int64, shape (n_queries,)
         The test part of each query; -1 for queries in none.
     held_out_ : EvaluationResult
@@ -83,7 +91,7 @@ class CrossValidated:
     Cs: Sequence[float] | None = None
     _: KW_ONLY
     cv: Any = 5
-    scoring: str | None = None
+    scoring: str | Callable[[Float, Float], float] | None = None
     convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec"
     selection: Selection = "max"
     random_state: int | None = None
@@ -101,21 +109,28 @@ class CrossValidated:
 
     def _check_choice(self) -> None:
         check_selection(self.selection)
-        self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
+        if not callable(self._measured()):
+            self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
             raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
 
-    def _values(self: Any, y: Any, qid: Any, scores: Any) -> Float:
-        """Return the measure that decides, one value per query."""
-        return evaluate_part(
-            self._measured(), y, scores, qid=qid, relevance=self.relevance, ties="row", convention=self.convention
-        )[0].per_query  # fmt: skip
+    def _evaluated(self: Any, y: Any, qid: Any, scores: Any) -> Part:
+        options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
+        return evaluate_part(self._measured(), y, scores, qid=qid, **options)
 
-    def _measured(self: Any) -> str:
-        """Return the name of the measure that decides."""
-        return str(self._measure() if self.scoring is None else self.scoring)
+    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+        """Return the measure that decides, one value per query."""
+        return self._evaluated(y, qid, scores).result.per_query
+
+    def _measured(self: Any) -> Any:
+        """Return the measure that decides: a name or a callable."""
+        return self._measure() if self.scoring is None else self.scoring
+
+    def _warn_of_ties(self, y: Any, qid: Any, scores: Any) -> None:
+        """Warn where the model leaves many pairs of the training rows in a tie."""
+        self._evaluated(y, qid, scores).warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
         self,
@@ -131,7 +146,9 @@ class CrossValidated:
         values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
-        self.held_out_ = EvaluationResult(self._measured(), mean, values, ids())
+        self.scoring_ = measure_name(self._measured())
+        _log.info("C = %g chosen by %s", choice.C, self.scoring_)
+        self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
         return choice
@@ -148,8 +165,7 @@ class CrossValidated:
         Parameters
         ----------
         baseline : array-like of float, shape (n_rows,), or EvaluationResult, optional
-            Scores of the rows of ``fit``, such as a column; equal scores are taken in both orders of the rows, and the
-            mean counts. Or values of the same queries by the same measure.
+            Scores of the rows of ``fit``, such as a column. Or values of the same queries by the same measure.
         y, qid : array-like, shape (n_rows,)
             Labels and queries of the rows of such scores.
         level : float, default=0.95
@@ -168,7 +184,7 @@ class CrossValidated:
         -----
         UserWarning
             Under 10 queries; where most rows of queries are repeated in other folds, which makes the value too high;
-            where the order of equal scores moves the baseline by more than .005.
+            where more than a tenth of the pairs of the baseline tie.
         """
         held, weights = self._counted()
         if self._n_repeated:
@@ -199,9 +215,12 @@ class CrossValidated:
     def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
         if y is None or qid is None:
             raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
-        values, ids = in_both_orders(self._values, y, qid, scores)
-        known = np.isin(ids, held.query_ids)  # others were not tested
-        return EvaluationResult(held.name, float(values.mean()), values[known], ids[known])
+        part = self._evaluated(y, qid, scores)
+        part.warn_of_ties("estimate: the baseline")
+        known = np.isin(part.result.query_ids, held.query_ids)  # others were not tested
+        return replace(
+            part.result, per_query=part.result.per_query[known], query_ids=part.result.query_ids[known]
+        )
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Training and test parts as query numbers."""
@@ -350,6 +369,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
         with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
             self._keep(next(self._train(self._bind(data, weights), [self.C_])))
+        self._warn_of_ties(data.y, data.qid, linear_scores(data.X, self.coef_))
         warn_of_uninformative(self, self._loss)
         return self
 

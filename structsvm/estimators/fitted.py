@@ -245,8 +245,8 @@ class FittedRanker(Saved):
         """Return the scores of rows that were not looked at yet."""
         raise NotImplementedError
 
-    def _measure(self) -> str:
-        """Return the name of the measure that ``score`` tells."""
+    def _measure(self) -> Any:
+        """Return what ``score`` measures: a name, or a callable as :func:`structsvm.metrics.evaluate` takes."""
         raise NotImplementedError
 
     def _check_queries(self, qid: Any) -> None:
@@ -272,9 +272,10 @@ class FittedRanker(Saved):
         """Return the mean over queries of the measure trained for.
 
         That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
-        oracle of your own its attribute ``measure``, else what its ``label`` names (at ``k``), else MAP. Measures
-        follow the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that equal
-        scores are ranked as by :meth:`rank`. See :func:`structsvm.metrics.make_scorer` for others.
+        oracle of your own its ``measure`` (a name, or a method ``(y, scores) -> float``), else what its ``label`` names
+        (at ``k``), else MAP. Measures follow the TREC convention, in which the gain of NDCG is linear (training uses
+        ``2^y - 1``), except that of equal scores the mean over all orders counts. See
+        :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
         ----------
@@ -285,6 +286,8 @@ class FittedRanker(Saved):
         -----
         SingleQueryWarning
             Without ``qid``: all rows are ranked as one query.
+        UserWarning
+            If more than a tenth of the pairs of documents with different labels have equal scores.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -292,7 +295,7 @@ class FittedRanker(Saved):
         warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
         qid = one_query(qid, f"{type(self).__name__}.score")
-        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
+        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance)
         if sample_weight is None:
             return float(result.mean)
         weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))

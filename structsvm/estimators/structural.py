@@ -157,11 +157,11 @@ class StructuralRanker(LinearSVM):
     def _loss(self) -> str | Oracle:
         return self.loss
 
-    def _measure(self) -> str:
+    def _measure(self) -> Any:
         """Return what ``score`` measures: ``measure`` of the oracle, else its ``label`` at ``k``, else MAP."""
         oracle = get_oracle(self._loss)
         if hasattr(oracle, "measure"):
-            return str(oracle.measure)
+            return oracle.measure
         k = getattr(oracle, "k", None)
         name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
         try:

@@ -29,7 +29,7 @@ from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
 from structsvm.features.leaves import LeafFeatures, TreeGrowth
-from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData, row_groups, rows_in_groups
@@ -405,7 +405,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _value(self, held_out: Any, scores: Float) -> float:
         _, y, offsets = held_out
         qid = row_groups(offsets)
-        return float(evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row").mean)
+        return evaluate_part(self._measure(), y, scores, qid=qid, relevance=self.relevance).result.mean
 
     def _takes_sparse(self) -> bool:
         return False
@@ -498,9 +498,10 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         features = self._features()
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
-        problem = self._problem(self._learn(features, data, weights), data, weights)
+        rows = self._learn(features, data, weights)
         with choice.training():
-            fit = next(self._train(problem, [self.C_]))
+            fit = next(self._train(self._problem(rows, data, weights), [self.C_]))
+        self._warn_of_ties(data.y, data.qid, rows @ fit.w)
         self._keep(fit, features, data)
         return self
 

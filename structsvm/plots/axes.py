@@ -131,7 +131,7 @@ def against_C(
         search = Cs
         Cs, values = search.Cs_, _means(search) if values is None else values
         chosen = search.C_ if chosen is None else chosen
-        measure = search.scoring or search._measure() if measure is None else measure
+        measure = search.scoring_ if measure is None else measure
     elif values is None:
         raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
     grid, means = _points(np.asarray(Cs, dtype=np.float64), values, chosen, "C", "values of C")

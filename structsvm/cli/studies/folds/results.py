@@ -32,14 +32,14 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
-from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of, in_both_orders
+from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
-_FORMAT = 6  # increase when the content of a cell, or its computation, changes
+_FORMAT = 7  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
 
@@ -53,11 +53,16 @@ class Measures:
     relevance: float = 1.0
     selection: Selection = "max"
 
-    def values(self, name: str, data: QueryData, scores: Float) -> Float:
-        """Return one value per query."""
+    def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
+        """Return one value per query.
+
+        Of equal scores the mean over all orders counts, where a choice is made, and in the end by TREC; another
+        convention keeps the order of the program that it stands for.
+        """
+        ties = "average" if choosing else None
         return evaluate_part(
-            name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
-        )[0].per_query  # fmt: skip
+            name, data.y, scores, qid=data.qid, ties=ties, convention=self.convention, relevance=self.relevance
+        ).result.per_query  # fmt: skip
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
@@ -198,27 +203,18 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
 def values_of_column(
     feature: str, folds: Sequence[Fold], measures: Measures, fill: Fill, columns: Mapping[str, Any]
 ) -> Float:
-    """Return the measure of a feature, by name or number from 1, for each validation query, both orders of ties."""
+    """Return the measure of a feature, by name or number from 1, for each validation query."""
     from structsvm.estimators.weight_constraints import numbered_signs
 
-    scores, labels, lengths = [], [], []
+    values = []
     for fold in folds:
         part = load_fold(fold, fill, columns).validation
         try:
             (at,) = numbered_signs({feature: 1}, part.n_features, part.feature_names)
         except BadInput as error:
             raise error.renamed("--baseline") from None
-        scores.append(dense_column(part.X, at))
-        labels.append(part.y)
-        lengths.append(np.diff(part.offsets))
-
-    def measure(y: Any, qid: Any, values: Any) -> Float:
-        rules: Any = {"convention": measures.convention, "relevance": measures.relevance}
-        return evaluate_part(measures.select, y, values, qid=qid, ties="row", **rules)[0].per_query
-
-    each = np.concatenate(lengths)
-    qid = np.repeat(np.arange(each.size), each)
-    return in_both_orders(measure, np.concatenate(labels), qid, np.concatenate(scores))[0]
+        values.append(measures.values(measures.select, part, dense_column(part.X, at), choosing=True))
+    return np.concatenate(values)
 
 
 _PARTS = 5
@@ -461,7 +457,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     data = load_fold(fold, fill, columns)
 
     def selected(part: QueryData, scores: Float) -> Any:
-        return measures.values(measures.select, part, scores).mean()
+        return measures.values(measures.select, part, scores, choosing=True).mean()
 
     warm_up(name, grid, data.train, data.validation, training, selected)
     candidates, per_candidate = [], []
@@ -469,7 +465,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             candidates.append(candidate)
-            per_candidate.append(measures.values(measures.select, data.validation, scores))
+            per_candidate.append(measures.values(measures.select, data.validation, scores, choosing=True))
     except ValueError as error:
         if isinstance(error, BadInput) and error.argument == "monotone_constraints":
             raise  # an option of the whole study
