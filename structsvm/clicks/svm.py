@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
@@ -21,7 +22,9 @@ from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.metrics.ranks_and_ties import rank_queries
+from structsvm.metrics.evaluation import Part
+from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
+from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
 
@@ -162,8 +165,8 @@ class ClickSVM(StructuralRanker):
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
             raise BadInput("y", "expected a positive weight, got none")
-        clicks, values = _ranked_clicks(weights, qid, scores, lambda rank, _: 1 / log2(1 + rank))
-        return dot(clicks, values) / float(weights.sum())
+        ranking, _ = _ranked(weights, qid, scores)
+        return dot(ranking.ranked, ranking.averages(1 / log2(1 + ranking.rank))) / float(weights.sum())
 
     @property
     def _loss(self) -> Oracle:
@@ -287,14 +290,18 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         self.coef_ = self.fit_.w
         return self
 
-    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+    def _evaluated(self, y: Any, qid: Any, scores: Any) -> Part:
         """Return the weighted mean over the clicks of each query of what the loss stands for; 0 without clicks."""
-        offsets = group_queries(qid, len(scores)).offsets
-        sums = []
-        for which in (0, 1):
-            clicks, values = _ranked_clicks(y, qid, scores, lambda *at, i=which: click_values(self.loss, *at)[i])
-            sums.append(np.add.reduceat(clicks * values, offsets[:-1]))
-        return np.asarray(sums[0] / np.maximum(sums[1], _TINY), dtype=np.float64)
+        ranking, query_ids = _ranked(y, qid, scores)
+        length = np.repeat(ranking.lengths, ranking.lengths)
+        largest = click_values(self.loss, np.ones_like(length), length)[1]
+        sums = [
+            np.add.reduceat(ranking.ranked * values, ranking.offsets[:-1])
+            for values in (ranking.averages(click_values(self.loss, ranking.rank, length)[0]), largest)
+        ]
+        values = sums[0] / np.maximum(sums[1], _TINY)
+        result = EvaluationResult(self._measured(), float(values.mean()), values, query_ids)
+        return Part(result, False, ranking, "average")
 
     def _measured(self) -> str:
         return f"{self.loss} of clicks"
@@ -305,17 +312,14 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         check_whole("cv", self.cv, 2)
 
 
-def _ranked_clicks(
-    clicks: Any, qid: Any, scores: Any, value: Callable[[Int, Int], Float]
-) -> tuple[Float, Float]:
-    """Return clicks and the ``value(rank, length)`` of each, query by query and best first; ties have their mean."""
+def _ranked(clicks: Any, qid: Any, scores: Any) -> tuple[Ranking, NDArray[Any]]:
+    """Return the ranking of weighted rows, and the ids of its queries."""
     clicks, key = np.asarray(clicks, dtype=np.float64), -np.asarray(scores, dtype=np.float64)
     grouping = group_queries(qid, key.shape[0])
     if grouping.order is not None:
         clicks, key = clicks[grouping.order], key[grouping.order]
-    ranking = rank_queries(clicks, key, np.ones(key.shape[0], bool), grouping.offsets, "average", None)
-    values = value(ranking.rank, np.repeat(ranking.lengths, ranking.lengths))
-    return ranking.ranked, ranking.runs.mean(values) if ranking.averaged else values
+    retrieved = np.ones(key.shape[0], dtype=np.bool_)
+    return rank_queries(clicks, key, retrieved, grouping.offsets, "average", None), grouping.query_ids
 
 
 def _of_queries(data: QueryData, values: Float) -> Float:

@@ -115,7 +115,9 @@ def _held_out(
             return at, np.empty((0, len(coefs))), np.empty(0), data.query_ids[at], data.n_queries
         some = data.select(at)
         values = [
-            evaluate_part(name, some.y, linear_scores(some.X, w), qid=some.qid, relevance=relevance).result.per_query
+            evaluate_part(
+                name, some.y, linear_scores(some.X, w), qid=some.qid, relevance=relevance
+            ).result.per_query
             for w in coefs
         ]
         return at, np.stack(values, axis=1), weights[at], data.query_ids[at], data.n_queries

@@ -148,6 +148,10 @@ class CrossValidated:
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
         _log.info("C = %g chosen by %s", choice.C, self.scoring_)
+        if self.scoring is None and self.scoring_ == "map" and not _names_a_measure(self.loss):
+            _log.warning(
+                "the loss names no measure, so MAP chose C; pass scoring=, or give the oracle a measure"
+            )
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -272,6 +276,10 @@ class CrossValidated:
                 f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more",
             )
         return splits
+
+
+def _names_a_measure(loss: Any) -> bool:
+    return isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
 
 
 def _repeated(data: QueryData, fold: Int) -> int:

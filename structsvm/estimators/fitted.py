@@ -18,7 +18,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
-from structsvm.common.names import QID
+from structsvm.common.names import QID, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
@@ -357,13 +357,18 @@ def no_constraint(
     loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
     """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
+    meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
+    if label.startswith(("ndcg", "pairs", "ranknet")):
+        meaning = " (labels of 0 and less count the same)" if label.startswith("ndcg") else ""
+        remedy = "check the labels and qid"
+    elif relevance <= labels[0] < labels[1]:
+        remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
     return BadInput(
         "y",
-        f"no query carries a constraint for {{{name}}}: each needs documents of different labels (relevant means a "
-        f"label >= {relevance:g}); got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
-        "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-        if relevance <= labels[0] < labels[1]
-        else "check the labels, {relevance} and qid",
+        f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; got "
+        f"{n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
+        remedy,
         others={name: loss},
     )
 
@@ -384,11 +389,19 @@ _NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
-    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant."""
+    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant, or, of grades
+    divided by their maximum, only the highest."""
     relevance = getattr(oracle, "relevance", None)
     if relevance is None:
         return
     relevant = y >= relevance
+    below = (y > 0) & ~relevant
+    if y.max() <= relevance and (y[below] % 1 != 0).any():
+        warn_user(
+            f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least relevance="
+            f"{relevance:g} count as relevant for the loss {model.loss!r}; pass relevance={y[y > 0].min():g} if all "
+            "above 0 are, or loss='ndcg@10', which uses all grades"
+        )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="

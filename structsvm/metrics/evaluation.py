@@ -119,7 +119,7 @@ def evaluate(
         ``"10"``. If an id repeats within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
         ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, scores compared as
-        float32, ties by docid, if there are docids. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
+        float32 and ties by docid, if there are docids. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
         ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
         documents is 0, as in the benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``,
         discount ``log2(i + 1)``, ties by row.
@@ -187,7 +187,10 @@ def evaluate(
             if not callable(each):
                 _parse(each)
         qid = one_query(qid, "evaluate")
-        return {measure_name(each): evaluate(each, y_true, y_score, qid=qid, docid=docid, **options) for each in name}
+        return {
+            measure_name(each): evaluate(each, y_true, y_score, qid=qid, docid=docid, **options)
+            for each in name
+        }
     part = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
     if part.undefined:
         warn_of_nothing_relevant(name, part.result.per_query.shape[0])
@@ -301,7 +304,7 @@ def evaluate_part(
         return Part(_by_callable(name, grades, scores, grouping), False, None, ties)
     retrieved = ~np.isneginf(scores)
     key: NDArray[Any] = -scores
-    if rules.single_precision:
+    if rules.single_precision and ties != "average":
         with np.errstate(over="ignore"):  # a score beyond float32 is infinite, as in trec_eval
             key = key.astype(np.float32)
     ranking = rank_queries(grades, key, retrieved, grouping.offsets, ties, documents)

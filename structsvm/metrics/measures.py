@@ -21,9 +21,10 @@ from structsvm.queries import places_in
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to turn grades and scores into numbers; ``single_precision`` compares scores as float32.
+    """A way to turn grades and scores into numbers.
 
-    The gain of a negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
+    ``single_precision`` compares scores as float32, where docids or rows decide about ties. The gain of a
+    negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
     """
 
     gain: Literal["linear", "exponential"]
@@ -127,9 +128,7 @@ def recall(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 
 def dcg(ranking: Ranking, settings: MeasureOptions) -> Values:
-    gain = gains(ranking.ranked, settings.convention)
-    if ranking.averaged:  # each row of a run is at each of its ranks equally often
-        gain = ranking.runs.mean(gain)
+    gain = ranking.averages(gains(ranking.ranked, settings.convention))
     return _discounted(gain, ranking.ranked_offsets, settings), _without_gain(ranking)
 
 

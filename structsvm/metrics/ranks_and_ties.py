@@ -86,6 +86,10 @@ class Ranking:
         starts = np.flatnonzero(self.new_score)
         return Runs(starts, np.diff(starts, append=self.new_score.shape[0]))
 
+    def averages(self, values: Float) -> Float:
+        """Return values of ranks, or of rows, as means over runs of equal scores, if these are averaged."""
+        return self.runs.mean(values) if self.averaged else values
+
     def tied_share(self) -> float:
         """Return the share of the pairs of retrieved rows of a query with different grades whose scores are equal."""
         if self.new_score.all():

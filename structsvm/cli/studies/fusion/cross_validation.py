@@ -50,7 +50,10 @@ class PoolJudge:
 
         Equal scores are ranked as by trec_eval, by descending docid.
         """
-        values, rules = self._padded(scores), {"relevance": self.relevance, "ties": "docid"}  # rows are by docid
+        values, rules = (
+            self._padded(scores),
+            {"relevance": self.relevance, "ties": "docid"},
+        )  # rows are by docid
         return evaluate_part(measure, self._y, values, qid=self._qid, **rules).result.per_query
 
     def precision_at_recall(self, scores: Any) -> Float:
