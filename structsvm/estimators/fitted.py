@@ -398,9 +398,9 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     below = (y > 0) & ~relevant
     if y.max() <= relevance and (y[below] % 1 != 0).any():
         warn_user(
-            f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least relevance="
-            f"{relevance:g} count as relevant for the loss {model.loss!r}; pass relevance={y[y > 0].min():g} if all "
-            "above 0 are, or loss='ndcg@10', which uses all grades"
+            f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
+            f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
+            f"{y[y > 0].min():g} if all above 0 are, or loss='ndcg@10', which uses all grades"
         )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         warn_user(
