@@ -137,7 +137,7 @@ class AccuracySVM(LinearSVM):
         if not (machine.decision_function(X) > 0).any():
             warn_user(
                 f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
-                "that the order need not be better than chance; use variant='acc2' or a larger C",
+                "that the order need not be better than chance; use variant='acc2' or a larger C"
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

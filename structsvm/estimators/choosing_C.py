@@ -88,11 +88,7 @@ def choose_column(
 
 
 def crossed(
-    Cs: Float,
-    values: Float,
-    fold: Int,
-    weights: Float | None = None,
-    selection: Selection = "max",
+    Cs: Float, values: Float, fold: Int, weights: Float | None = None, selection: Selection = "max"
 ) -> Float:
     """Return a value per query by the C that the other folds choose, so that no query chooses its own.
 

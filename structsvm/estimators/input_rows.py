@@ -164,7 +164,7 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
             called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
             warn_user(
                 f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
-                "the features; drop it, as new rows have no labels",
+                "the features; drop it, as new rows have no labels"
             )
 
 
@@ -339,6 +339,6 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
         warn_user(
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
-            f"{', ...' if len(unseen) > 3 else ''}); they count as missing",
+            f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
         )
     return numbers

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.common.names import did_you_mean, plain_name
-from structsvm.metrics.measures import (
-    CONVENTIONS,
-    MEASURES,
-    Convention,
-    Measure,
-    MeasureOptions,
-    roc_area,
-)
+from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.run_table import RunTable, runs_by_name
@@ -208,7 +201,7 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
     if not (scores % 1 != 0).any() and np.unique(scores).size < np.unique(labels).size:
         warn_user(
             "evaluate: y_true has fractions, and y_score only whole numbers, of fewer values; labels come first, then "
-            "scores",
+            "scores"
         )
 
 
@@ -230,7 +223,7 @@ def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     warn_user(
         f"evaluate: the labels define {name!r} for none of {n_queries} "
         f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "
-        "relevance=",
+        "relevance="
     )
 
 
