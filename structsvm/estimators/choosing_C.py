@@ -78,7 +78,10 @@ def check_selection(selection: str) -> None:
 def choose_column(
     Cs: Float, values: Float, weights: Float, *, selection: Selection = "max"
 ) -> tuple[int, float]:
-    """Return which of other things than C, where values have an axis for them, and which C to train with."""
+    """Return the index of the best alternative and the C to train with.
+
+    Alternatives, such as numbers of trees, have an axis of ``values`` before the last; without it the index is 0.
+    """
     best = 0
     if values.ndim > 2:
         means = np.average(values, weights=weights, axis=0).max(axis=1)
@@ -100,7 +103,7 @@ def crossed(
     ----------
     Cs : ndarray, shape (n_Cs,)
         Ascending.
-    values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_others, n_Cs)
+    values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_alternatives, n_Cs)
         Held-out values, higher is better.
     fold : ndarray of int, shape (n_queries,)
         The fold that each query was held out in; -1 for queries that were not.
@@ -132,7 +135,7 @@ def crossed(
 
 
 def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights: Float) -> Float:
-    """Return :func:`crossed` values for any choice: ``column`` returns values of all queries by what some choose."""
+    """Return :func:`crossed` values for any choice: ``column(rest)`` has all values by the choice of ``rest``."""
     found = np.full(fold.shape[0], np.nan)
     for number in np.unique(fold[fold >= 0]):
         rest = (fold >= 0) & (fold != number)
@@ -142,9 +145,9 @@ def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights:
 
 
 class Choice(NamedTuple):
-    """The C that was chosen, and the value of each query and C; NaN for queries in no test part.
+    """The chosen C, and the value of each query and C; NaN for queries in no test part.
 
-    Where other things than C were tried, values have an axis for them before the last, and ``best`` is one of them.
+    ``best`` is the index of the chosen alternative, see :func:`choose_column`.
     """
 
     C: float
@@ -157,7 +160,7 @@ class Choice(NamedTuple):
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Do not warn of a C that learns nothing if a larger one did: it was chosen by held-out queries."""
+        """Suppress the warning of a C that learns nothing if a larger one did: held-out queries chose it."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)
@@ -174,8 +177,8 @@ def choose_C(
 ) -> Choice:
     """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
 
-    Folds may be trained as they are asked for; ``callback`` is told how many are done. Of other things than C the
-    first of the best mean is chosen, for its best C.
+    ``folds`` may train lazily; ``callback`` is called with the number of folds done. Of alternatives the first with the
+    best mean, at its best C, is chosen.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)

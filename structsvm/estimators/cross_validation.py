@@ -1,4 +1,4 @@
-"""C chosen by cross-validation over queries, a whole path for little more than one fit: of rankers, and of SVM-div."""
+"""Choice of C by cross-validation, of rankers over queries and of selectors over sets; each fold trains one path."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _log = logging.getLogger("structsvm")
 
 @parameters
 class CrossValidated:
-    """Parameters of rankers that choose C on folds of queries, and what they share.
+    """Parameters and methods of rankers that choose C on folds of queries.
 
-    It comes last among the bases, so that ``loss`` and ``Cs`` are the first parameters.
+    The last of the bases of a class, so that ``loss`` and ``Cs`` are the first parameters.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class CrossValidated:
         ids: Callable[[], NDArray[Any]],
         rows: Any = None,
     ) -> Choice:
-        """Choose C and keep what the folds found; ``ids`` returns those of the queries, once the folds are done."""
+        """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
         choice = choose_C(Cs, weights, folds, selection=self.selection)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
@@ -160,7 +160,7 @@ class CrossValidated:
     def estimate(
         self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
     ) -> Estimate:
-        """Return what the model will score on new queries, and by how much it is better than a baseline.
+        """Estimate the score of the model on new queries, and its difference to a baseline.
 
         The value at the chosen C is too high on average, most with few queries. The estimate is the mean of
         ``held_out_``, in which no query chooses its own C; its interval is Student's, 1.1 times wider because models of
@@ -227,7 +227,7 @@ class CrossValidated:
         )
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
-        """Training and test parts as query numbers."""
+        """Return training and test parts as query numbers."""
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
@@ -304,7 +304,7 @@ def _repeated(data: QueryData, fold: Int) -> int:
 
 @contextmanager
 def training_part(number: int) -> Iterator[None]:
-    """Name the fold in errors about its training part."""
+    """Add the number of the fold to errors about its training part."""
     try:
         yield
     except BadInput as error:
@@ -322,7 +322,8 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     Parameters
     ----------
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass of every fit; truthy stops the one that is running.
+        Called with a :class:`structsvm.protocols.Progress` after each pass of every fit; a truthy return value stops
+        the present fit.
 
     Attributes
     ----------
@@ -395,7 +396,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
 
 class HeldOutLosses(NamedTuple):
-    """Losses of candidate sets by models that were trained without them."""
+    """Losses of held-out candidate sets, as :func:`cross_validate_C` returns them."""
 
     Cs: Float
     losses: Float
@@ -454,7 +455,7 @@ def cross_validate_C(
     selection: Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """Return what each C loses on sets that a selector has not seen; ``model`` stays as it is.
+    """Return the loss of each C on held-out sets; ``model`` is not changed.
 
     Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
 
@@ -469,7 +470,7 @@ def cross_validate_C(
     folds : int, default=5
         From 2 to the number of sets with subtopics.
     selection : {"max", "one_se"}, default="max"
-        As in :class:`StructuralRankerCV`: the C of least mean loss, or the smallest within one standard error of it.
+        As in :class:`StructuralRankerCV`: the C of the lowest mean loss, or the smallest within one standard error.
     callback : callable, optional
         Called after each fold with the number of folds done and of all; what it returns is not used.
 

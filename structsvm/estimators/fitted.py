@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
@@ -43,11 +43,11 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
+    """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
 
-    ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told, and says when it
-    compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them. A
-    docstring with a section Parameters is completed by the usual ones.
+    The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. It refuses
+    arguments of other packages (``group=``, ``eval_set=``) with the name of the equivalent here. A docstring with a
+    section Parameters is completed from ``_USUAL``.
     """
     known = signature(fit).parameters
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
@@ -60,7 +60,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
-            if name in _ELSEWHERE:
+            if name in _OF_OTHER_PACKAGES:
                 raise _called_otherwise(name, kwargs[name], known, hasattr(self, "batch"))
             raise _no_argument(self, name, known)
         before = dict(vars(self))
@@ -107,10 +107,10 @@ Returns
 -------
 self
 """
-"""What the docstring of a ``fit`` need not say."""
+"""Text that completes the docstring of each ``fit``."""
 
 
-_ELSEWHERE = (
+_OF_OTHER_PACKAGES = (
     "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
     "eval_at", "early_stopping_rounds", "weight", "weights",
 )  # fmt: skip
@@ -152,18 +152,14 @@ def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
 
 
 def _printing(model: Any) -> Callable[[Any], object]:
-    """Return a callback that prints what it is told, then asks the model's own."""
+    """Return a callback that prints the progress, then calls the model's own."""
     if not hasattr(model, "callback"):
         raise BadInput("verbose", f"{type(model).__name__} reports no progress", value=True)
     own = model.callback
 
     def tell(progress: Any) -> object:
-        said = [
-            f"{name} {value:.5g}"
-            for name, value in progress._asdict().items()
-            if isinstance(value, int | float)
-        ]
-        print(", ".join(said))
+        figures = progress._asdict().items()
+        print(", ".join(f"{name} {value:.5g}" for name, value in figures if isinstance(value, int | float)))
         return own(progress) if own is not None else None
 
     return tell
@@ -185,10 +181,32 @@ class Saved:
         save(self, path)
 
 
-class MeasuredByLosses:
-    """Mixin of models of sets whose ``losses`` has a number per set."""
+class Selector(Saved):
+    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_select`` for the choices."""
 
-    losses: Any
+    losses: Callable[[Any, Any], Float]
+    _select: Callable[[Any, Any, Any, Any], Iterable[Any]]
+
+    def predict(
+        self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
+        """Return the documents chosen from each set, in the order chosen.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+        k : int, optional
+            Number of documents, all of a smaller set; ``self.k`` by default, without bound under a budget.
+        costs : sequence of array-like, optional
+            Cost of each document of each set, > 0, such as its number of tokens.
+        budget : float or sequence of float, optional
+            Largest total cost of the chosen documents, for all sets or each; see the notes of the class.
+
+        Returns
+        -------
+        list of ndarray of int64
+        """
+        return [one.chosen for one in self._select(sets, k, costs, budget)]
 
     def score(self, sets: Sequence[Any], labels: Any) -> float:
         """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""
@@ -212,8 +230,8 @@ class FittedRanker(Saved):
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
-        the best weights so far and, short of ``tol``, warns with the gap.
+        Called with a :class:`structsvm.protocols.Progress` after each pass over the data. A truthy return value stops
+        training with the best weights so far, and warns with the gap if ``tol`` was not reached.
 
     Attributes
     ----------
@@ -242,7 +260,7 @@ class FittedRanker(Saved):
         return self._scores(X, qid)
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        """Return the scores of rows that were not looked at yet."""
+        """Return the scores of rows that have not been validated."""
         raise NotImplementedError
 
     def _measure(self) -> Any:
@@ -309,8 +327,8 @@ class FittedRanker(Saved):
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
-        """Show what is to be expected on new queries, where C was chosen by cross-validation; scikit-learn's diagram of
-        the options, and of a fitted linear model its weights and certificate."""
+        """Return the estimate on new queries, if C was cross-validated, scikit-learn's diagram of the parameters, and
+        the weights and certificate of a fitted linear model."""
         from sklearn.utils import estimator_html_repr
 
         options: str = estimator_html_repr(self)
@@ -423,7 +441,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 class TrainingRows(NamedTuple):
-    """What ``fit`` was given, validated: rows in their order, their queries, and one weight per query."""
+    """Validated arguments of ``fit``: rows in the order given, their queries, and one weight per query."""
 
     X: Any
     y: Float
@@ -443,7 +461,7 @@ def read_rows(
     reset: bool = True,
     **kinds: Any,
 ) -> TrainingRows:
-    """Validate what ``fit`` was given; ``vectors`` of one number per feature have to fit in memory."""
+    """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
@@ -469,7 +487,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         return np.ones(lengths.shape[0])
     refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    # scikit-learn would say so without the name
+    # scikit-learn's message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):

@@ -32,12 +32,12 @@ A few dozen queries do not tell two lists' weights: without it they lose against
 """
 _FEWEST = 5
 _EDGES = logging.getLogger("structsvm")
-"""Says that C is at an end of its grid, which is fixed here."""
+"""The log that reports a C at an end of the grid; here the grid is fixed, so the report is suppressed."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 def _never(record: logging.LogRecord) -> bool:
-    """Leave out the warning of an edge of the grid."""
+    """Filter out the report of an end of the grid."""
     return "of the grid" not in record.msg
 
 
@@ -50,11 +50,11 @@ class HybridWeights:
     to : str
         The engine's fusion.
     names : tuple of str
-        Of the clauses.
+        Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
         Weights >= 0 of sum 1, and the 95 % interval of each over resampled queries, at the C that was chosen.
     C : float
-        By cross-validation.
+        Chosen by cross-validation.
     estimate : Estimate
         What learned weights score on new queries, as :meth:`structsvm.StructuralRankerCV.estimate` has it.
     against : dict of str to Comparison
@@ -98,7 +98,7 @@ class HybridWeights:
 
     @property
     def advice(self) -> str:
-        """Return what to do, in a sentence."""
+        """Return the recommendation in a sentence."""
         gain = self.against["equal weights"]
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
         size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
@@ -148,7 +148,7 @@ def hybrid_weights(
         Documents of each list that the engine fuses: OpenSearch's ``pagination_depth``, Elasticsearch's
         ``rank_window_size``.
     k : int, default=60
-        Of reciprocal ranks.
+        Constant of reciprocal ranks.
     loss : str, default="ndcg@10"
         As in :class:`structsvm.StructuralRanker`.
     n_boot : int, default=500

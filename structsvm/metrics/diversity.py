@@ -1,4 +1,4 @@
-"""Measures of how many of a query's subtopics the chosen documents cover."""
+"""Measures of the subtopics that chosen documents cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Estimate``: what a ranker will score on new queries, from values of held-out queries."""
+"""``Estimate``: the expected score of a ranker on new queries, from values of held-out queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEWEST, FEW = 3, 10
 
 
 class Estimate(NamedTuple):
-    """What a ranker will score on new queries, with an interval by Student's t.
+    """Expected score of a ranker on new queries, with an interval by Student's t.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
         The measure.
     mean, lower, upper : float
     n_queries : int
-        Held-out queries that the estimate is from.
+        Number of held-out queries.
     half_width : float
         Half the width of the interval before its ends are cut to the range of the measure.
     level : float
@@ -68,7 +68,7 @@ class Estimate(NamedTuple):
             n = self.queries_for(nicer)
             digits = max(0, len(str(n)) - 2)
             text += f"; for ±{nicer:g} judge about {math.ceil(n / 10**digits) * 10**digits}"
-        return text if self.difference is None else f"{text}\n{_said(self.difference)}"
+        return text if self.difference is None else f"{text}\n{_verdict(self.difference)}"
 
     def _repr_html_(self) -> str:
         return html_by("estimate")(self)
@@ -80,7 +80,7 @@ def _nice(half: float) -> float:
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 
-def _said(found: Comparison) -> str:
+def _verdict(found: Comparison) -> str:
     p = "" if math.isnan(found.p_value) else f", p = {found.p_value:.2g}"
     interval = f"[{found.lower:.3f}, {found.upper:.3f}]{p}"
     if found.lower > 0:

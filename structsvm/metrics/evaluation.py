@@ -30,7 +30,7 @@ _MANY_TIES = 0.1
 
 
 def available_metrics() -> dict[str, str]:
-    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
+    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and their descriptions.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
-    """Warn that a measure says nothing about the scores."""
+    """Warn that the labels define a measure for no query."""
     warn_user(
         f"evaluate: the labels define {name!r} for none of {n_queries} "
         f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "

@@ -1,4 +1,4 @@
-"""Which features a ranker relies on: what the measure loses when one is shuffled."""
+"""Importance of features: the loss of a measure when one is shuffled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structsvm.queries import group_queries
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importances:
-    """What :func:`permutation_importance` returns, and says the fields of."""
+    """Result of :func:`permutation_importance`, which documents the fields."""
 
     names: tuple[str, ...]
     losses: Float
@@ -103,7 +103,7 @@ def permutation_importance(
 
     Notes
     -----
-    Features that say the same share their importance: when one is shuffled the other stands in for it.
+    Redundant features share their importance: when one is shuffled the other replaces it.
 
     Examples
     --------
