@@ -119,14 +119,9 @@ _OF_OTHER_PACKAGES = (
 
 def _called_otherwise(name: str, value: Any, known: Collection[str], in_batches: bool) -> BadInput:
     if name == "group":
-        sizes = np.asarray(value)
-        shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(value)[:40]
-        return BadInput(
-            "group",
-            f"expected query ids in place of group sizes, got {shown}",
-            "pass {qid}, for rows that stand query after query",
-            code="qid = np.repeat(np.arange(len(group)), group)",
-        )
+        expected = f"expected query ids in place of group sizes, got {np.size(value)} numbers"
+        code = "qid = np.repeat(np.arange(len(group)), group)"
+        return BadInput("group", expected, "pass {qid}, for rows that stand query after query", code=code)
     if name.startswith("weight"):
         return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
     if not name.startswith(("early", "eval")):

@@ -179,7 +179,7 @@ def hybrid_weights(
     >>> result.names, bool(abs(result.weights.sum() - 1) < 1e-12)
     (('system0', 'system1', 'system2'), True)
     >>> print(result.advice.partition(":")[0])
-    keep equal weights
+    take the learned weights
     """
     check_choice("to", to, ENGINES)
     check_whole("depth", depth, 1)

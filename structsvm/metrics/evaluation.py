@@ -362,18 +362,13 @@ def _numbers(argument: str, values: Any) -> Float:
     except (TypeError, ValueError):
         raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
-        overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
-    else:
-        # scores that were doubles already need no check of the rows that were not retrieved
-        infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
-        overflown = [row for row in infinite if array[row] != numbers[row]]
-    if overflown:
-        raise BadInput(
-            argument,
-            f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown[0]]!s:.60}",
-            "divide them all, or take logarithms",
-            at=f"[{overflown[0]}]",
-        )
+        numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
+    # doubles that are infinite were so as given: minus infinity marks a row that was not retrieved
+    infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
+    overflown = next((row for row in infinite if array[row] != numbers[row]), None)
+    if overflown is not None:
+        expected = f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}"
+        raise BadInput(argument, expected, "divide them all, or take logarithms", at=f"[{overflown}]")
     return numbers
 
 
