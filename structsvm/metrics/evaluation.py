@@ -126,7 +126,8 @@ def evaluate(
     empty : {"zero", "one", "skip"}, default="zero"
         Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
         positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is that of trec_eval and the LETOR
-        script; ``"skip"`` makes it NaN and leaves it out of the mean.
+        script; LightGBM and XGBoost have ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
+        it NaN and leaves it out of the mean.
     max_grade : float, default=4
         Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
         constant, so that folds without the highest grade stay comparable.
