@@ -63,6 +63,7 @@ def select_C(
     best = int(np.argmax(means >= means.max() - 1e-12))
     if selection == "max" or values.shape[0] == 1:
         return float(Cs[best])
+    # paired: the difficulty of a query is the same for all C and cancels in the difference to the best one
     lost = values[:, [best]] - values
     mean_lost = combine(share, lost)
     n = values.shape[0]
@@ -139,6 +140,7 @@ def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights:
     found = np.full(fold.shape[0], np.nan)
     for number in np.unique(fold[fold >= 0]):
         rest = (fold >= 0) & (fold != number)
+        # without weight in the other folds nothing can be chosen; the values stay NaN
         if weights[rest].any():
             found[fold == number] = column(rest)[fold == number]
     return found

@@ -287,11 +287,13 @@ def _repeated(data: QueryData, fold: Int) -> int:
 
     Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
     """
+    # A random projection: equal rows have equal keys, and different rows different ones with probability 1.
     direction = np.random.default_rng(0).normal(size=data.n_features)
-    keys = linear_scores(data.X, direction)  # equal rows have equal numbers, and others have others
+    keys = linear_scores(data.X, direction)
     _, row = np.unique(keys, return_inverse=True)
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     tested = (fold[query] >= 0) & ~np.isnan(keys)
+    # For each distinct row the lowest and the highest fold of its queries; they differ if it is in several folds.
     distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
     first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
     np.minimum.at(first, distinct, fold[of_query])

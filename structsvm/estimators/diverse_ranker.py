@@ -326,6 +326,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 found.append(one)
                 gains.append(gain)
         rng = np.random.default_rng(self.random_state)
+        # an upper bound of the rows of all rounds; steps beyond max_rows are dropped at random, before their features
         n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
         share = self.max_rows / max(1, n_rows * (self.rounds + 1))
         kept = rng.random((self.rounds + 1, len(found), self.k)) < share
@@ -361,6 +362,7 @@ class DiverseRanker(Selector, BaseEstimator):
     def _learn(self, prepared: _Prepared) -> None:
         """Train round by round, and set all attributes at once when training is over."""
         X, gains = prepared.rows, list(prepared.steps)
+        # data aggregation: train, follow the model's own paths, add their steps, and train again on all
         for kept in (*prepared.kept[1:], None):
             fit = self._train(X, gains)
             weights = fit.w * prepared.scale

@@ -240,6 +240,7 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     if isinstance(runs, QueryData):
         scores = np.array(runs.X, dtype=np.float64)
         for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
+            # per list: cut what is below the first ``depth`` documents, as the engine does
             order = np.argsort(-scores[a:b], axis=0, kind="stable")  # NaN last
             np.put_along_axis(scores[a:b], order[depth:], np.nan, axis=0)
         names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))

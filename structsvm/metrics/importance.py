@@ -133,7 +133,7 @@ def permutation_importance(
     rng = np.random.default_rng(random_state)
     number = np.repeat(np.arange(grouping.offsets.size - 1), np.diff(grouping.offsets))
     for repeat in range(repeats):
-        # one shuffle for all features: sort within queries by random keys
+        # one shuffle for all features: sort by query, and within it by random keys
         drawn = order[np.lexsort((rng.random(order.size), number))]
         for j, column in enumerate(columns):
             shuffled = column.copy()

@@ -106,6 +106,7 @@ def _different_pairs(grades: Float, offsets: Int) -> int:
         grades = grades[np.repeat(lengths > 1, lengths)]
         lengths = lengths[lengths > 1]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
+    # all pairs of a segment less those of equal grades: with n rows and n_g of grade g, (n^2 - sum n_g^2) / 2
     ordered = grades[sort_segments(grades, offsets)]
     new = np.ones(ordered.shape[0], dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
@@ -157,6 +158,7 @@ def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDA
         starts = np.append(np.flatnonzero(new_run), position.shape[0])
         if docid is not None:
             rows = rows[sort_segments(docid[rows], starts)]
+        # ascending ids, and rows within equal ids, to descending ones: mirror each run
         rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(position.shape[0])]
     order[position] = rows
 
@@ -168,6 +170,7 @@ def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
     """
     lengths = np.diff(offsets)
     order = np.empty(key.shape[0], dtype=np.int64)
+    # lengths from 2^(w-1) to 2^w - 1 have width class w: padding at most doubles a segment
     width_class = np.frexp(lengths.astype(np.float64))[1]
     for width in np.unique(width_class[lengths > 0]):
         segments = np.flatnonzero((width_class == width) & (lengths > 0))
