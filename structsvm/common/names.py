@@ -71,5 +71,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = [base] if base in bases else get_close_matches(base, bases, 1)
     if not near:
         return ""
-    cut = f"{near[0]}@k" in known and (at or near[0] not in known)
-    return f"did you mean {near[0] + '@' * bool(cut) + (depth or '10') * bool(cut)!r}?"
+    with_cutoff = f"{near[0]}@k" in known and (at or near[0] not in known)
+    return f"did you mean {near[0] + (f'@{depth or 10}' if with_cutoff else '')!r}?"
