@@ -37,7 +37,7 @@ from structsvm.metrics.evaluation import Part, evaluate_part, measure_name
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, warn_user
+from structsvm.queries import QueryData, rows_from, warn_user
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
@@ -128,9 +128,13 @@ class CrossValidated:
         """Return the measure that decides: a name or a callable."""
         return self._measure() if self.scoring is None else self.scoring
 
-    def _warn_of_ties(self, y: Any, qid: Any, scores: Any) -> None:
-        """Warn where the model leaves many pairs of the training rows in a tie."""
-        self._evaluated(y, qid, scores).warn_of_ties(f"{type(self).__name__}, training rows")
+    def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
+        """Warn where the model leaves many pairs in a tie, by up to 1,000 training queries, spread evenly."""
+        some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
+        lengths = np.diff(data.offsets)[some]
+        rows = rows_from(data.offsets[some], lengths)
+        part = self._evaluated(data.y[rows], np.repeat(some, lengths), scores[rows])
+        part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
         self,
@@ -380,7 +384,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
         with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
             self._keep(next(self._train(self._bind(data, weights), [self.C_])))
-        self._warn_of_ties(data.y, data.qid, linear_scores(data.X, self.coef_))
+        self._warn_of_ties(data, linear_scores(data.X, self.coef_))
         warn_of_uninformative(self, self._loss)
         return self
 

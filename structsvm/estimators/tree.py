@@ -501,7 +501,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         rows = self._learn(features, data, weights)
         with choice.training():
             fit = next(self._train(self._problem(rows, data, weights), [self.C_]))
-        self._warn_of_ties(data.y, data.qid, rows @ fit.w)
+        self._warn_of_ties(data, rows @ fit.w)
         self._keep(fit, features, data)
         return self
 
