@@ -138,7 +138,7 @@ class ClickSVM(StructuralRanker):
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``: 1 if each were first.
 
-        Of equal scores the mean over all orders counts.
+        Equal scores count with the mean over their orders.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class CrossValidated:
         float`` of the rows of a query. None is what ``score`` measures: that of ``loss``, for an oracle object its
         ``measure``.
     convention : str, default="trec"
-        Convention of that measure. Of equal scores the mean over all orders counts in each.
+        Convention of that measure. Equal scores count with the mean over their orders in each.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
         measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.

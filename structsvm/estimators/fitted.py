@@ -287,7 +287,7 @@ class FittedRanker(Saved):
         That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
         oracle of your own its ``measure`` (a name, or a method ``(y, scores) -> float``), else what its ``label`` names
         (at ``k``), else MAP. Measures follow the TREC convention, in which the gain of NDCG is linear (training uses
-        ``2^y - 1``), except that of equal scores the mean over all orders counts. See
+        ``2^y - 1``), except that equal scores count with the mean over their orders. See
         :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters

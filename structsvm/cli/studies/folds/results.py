@@ -56,8 +56,8 @@ class Measures:
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
 
-        Of equal scores the mean over all orders counts, where a choice is made, and in the end by TREC; another
-        convention keeps the order of the program that it stands for.
+        Equal scores count with the mean over their orders in choices and in the TREC convention; otherwise the other
+        conventions keep the rule of the programs that they reproduce.
         """
         ties = "average" if choosing else None
         return evaluate_part(
