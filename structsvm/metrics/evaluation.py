@@ -308,7 +308,7 @@ def evaluate_part(
     values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
-    result = EvaluationResult(name, mean, values, grouping.query_ids)
+    result = EvaluationResult(measure_name(name), mean, values, grouping.query_ids)
     return Part(result, bool(undefined.all()), None if measure.compute is roc_area else ranking, ties)
 
 
@@ -318,7 +318,7 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
     values = np.empty(grouping.query_ids.shape[0])
     for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):
         value = measure(grades[a:b], scores[a:b])
-        if not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) or not math.isfinite(value):
+        if not (isinstance(value, numbers.Real) and math.isfinite(value)):
             at = f", query {grouping.query_ids[q]}"
             raise BadInput(name, f"expected a finite number from the measure, got {value!r:.60}", at=at)
         values[q] = value

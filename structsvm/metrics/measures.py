@@ -214,6 +214,7 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
 def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Float, Int]:
     """Return the number of relevant rows within the cutoff, and of all relevant rows, per query."""
     hit, count, n_relevant = _hits(ranking, settings)
+    assert settings.cutoff is not None
     lengths = np.diff(ranking.ranked_offsets)
     found = np.zeros(lengths.shape[0])
     last = (ranking.ranked_offsets[:-1] + np.minimum(lengths, settings.cutoff) - 1)[lengths > 0]

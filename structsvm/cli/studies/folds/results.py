@@ -59,10 +59,10 @@ class Measures:
         Equal scores count with the mean over their orders in choices and in the TREC convention; otherwise the other
         conventions keep the rule of the programs that they reproduce.
         """
-        ties = "average" if choosing else None
-        return evaluate_part(
-            name, data.y, scores, qid=data.qid, ties=ties, convention=self.convention, relevance=self.relevance
-        ).result.per_query  # fmt: skip
+        rules: dict[str, Any] = {"convention": self.convention, "relevance": self.relevance}
+        if choosing:
+            rules["ties"] = "average"
+        return evaluate_part(name, data.y, scores, qid=data.qid, **rules).result.per_query
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""

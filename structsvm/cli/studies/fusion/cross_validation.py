@@ -50,11 +50,8 @@ class PoolJudge:
 
         Equal scores are ranked as by trec_eval, by descending docid.
         """
-        values, rules = (
-            self._padded(scores),
-            {"relevance": self.relevance, "ties": "docid"},
-        )  # rows are by docid
-        return evaluate_part(measure, self._y, values, qid=self._qid, **rules).result.per_query
+        rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are by docid
+        return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, **rules).result.per_query
 
     def precision_at_recall(self, scores: Any) -> Float:
         """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over topics with a relevant document."""
