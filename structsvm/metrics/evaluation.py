@@ -366,7 +366,7 @@ def _numbers(argument: str, values: Any) -> Float:
         numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
     # doubles that are infinite were so as given: minus infinity marks a row that was not retrieved
     infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
-    overflown = next((row for row in infinite if array[row] != numbers[row]), None)
+    overflown = next((row for row in infinite if array[row] != float(numbers[row])), None)
     if overflown is not None:
         expected = f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}"
         raise BadInput(argument, expected, "divide them all, or take logarithms", at=f"[{overflown}]")
