@@ -230,9 +230,7 @@ def _of_scores(
             _check_ids(rows, ids, data, path)
         if rows.order is not None:
             values = values[rows.order]
-        results = [
-            metrics.evaluate(each, rows.y, values, qid=rows.qid, docid=rows.docid, **rules) for each in names
-        ]
+        results = [metrics.evaluate(each, rows.y, values, qid=rows.qid, **rules) for each in names]
         found[name] = _Measured(path, rows.n_rows, results)
     return found
 

@@ -170,7 +170,14 @@ def _print_weights(
             result.names, result.weights.tolist(), result.lower.tolist(), result.upper.tolist(), strict=True
         )
         weights = [dict(zip(("name", "weight", "lower", "upper"), one, strict=True)) for one in each]
-        print_json({"to": to, "weights": weights, "better": result.better, "advice": result.advice})
+        found, ends = result.estimate, ("mean_difference", "lower", "upper")
+        print_json({
+            "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
+            "estimate": {"mean": found.mean, "lower": found.lower, "upper": found.upper, "n_queries": found.n_queries},
+            "against": {
+                name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()
+            },
+        })  # fmt: skip
     else:
         for line in str(result).splitlines():
             note(line)

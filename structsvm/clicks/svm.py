@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
@@ -18,9 +19,12 @@ from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection
 from structsvm.estimators.cross_validation import CrossValidated
-from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
+from structsvm.estimators.fitted import all_or_nothing, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.metrics.evaluation import Part
+from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
+from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
 
@@ -134,6 +138,8 @@ class ClickSVM(StructuralRanker):
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``: 1 if each were first.
 
+        Equal scores count with the mean over their orders.
+
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
@@ -159,8 +165,8 @@ class ClickSVM(StructuralRanker):
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
             raise BadInput("y", "expected a positive weight, got none")
-        rank = ranks(scores, group_queries(qid, scores.shape[0]))
-        return dot(weights, 1 / log2(1 + rank)) / float(weights.sum())
+        ranking, _ = _ranked(weights, qid, scores)
+        return dot(ranking.ranked, ranking.averages(1 / log2(1 + ranking.rank))) / float(weights.sum())
 
     @property
     def _loss(self) -> Oracle:
@@ -284,19 +290,18 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         self.coef_ = self.fit_.w
         return self
 
-    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+    def _evaluated(self, y: Any, qid: Any, scores: Any) -> Part:
         """Return the weighted mean over the clicks of each query of what the loss stands for; 0 without clicks."""
-        grouping = group_queries(qid, len(scores))
-        rank, lengths = ranks(np.asarray(scores, dtype=np.float64), grouping), np.diff(grouping.offsets)
-        clicks = np.asarray(y, dtype=np.float64)
-        if grouping.order is not None:
-            rank, clicks = rank[grouping.order], clicks[grouping.order]
-        length = np.repeat(lengths, lengths)
+        ranking, query_ids = _ranked(y, qid, scores)
+        length = np.repeat(ranking.lengths, ranking.lengths)
+        largest = click_values(self.loss, np.ones_like(length), length)[1]
         sums = [
-            np.add.reduceat(clicks * click_values(self.loss, at, length)[which], grouping.offsets[:-1])
-            for at, which in ((rank, 0), (np.ones_like(length), 1))
+            np.add.reduceat(ranking.ranked * values, ranking.offsets[:-1])
+            for values in (ranking.averages(click_values(self.loss, ranking.rank, length)[0]), largest)
         ]
-        return np.asarray(sums[0] / np.maximum(sums[1], _TINY), dtype=np.float64)
+        values = sums[0] / np.maximum(sums[1], _TINY)
+        result = EvaluationResult(self._measured(), float(values.mean()), values, query_ids)
+        return Part(result, False, ranking, "average")
 
     def _measured(self) -> str:
         return f"{self.loss} of clicks"
@@ -305,6 +310,16 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         super()._check_options()
         check_selection(self.selection)
         check_whole("cv", self.cv, 2)
+
+
+def _ranked(clicks: Any, qid: Any, scores: Any) -> tuple[Ranking, NDArray[Any]]:
+    """Return the ranking of weighted rows, and the ids of its queries."""
+    clicks, key = np.asarray(clicks, dtype=np.float64), -np.asarray(scores, dtype=np.float64)
+    grouping = group_queries(qid, key.shape[0])
+    if grouping.order is not None:
+        clicks, key = clicks[grouping.order], key[grouping.order]
+    retrieved = np.ones(key.shape[0], dtype=np.bool_)
+    return rank_queries(clicks, key, retrieved, grouping.offsets, "average", None), grouping.query_ids
 
 
 def _of_queries(data: QueryData, values: Float) -> Float:

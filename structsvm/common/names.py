@@ -54,6 +54,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     --------
     >>> did_you_mean("ndgc@10", ["map", "ndcg@k"])
     "did you mean 'ndcg@10'?"
+    >>> did_you_mean("ndcg@", ["map", "ndcg@k"]), did_you_mean("map@5", ["map", "ndcg@k"])
+    ("did you mean 'ndcg@10'?", "did you mean 'map'?")
     >>> did_you_mean("ndcg@k", ["map", "ndcg@k"])
     "write a number in place of k, as in 'ndcg@10'"
     """
@@ -66,5 +68,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"did you mean {cut[1] + '@' + cut[2]!r}?"
     if depth and not depth.isdecimal():
         return f"write a number in place of {depth}, as in {base + '@10'!r}"
-    near = get_close_matches(base, bases, 1)
-    return f"did you mean {near[0] + at + depth!r}?" if near else ""
+    near = [base] if base in bases else get_close_matches(base, bases, 1)
+    if not near:
+        return ""
+    with_cutoff = f"{near[0]}@k" in known and (at or near[0] not in known)
+    return f"did you mean {near[0] + (f'@{depth or 10}' if with_cutoff else '')!r}?"

@@ -71,7 +71,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         self._grid()
         self._check_choice()
 
-    def _measure(self) -> str:
+    def _measure(self) -> Any:
         return StructuralRanker(self.loss)._measure()
 
     def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
@@ -79,7 +79,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         held = self._held(client, raw, about, (self.cv, self.random_state))
         parts = DaskPartitions(client, held, self.timeout)
         options = self._solving()
-        name = self._measure() if self.scoring is None else self.scoring
+        name = self._measured()
         # known when all folds have been measured
         weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
@@ -116,8 +116,8 @@ def _held_out(
         some = data.select(at)
         values = [
             evaluate_part(
-                name, some.y, linear_scores(some.X, w), qid=some.qid, relevance=relevance, ties="row"
-            )[0].per_query
+                name, some.y, linear_scores(some.X, w), qid=some.qid, relevance=relevance
+            ).result.per_query
             for w in coefs
         ]
         return at, np.stack(values, axis=1), weights[at], data.query_ids[at], data.n_queries

@@ -433,7 +433,7 @@ class DaskStructuralRanker(BaseEstimator):
         """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score`."""
         name = StructuralRanker(self.loss)._measure()
         found = self.evaluate(
-            X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance, ties="row"
+            X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance
         )
         return found[name].mean
 
@@ -503,7 +503,7 @@ def _rank(scores: Any, qid: Any) -> Any:
 def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
     data = rows.data
     found = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
-    values, empty = [result.per_query for result, _ in found], [nothing for _, nothing in found]
+    values, empty = [part.result.per_query for part in found], [part.undefined for part in found]
     return data.query_ids, rows.query_weights(), values, empty
 
 

@@ -43,7 +43,7 @@ class AccuracySVM(LinearSVM):
         they need a large ``C``, and may rank worse than chance with a small one if few documents are relevant.
         ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are scaled to [0,
         1] within the query. Both exist because one threshold ``b`` has to suit all queries. Both are centred at their
-        means in training, lest they serve as ``b``.
+        means in training, so that they do not act as ``b``.
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
     tol : float, default=1e-4
@@ -137,7 +137,7 @@ class AccuracySVM(LinearSVM):
         if not (machine.decision_function(X) > 0).any():
             warn_user(
                 f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
-                "that the order need not be better than chance; use variant='acc2' or a larger C",
+                "that the order need not be better than chance; use variant='acc2' or a larger C"
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

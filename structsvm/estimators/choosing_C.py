@@ -63,6 +63,7 @@ def select_C(
     best = int(np.argmax(means >= means.max() - 1e-12))
     if selection == "max" or values.shape[0] == 1:
         return float(Cs[best])
+    # paired: the difficulty of a query is the same for all C and cancels in the difference to the best one
     lost = values[:, [best]] - values
     mean_lost = combine(share, lost)
     n = values.shape[0]
@@ -78,7 +79,10 @@ def check_selection(selection: str) -> None:
 def choose_column(
     Cs: Float, values: Float, weights: Float, *, selection: Selection = "max"
 ) -> tuple[int, float]:
-    """Return which of other things than C, where values have an axis for them, and which C to train with."""
+    """Return the index of the best alternative and the C to train with.
+
+    Alternatives, such as numbers of trees, have an axis of ``values`` before the last; without it the index is 0.
+    """
     best = 0
     if values.ndim > 2:
         means = np.average(values, weights=weights, axis=0).max(axis=1)
@@ -88,11 +92,7 @@ def choose_column(
 
 
 def crossed(
-    Cs: Float,
-    values: Float,
-    fold: Int,
-    weights: Float | None = None,
-    selection: Selection = "max",
+    Cs: Float, values: Float, fold: Int, weights: Float | None = None, selection: Selection = "max"
 ) -> Float:
     """Return a value per query by the C that the other folds choose, so that no query chooses its own.
 
@@ -104,7 +104,7 @@ def crossed(
     ----------
     Cs : ndarray, shape (n_Cs,)
         Ascending.
-    values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_others, n_Cs)
+    values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_alternatives, n_Cs)
         Held-out values, higher is better.
     fold : ndarray of int, shape (n_queries,)
         The fold that each query was held out in; -1 for queries that were not.
@@ -136,19 +136,20 @@ def crossed(
 
 
 def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights: Float) -> Float:
-    """Return :func:`crossed` values for any choice: ``column`` returns values of all queries by what some choose."""
+    """Return :func:`crossed` values for any choice: ``column(rest)`` has all values by the choice of ``rest``."""
     found = np.full(fold.shape[0], np.nan)
     for number in np.unique(fold[fold >= 0]):
         rest = (fold >= 0) & (fold != number)
+        # without weight in the other folds nothing can be chosen; the values stay NaN
         if weights[rest].any():
             found[fold == number] = column(rest)[fold == number]
     return found
 
 
 class Choice(NamedTuple):
-    """The C that was chosen, and the value of each query and C; NaN for queries in no test part.
+    """The chosen C, and the value of each query and C; NaN for queries in no test part.
 
-    Where other things than C were tried, values have an axis for them before the last, and ``best`` is one of them.
+    ``best`` is the index of the chosen alternative, see :func:`choose_column`.
     """
 
     C: float
@@ -161,7 +162,7 @@ class Choice(NamedTuple):
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Do not warn of a C that learns nothing if a larger one did: it was chosen by held-out queries."""
+        """Suppress the warning of a C that learns nothing if a larger one did: held-out queries chose it."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)
@@ -178,8 +179,8 @@ def choose_C(
 ) -> Choice:
     """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
 
-    Folds may be trained as they are asked for; ``callback`` is told how many are done. Of other things than C the
-    first of the best mean is chosen, for its best C.
+    ``folds`` may train lazily; ``callback`` is called with the number of folds done. Of alternatives the first with the
+    best mean, at its best C, is chosen.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)

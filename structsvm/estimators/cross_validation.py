@@ -1,7 +1,8 @@
-"""C chosen by cross-validation over queries, a whole path for little more than one fit: of rankers, and of SVM-div."""
+"""Choice of C by cross-validation, of rankers over queries and of selectors over sets; each fold trains one path."""
 
 from __future__ import annotations
 
+import logging
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,23 +32,26 @@ from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
-from structsvm.metrics.estimates import Estimate, estimate_of, in_both_orders
-from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.estimates import Estimate, estimate_of
+from structsvm.metrics.evaluation import Part, evaluate_part, measure_name
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, warn_user
+from structsvm.queries import QueryData, rows_from, warn_user
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
 
 
+_log = logging.getLogger("structsvm")
+
+
 @parameters
 class CrossValidated:
-    """Parameters of rankers that choose C on folds of queries, and what they share.
+    """Parameters and methods of rankers that choose C on folds of queries.
 
-    It comes last among the bases, so that ``loss`` and ``Cs`` are the first parameters.
+    The last of the bases of a class, so that ``loss`` and ``Cs`` are the first parameters.
 
     Parameters
     ----------
@@ -57,10 +61,12 @@ class CrossValidated:
         Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; as ``groups``
         it gets their numbers), or arrays of query numbers (in the order of the first row of each query). A query may
         be in one test part only.
-    scoring : str or None, default=None
-        A name of :func:`structsvm.metrics.evaluate`; None is the measure of ``loss``.
+    scoring : str, callable or None, default=None
+        The measure that chooses, as :func:`structsvm.metrics.evaluate` takes it: a name, or a callable ``(y, scores) ->
+        float`` of the rows of a query. None is what ``score`` measures: that of ``loss``, for an oracle object its
+        ``measure``.
     convention : str, default="trec"
-        Convention of that measure.
+        Convention of that measure. Equal scores count with the mean over their orders in each.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
         measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
@@ -72,6 +78,8 @@ class CrossValidated:
 
     Attributes
     ----------
+    scoring_ : str
+        The name of the measure that chose.
     fold_ : ndarray of int64, shape (n_queries,)
         The test part of each query; -1 for queries in none.
     held_out_ : EvaluationResult
@@ -83,7 +91,7 @@ class CrossValidated:
     Cs: Sequence[float] | None = None
     _: KW_ONLY
     cv: Any = 5
-    scoring: str | None = None
+    scoring: str | Callable[[Float, Float], float] | None = None
     convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec"
     selection: Selection = "max"
     random_state: int | None = None
@@ -101,21 +109,32 @@ class CrossValidated:
 
     def _check_choice(self) -> None:
         check_selection(self.selection)
-        self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
+        if not callable(self._measured()):
+            self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
             raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
 
-    def _values(self: Any, y: Any, qid: Any, scores: Any) -> Float:
-        """Return the measure that decides, one value per query."""
-        return evaluate_part(
-            self._measured(), y, scores, qid=qid, relevance=self.relevance, ties="row", convention=self.convention
-        )[0].per_query  # fmt: skip
+    def _evaluated(self: Any, y: Any, qid: Any, scores: Any) -> Part:
+        options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
+        return evaluate_part(self._measured(), y, scores, qid=qid, **options)
 
-    def _measured(self: Any) -> str:
-        """Return the name of the measure that decides."""
-        return str(self._measure() if self.scoring is None else self.scoring)
+    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+        """Return the measure that decides, one value per query."""
+        return self._evaluated(y, qid, scores).result.per_query
+
+    def _measured(self: Any) -> Any:
+        """Return the measure that decides: a name or a callable."""
+        return self._measure() if self.scoring is None else self.scoring
+
+    def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
+        """Warn where the model leaves many pairs in a tie, by up to 1,000 training queries, spread evenly."""
+        some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
+        lengths = np.diff(data.offsets)[some]
+        rows = rows_from(data.offsets[some], lengths)
+        part = self._evaluated(data.y[rows], np.repeat(some, lengths), scores[rows])
+        part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
         self,
@@ -125,13 +144,19 @@ class CrossValidated:
         ids: Callable[[], NDArray[Any]],
         rows: Any = None,
     ) -> Choice:
-        """Choose C and keep what the folds found; ``ids`` returns those of the queries, once the folds are done."""
+        """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
         choice = choose_C(Cs, weights, folds, selection=self.selection)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
-        self.held_out_ = EvaluationResult(self._measured(), mean, values, ids())
+        self.scoring_ = measure_name(self._measured())
+        _log.info("C = %g chosen by %s", choice.C, self.scoring_)
+        if self.scoring is None and self.scoring_ == "map" and not _names_a_measure(self.loss):
+            _log.warning(
+                "the loss names no measure, so MAP chose C; pass scoring=, or give the oracle a measure"
+            )
+        self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
         return choice
@@ -139,7 +164,7 @@ class CrossValidated:
     def estimate(
         self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
     ) -> Estimate:
-        """Return what the model will score on new queries, and by how much it is better than a baseline.
+        """Estimate the score of the model on new queries, and its difference to a baseline.
 
         The value at the chosen C is too high on average, most with few queries. The estimate is the mean of
         ``held_out_``, in which no query chooses its own C; its interval is Student's, 1.1 times wider because models of
@@ -148,8 +173,7 @@ class CrossValidated:
         Parameters
         ----------
         baseline : array-like of float, shape (n_rows,), or EvaluationResult, optional
-            Scores of the rows of ``fit``, such as a column; equal scores are taken in both orders of the rows, and the
-            mean counts. Or values of the same queries by the same measure.
+            Scores of the rows of ``fit``, such as a column. Or values of the same queries by the same measure.
         y, qid : array-like, shape (n_rows,)
             Labels and queries of the rows of such scores.
         level : float, default=0.95
@@ -168,7 +192,7 @@ class CrossValidated:
         -----
         UserWarning
             Under 10 queries; where most rows of queries are repeated in other folds, which makes the value too high;
-            where the order of equal scores moves the baseline by more than .005.
+            where more than a tenth of the pairs of the baseline tie.
         """
         held, weights = self._counted()
         if self._n_repeated:
@@ -199,12 +223,15 @@ class CrossValidated:
     def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
         if y is None or qid is None:
             raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
-        values, ids = in_both_orders(self._values, y, qid, scores)
-        known = np.isin(ids, held.query_ids)  # others were not tested
-        return EvaluationResult(held.name, float(values.mean()), values[known], ids[known])
+        part = self._evaluated(y, qid, scores)
+        part.warn_of_ties("estimate: the baseline")
+        known = np.isin(part.result.query_ids, held.query_ids)  # others were not tested
+        return replace(
+            part.result, per_query=part.result.per_query[known], query_ids=part.result.query_ids[known]
+        )
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
-        """Training and test parts as query numbers."""
+        """Return training and test parts as query numbers."""
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
@@ -255,16 +282,22 @@ class CrossValidated:
         return splits
 
 
+def _names_a_measure(loss: Any) -> bool:
+    return isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
+
+
 def _repeated(data: QueryData, fold: Int) -> int:
     """Return the number of queries more than half of whose rows are in queries of other folds, too.
 
     Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
     """
+    # A random projection: equal rows have equal keys, and different rows different ones with probability 1.
     direction = np.random.default_rng(0).normal(size=data.n_features)
-    keys = linear_scores(data.X, direction)  # equal rows have equal numbers, and others have others
+    keys = linear_scores(data.X, direction)
     _, row = np.unique(keys, return_inverse=True)
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     tested = (fold[query] >= 0) & ~np.isnan(keys)
+    # For each distinct row the lowest and the highest fold of its queries; they differ if it is in several folds.
     distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
     first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
     np.minimum.at(first, distinct, fold[of_query])
@@ -277,7 +310,7 @@ def _repeated(data: QueryData, fold: Int) -> int:
 
 @contextmanager
 def training_part(number: int) -> Iterator[None]:
-    """Name the fold in errors about its training part."""
+    """Add the number of the fold to errors about its training part."""
     try:
         yield
     except BadInput as error:
@@ -295,7 +328,8 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     Parameters
     ----------
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass of every fit; truthy stops the one that is running.
+        Called with a :class:`structsvm.protocols.Progress` after each pass of every fit; a truthy return value stops
+        the present fit.
 
     Attributes
     ----------
@@ -350,6 +384,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
         with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
             self._keep(next(self._train(self._bind(data, weights), [self.C_])))
+        self._warn_of_ties(data, linear_scores(data.X, self.coef_))
         warn_of_uninformative(self, self._loss)
         return self
 
@@ -367,7 +402,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
 
 class HeldOutLosses(NamedTuple):
-    """Losses of candidate sets by models that were trained without them."""
+    """Losses of held-out candidate sets, as :func:`cross_validate_C` returns them."""
 
     Cs: Float
     losses: Float
@@ -426,7 +461,7 @@ def cross_validate_C(
     selection: Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """Return what each C loses on sets that a selector has not seen; ``model`` stays as it is.
+    """Return the loss of each C on held-out sets; ``model`` is not changed.
 
     Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
 
@@ -441,7 +476,7 @@ def cross_validate_C(
     folds : int, default=5
         From 2 to the number of sets with subtopics.
     selection : {"max", "one_se"}, default="max"
-        As in :class:`StructuralRankerCV`: the C of least mean loss, or the smallest within one standard error of it.
+        As in :class:`StructuralRankerCV`: the C of the lowest mean loss, or the smallest within one standard error.
     callback : callable, optional
         Called after each fold with the number of folds done and of all; what it returns is not used.
 

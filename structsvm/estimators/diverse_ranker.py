@@ -16,13 +16,13 @@ from structsvm.common.checks import BadInput, check_C, check_choice, check_flag,
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
-from structsvm.estimators.fitted import FittedRanker, MeasuredByLosses, Saved
+from structsvm.estimators.fitted import FittedRanker, Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
 from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.oracles.subtopic_gain import SubtopicGain
-from structsvm.protocols import Callback, Float, Int
+from structsvm.protocols import Callback, Float
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
@@ -36,7 +36,7 @@ _CONSTANT = 1e-9
 
 
 class Choice(NamedTuple):
-    """A document that was chosen, and why: by how much its score is above the mean of the others, in parts.
+    """A chosen document, and the excess of its score over the mean of the free documents, in parts.
 
     ``relevance``, ``likeness`` (to the documents before it), ``coverage`` and ``words`` (new ones) add up to ``gain``.
     """
@@ -80,7 +80,7 @@ class _Prepared(NamedTuple):
 
 
 @parameters
-class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
+class DiverseRanker(Selector, BaseEstimator):
     """Chooses ``k`` documents one by one, each for what it adds to those before it, as learned from labelled sets.
 
     Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
@@ -151,6 +151,9 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
     loss; steps weigh ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 - 1/k)^k) OPT
     - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
+    Under a budget, of the documents that fit the one with the largest ``score - log(cost)`` is next: the chances that a
+    document is the next one are in proportion to ``exp(score)``. Equal costs change nothing but the number.
+
     The similarity has to be one of content. Where it is not, as between the ranks of runs, the model did worse than the
     mean of the scores.
 
@@ -217,29 +220,6 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
             model._learn(prepared)
         return models
 
-    def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
-        """Return the documents chosen from each set, in the order chosen.
-
-        Parameters
-        ----------
-        sets : sequence of CandidateSet
-        k : int, optional
-            Number of documents; ``self.k`` by default, without bound under a budget.
-        costs : sequence of array-like, optional
-            Cost of each document of each set, > 0, such as its number of tokens.
-        budget : float or sequence of float, optional
-            Largest total cost of the chosen documents, for all sets or each. Of those that fit the document with the
-            largest ``score - log(cost)`` is next: the chances that a document is the next one are in proportion to
-            ``exp(score)``. Equal costs change nothing but the number.
-
-        Returns
-        -------
-        list of ndarray of int64
-        """
-        return [walk.chosen for walk in self._walks(sets, k, costs, budget)]
-
     def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
         """Return ``loss`` of the predictions, shape (n_sets,); NaN for a set without subtopics."""
         checked = check_sets(sets)
@@ -292,10 +272,10 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
             d = int(walk.free[best])
             choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
 
-        next(self._walks([candidates], k, None if costs is None else [costs], budget, note))
+        next(self._select([candidates], k, None if costs is None else [costs], budget, note))
         return choices
 
-    def _walks(
+    def _select(
         self,
         sets: Any,
         k: Any,
@@ -303,7 +283,7 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
         budget: Any,
         note: Callable[[Walk, Float, int], None] | None = None,
     ) -> Iterator[Walk]:
-        """Yield the model's path through each set; ``note`` is told each step before it is taken."""
+        """Yield the model's path through each set; ``note`` is called before each step."""
         check_is_fitted(self, "coef_")
         checked = check_sets(sets)
         most = None if k is None else check_whole("k", k)
@@ -346,6 +326,7 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
                 found.append(one)
                 gains.append(gain)
         rng = np.random.default_rng(self.random_state)
+        # an upper bound of the rows of all rounds; steps beyond max_rows are dropped at random, before their features
         n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
         share = self.max_rows / max(1, n_rows * (self.rounds + 1))
         kept = rng.random((self.rounds + 1, len(found), self.k)) < share
@@ -381,6 +362,7 @@ class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
     def _learn(self, prepared: _Prepared) -> None:
         """Train round by round, and set all attributes at once when training is over."""
         X, gains = prepared.rows, list(prepared.steps)
+        # data aggregation: train, follow the model's own paths, add their steps, and train again on all
         for kept in (*prepared.kept[1:], None):
             fit = self._train(X, gains)
             weights = fit.w * prepared.scale

@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
-from structsvm.estimators.fitted import MeasuredByLosses, Saved
+from structsvm.estimators.fitted import Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
@@ -28,7 +28,7 @@ from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
-from structsvm.protocols import Callback, Float, Int
+from structsvm.protocols import Callback, Float
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver, check_solver
@@ -81,7 +81,7 @@ class _Prepared(NamedTuple):
 
 
 @parameters
-class SVMDiv(MeasuredByLosses, Saved, BaseEstimator):
+class SVMDiv(Selector, BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
@@ -165,6 +165,10 @@ class SVMDiv(MeasuredByLosses, Saved, BaseEstimator):
     training then ends at a model that fits less well than the optimum. Finding no new constraint is no proof of
     convergence.
 
+    Under a budget documents are chosen by gain per cost, as long as the gain is positive, and the best single one
+    instead if its value is higher. In a set without words documents are chosen by document features, and without those
+    in their original order.
+
     Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` says how much
     on synthetic sets, and how far swaps and exact prediction close the gap to the clairvoyant choice.
 
@@ -235,33 +239,6 @@ class SVMDiv(MeasuredByLosses, Saved, BaseEstimator):
             model._take(fit, prepared)
             models.append(model)
         return models
-
-    def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
-        """Return the documents chosen from each set, in the order chosen.
-
-        Parameters
-        ----------
-        sets : sequence of CandidateSet
-        k : int, optional
-            Number of documents; ``self.k`` by default, without bound under a budget. All documents of a smaller set are
-            chosen.
-        costs : sequence of array-like, optional
-            Cost of each document of each set, > 0, such as its number of tokens.
-        budget : float or sequence of float, optional
-            Largest total cost of the chosen documents, for all sets or each. Documents are then chosen by gain per
-            cost, as long as the gain is positive, and the best single one instead if its value is higher.
-
-        Returns
-        -------
-        list of ndarray of int64
-
-        Notes
-        -----
-        In a set without words documents are chosen by document features, and without those in their original order.
-        """
-        return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
     def decision_function(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
@@ -18,7 +18,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
-from structsvm.common.names import QID
+from structsvm.common.names import QID, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
@@ -43,11 +43,11 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
+    """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
 
-    ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told, and says when it
-    compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them. A
-    docstring with a section Parameters is completed by the usual ones.
+    The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. It refuses
+    arguments of other packages (``group=``, ``eval_set=``) with the name of the equivalent here. A docstring with a
+    section Parameters is completed from ``_USUAL``.
     """
     known = signature(fit).parameters
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
@@ -60,7 +60,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
-            if name in _ELSEWHERE:
+            if name in _OF_OTHER_PACKAGES:
                 raise _called_otherwise(name, kwargs[name], known)
             raise _no_argument(self, name, known)
         before = dict(vars(self))
@@ -107,10 +107,10 @@ Returns
 -------
 self
 """
-"""What the docstring of a ``fit`` need not say."""
+"""Text that completes the docstring of each ``fit``."""
 
 
-_ELSEWHERE = (
+_OF_OTHER_PACKAGES = (
     "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
     "eval_at", "early_stopping_rounds", "weight", "weights",
 )  # fmt: skip
@@ -119,14 +119,9 @@ _ELSEWHERE = (
 
 def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
     if name == "group":
-        sizes = np.asarray(value)
-        shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(value)[:40]
-        return BadInput(
-            "group",
-            f"expected query ids in place of group sizes, got {shown}",
-            "pass {qid}, for rows that stand query after query",
-            code="qid = np.repeat(np.arange(len(group)), group)",
-        )
+        expected = f"expected query ids in place of group sizes, got {np.size(value)} numbers"
+        code = "qid = np.repeat(np.arange(len(group)), group)"
+        return BadInput("group", expected, "pass {qid}, for rows that stand query after query", code=code)
     if name.startswith("weight"):
         return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
     if not name.startswith(("early", "eval")):
@@ -151,18 +146,14 @@ def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
 
 
 def _printing(model: Any) -> Callable[[Any], object]:
-    """Return a callback that prints what it is told, then asks the model's own."""
+    """Return a callback that prints the progress, then calls the model's own."""
     if not hasattr(model, "callback"):
         raise BadInput("verbose", f"{type(model).__name__} reports no progress", value=True)
     own = model.callback
 
     def tell(progress: Any) -> object:
-        said = [
-            f"{name} {value:.5g}"
-            for name, value in progress._asdict().items()
-            if isinstance(value, int | float)
-        ]
-        print(", ".join(said))
+        figures = progress._asdict().items()
+        print(", ".join(f"{name} {value:.5g}" for name, value in figures if isinstance(value, int | float)))
         return own(progress) if own is not None else None
 
     return tell
@@ -184,10 +175,32 @@ class Saved:
         save(self, path)
 
 
-class MeasuredByLosses:
-    """Mixin of models of sets whose ``losses`` has a number per set."""
+class Selector(Saved):
+    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_select`` for the choices."""
 
-    losses: Any
+    losses: Callable[[Any, Any], Float]
+    _select: Callable[[Any, Any, Any, Any], Iterable[Any]]
+
+    def predict(
+        self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
+        """Return the documents chosen from each set, in the order chosen.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+        k : int, optional
+            Number of documents, all of a smaller set; ``self.k`` by default, without bound under a budget.
+        costs : sequence of array-like, optional
+            Cost of each document of each set, > 0, such as its number of tokens.
+        budget : float or sequence of float, optional
+            Largest total cost of the chosen documents, for all sets or each; see the notes of the class.
+
+        Returns
+        -------
+        list of ndarray of int64
+        """
+        return [one.chosen for one in self._select(sets, k, costs, budget)]
 
     def score(self, sets: Sequence[Any], labels: Any) -> float:
         """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""
@@ -211,8 +224,8 @@ class FittedRanker(Saved):
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
-        the best weights so far and, short of ``tol``, warns with the gap.
+        Called with a :class:`structsvm.protocols.Progress` after each pass over the data. A truthy return value stops
+        training with the best weights so far, and warns with the gap if ``tol`` was not reached.
 
     Attributes
     ----------
@@ -241,11 +254,11 @@ class FittedRanker(Saved):
         return self._scores(X, qid)
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        """Return the scores of rows that were not looked at yet."""
+        """Return the scores of rows that have not been validated."""
         raise NotImplementedError
 
-    def _measure(self) -> str:
-        """Return the name of the measure that ``score`` tells."""
+    def _measure(self) -> Any:
+        """Return what ``score`` measures: a name, or a callable as :func:`structsvm.metrics.evaluate` takes."""
         raise NotImplementedError
 
     def _check_queries(self, qid: Any) -> None:
@@ -271,9 +284,10 @@ class FittedRanker(Saved):
         """Return the mean over queries of the measure trained for.
 
         That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
-        oracle of your own its attribute ``measure``, else what its ``label`` names (at ``k``), else MAP. Measures
-        follow the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that equal
-        scores are ranked as by :meth:`rank`. See :func:`structsvm.metrics.make_scorer` for others.
+        oracle of your own its ``measure`` (a name, or a method ``(y, scores) -> float``), else what its ``label`` names
+        (at ``k``), else MAP. Measures follow the TREC convention, in which the gain of NDCG is linear (training uses
+        ``2^y - 1``), except that equal scores count with the mean over their orders. See
+        :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
         ----------
@@ -284,6 +298,8 @@ class FittedRanker(Saved):
         -----
         SingleQueryWarning
             Without ``qid``: all rows are ranked as one query.
+        UserWarning
+            If more than a tenth of the pairs of documents with different labels have equal scores.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -291,7 +307,7 @@ class FittedRanker(Saved):
         warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
         qid = one_query(qid, f"{type(self).__name__}.score")
-        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
+        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance)
         if sample_weight is None:
             return float(result.mean)
         weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
@@ -305,8 +321,8 @@ class FittedRanker(Saved):
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
-        """Show what is to be expected on new queries, where C was chosen by cross-validation; scikit-learn's diagram of
-        the options, and of a fitted linear model its weights and certificate."""
+        """Return the estimate on new queries, if C was cross-validated, scikit-learn's diagram of the parameters, and
+        the weights and certificate of a fitted linear model."""
         from sklearn.utils import estimator_html_repr
 
         options: str = estimator_html_repr(self)
@@ -353,13 +369,18 @@ def no_constraint(
     loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
     """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
+    meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
+    if label.startswith(("ndcg", "pairs", "ranknet")):
+        meaning = " (labels of 0 and less count the same)" if label.startswith("ndcg") else ""
+        remedy = "check the labels and qid"
+    elif relevance <= labels[0] < labels[1]:
+        remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
     return BadInput(
         "y",
-        f"no query carries a constraint for {{{name}}}: each needs documents of different labels (relevant means a "
-        f"label >= {relevance:g}); got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
-        "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-        if relevance <= labels[0] < labels[1]
-        else "check the labels, {relevance} and qid",
+        f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; got "
+        f"{n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
+        remedy,
         others={name: loss},
     )
 
@@ -372,7 +393,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if warn and 2 * n > of:
         warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
-            "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
+            "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight"
         )
 
 
@@ -380,11 +401,19 @@ _NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
-    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant."""
+    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant, or, of grades
+    divided by their maximum, only the highest."""
     relevance = getattr(oracle, "relevance", None)
     if relevance is None:
         return
     relevant = y >= relevance
+    below = (y > 0) & ~relevant
+    if y.max() <= relevance and (y[below] % 1 != 0).any():
+        warn_user(
+            f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
+            f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
+            f"{y[y > 0].min():g} if all above 0 are, or loss='ndcg@10', which uses all grades"
+        )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
@@ -406,7 +435,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 class TrainingRows(NamedTuple):
-    """What ``fit`` was given, validated: rows in their order, their queries, and one weight per query."""
+    """Validated arguments of ``fit``: rows in the order given, their queries, and one weight per query."""
 
     X: Any
     y: Float
@@ -426,7 +455,7 @@ def read_rows(
     reset: bool = True,
     **kinds: Any,
 ) -> TrainingRows:
-    """Validate what ``fit`` was given; ``vectors`` of one number per feature have to fit in memory."""
+    """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
@@ -452,7 +481,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         return np.ones(lengths.shape[0])
     refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    # scikit-learn would say so without the name
+    # scikit-learn's message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):

@@ -6,20 +6,20 @@ import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.portable.arrays import products
 from structsvm.estimators.cross_validation import StructuralRankerCV
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.export.hybrid import ENGINES
 from structsvm.features.hybrid import clause_columns
-from structsvm.metrics import compare, evaluate
+from structsvm.metrics import evaluate
+from structsvm.metrics.estimates import Estimate, estimate_of
 from structsvm.metrics.significance import Comparison
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, offsets_of, rows_from
+from structsvm.queries import QueryData, offsets_of
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates, candidates
 from structsvm.readers.runs import Run
@@ -32,12 +32,12 @@ A few dozen queries do not tell two lists' weights: without it they lose against
 """
 _FEWEST = 5
 _EDGES = logging.getLogger("structsvm")
-"""Says that C is at an end of its grid, which is fixed here."""
+"""The log that reports a C at an end of the grid; here the grid is fixed, so the report is suppressed."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 def _never(record: logging.LogRecord) -> bool:
-    """Leave out the warning of an edge of the grid."""
+    """Filter out the report of an end of the grid."""
     return "of the grid" not in record.msg
 
 
@@ -50,16 +50,15 @@ class HybridWeights:
     to : str
         The engine's fusion.
     names : tuple of str
-        Of the clauses.
+        Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
         Weights >= 0 of sum 1, and the 95 % interval of each over resampled queries, at the C that was chosen.
     C : float
-        By cross-validation.
-    measure : str
-    mean : float
-        Of the measure on queries left out of the training, choice of C included.
+        Chosen by cross-validation.
+    estimate : Estimate
+        What learned weights score on new queries, as :meth:`structsvm.StructuralRankerCV.estimate` has it.
     against : dict of str to Comparison
-        These values against "equal weights" and "RRF" (k = 60) of the same lists.
+        The same queries against "equal weights" and "RRF" (k = 60) of the same lists; without p-value below 10 queries.
     n_queries, depth, k : int
         Judged queries, and how the lists were fused.
 
@@ -74,8 +73,7 @@ class HybridWeights:
     lower: Float
     upper: Float
     C: float
-    measure: str
-    mean: float
+    estimate: Estimate
     against: dict[str, Comparison]
     n_queries: int
     depth: int
@@ -100,10 +98,10 @@ class HybridWeights:
 
     @property
     def advice(self) -> str:
-        """Return what to do, in a sentence."""
+        """Return the recommendation in a sentence."""
         gain = self.against["equal weights"]
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
-        size = f"{gain.mean_difference:+.4f} {bounds} in {self.measure} on queries left out"
+        size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
         if self.better:
             return f"take the learned weights: {size} over equal weights"
         return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries"
@@ -114,8 +112,9 @@ class HybridWeights:
             f"{name:{width}}  {weight:.3f}  [{low:.3f}, {high:.3f}]"
             for name, weight, low, high in zip(self.names, self.weights, self.lower, self.upper, strict=True)
         ]
-        lines.append(f"{self.measure} on queries left out: {self.mean:.4f}")
-        lines += [f"  against {name}: {one!r}" for name, one in self.against.items()]
+        lines.append(repr(self.estimate))
+        for name, one in self.against.items():
+            lines.append(f"  against {name}, {self.estimate.mean - one.mean_difference:.3f}: {one!r}")
         return "\n".join([*lines, self.advice])
 
 
@@ -149,7 +148,7 @@ def hybrid_weights(
         Documents of each list that the engine fuses: OpenSearch's ``pagination_depth``, Elasticsearch's
         ``rank_window_size``.
     k : int, default=60
-        Of reciprocal ranks.
+        Constant of reciprocal ranks.
     loss : str, default="ndcg@10"
         As in :class:`structsvm.StructuralRanker`.
     n_boot : int, default=500
@@ -170,18 +169,17 @@ def hybrid_weights(
     Notes
     -----
     Weights are at least 0, and pulled towards equal ones by one more column, three times the sum of the others, whose
-    weight is added to each. All of it, the choice of C included, is repeated within each of five folds to measure
-    queries left out.
+    weight is added to each. C is chosen in five folds, and the estimate is crossed over them.
 
     Examples
     --------
     >>> from structsvm.readers import make_runs
-    >>> runs, qrels, _ = make_runs(random_state=0)
+    >>> runs, qrels, _ = make_runs(n_topics=12, random_state=0)
     >>> result = hybrid_weights(runs, qrels, to="elasticsearch-rrf", n_boot=20)
     >>> result.names, bool(abs(result.weights.sum() - 1) < 1e-12)
     (('system0', 'system1', 'system2'), True)
     >>> print(result.advice.partition(":")[0])
-    keep equal weights
+    take the learned weights
     """
     check_choice("to", to, ENGINES)
     check_whole("depth", depth, 1)
@@ -206,57 +204,35 @@ def hybrid_weights(
     data = replace(data, X=np.column_stack([data.X, _PULL * data.X.sum(axis=1)]))
     rng = np.random.default_rng(random_state)
 
-    def trained(model: Any, queries: Any) -> tuple[Float, Any]:
+    def trained(model: Any, queries: Int) -> Float:
         part = data.select(queries)
         part = replace(part, query_ids=np.arange(part.n_queries))  # a resample has some twice
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights then
+            warnings.filterwarnings("ignore", ".* have equal scores", UserWarning)
             _EDGES.addFilter(_never)
             try:
                 model.fit(part.X, part.y, qid=part.qid)
             finally:
                 _EDGES.removeFilter(_never)
-        weights = model.coef_[:-1] + _PULL * model.coef_[-1]
-        total = weights.sum()
-        return (weights / total if total > 0 else np.full(len(names), 1 / len(names))), model
+        found: Float = model.coef_[:-1] + _PULL * model.coef_[-1]
+        return found / found.sum() if found.any() else np.full(len(names), 1 / len(names))
 
-    def chosen(queries: Int) -> tuple[Float, Any]:
-        folds = min(5, len(queries))
-        return trained(StructuralRankerCV(loss, Cs=_GRID, cv=folds, positive=True), queries)
-
-    weights, model = chosen(np.arange(n))
-    resampled = np.stack([
-        trained(StructuralRanker(loss, C=model.C_, positive=True), rng.integers(0, n, n))[0]
-        for _ in range(n_boot)
-    ])  # fmt: skip
+    search = StructuralRankerCV(loss, Cs=_GRID, cv=_FEWEST, positive=True, random_state=random_state)
+    weights = trained(search, np.arange(n))
+    again = StructuralRanker(loss, C=search.C_, positive=True)
+    resampled = np.stack([trained(again, rng.integers(0, n, n)) for _ in range(n_boot)])
     lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
-    held_out = np.empty(len(y))
-    for fold in np.array_split(
-        rng.permutation(n), _FEWEST
-    ):  # `search.estimate(baseline=)` is this for other models
-        rows = rows_from(offsets[fold], np.diff(offsets)[fold])
-        held_out[rows] = products(columns[rows], chosen(np.setdiff1d(np.arange(n), fold))[0])
-    measure = model._measure()
-    rrf = clause_columns(scores, offsets, "ranks").sum(axis=1)
-    values = [evaluate(measure, y, s, qid=data.qid) for s in (held_out, columns.sum(axis=1), rrf)]
-    against = {
-        name: compare(values[0], other, test="t")
-        for name, other in zip(("equal weights", "RRF"), values[1:], strict=True)
-    }
+    others = {"equal weights": columns, "RRF": clause_columns(scores, offsets, "ranks")}
+    measure, held_out, against = search.scoring_, search.held_out_.per_query, {}
+    for name, each in others.items():
+        other = evaluate(measure, y, each.sum(axis=1), qid=data.qid, ties="average").per_query
+        estimate = estimate_of(measure, held_out, baseline=other)
+        against[name] = cast(Comparison, estimate.difference)
+    estimate = estimate._replace(difference=None)
     return HybridWeights(
-        to,
-        names,
-        weights,
-        lower,
-        upper,
-        float(model.C_),
-        measure,
-        float(values[0].mean),
-        against,
-        n,
-        depth,
-        k,
-    )
+        to, names, weights, lower, upper, float(search.C_), estimate, against, n, depth, k
+    )  # fmt: skip
 
 
 def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...], Float, Float, Int]:
@@ -264,19 +240,13 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     if isinstance(runs, QueryData):
         scores = np.array(runs.X, dtype=np.float64)
         for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
-            beyond = (
-                np.argsort(np.argsort(-scores[a:b], axis=0, kind="stable"), axis=0, kind="stable") >= depth
-            )  # NaN last
-            scores[a:b][beyond] = np.nan
+            # per list: cut what is below the first ``depth`` documents, as the engine does
+            order = np.argsort(-scores[a:b], axis=0, kind="stable")  # NaN last
+            np.put_along_axis(scores[a:b], order[depth:], np.nan, axis=0)
         names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))
-        y, groups, in_list = (
-            runs.y,
-            np.repeat(np.arange(runs.n_queries), np.diff(runs.offsets)),
-            ~np.isnan(scores),
-        )
-        keep = in_list.any(axis=1)
-        sizes = np.bincount(groups[keep], minlength=runs.n_queries)
-        return names, scores[keep], np.maximum(y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
+        keep = ~np.isnan(scores).all(axis=1)
+        sizes = np.add.reduceat(keep, runs.offsets[:-1], dtype=np.int64)
+        return names, scores[keep], np.maximum(runs.y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
     if qrels is None:
         raise BadInput("qrels", "expected the judgments of the runs, got none")
     named = runs if isinstance(runs, Mapping) else {run.tag: run for run in runs}

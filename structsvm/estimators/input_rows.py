@@ -56,7 +56,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     else:
         looked_at = np.asarray(X[rows], dtype=np.float64)
         sizes = looked_at.std(axis=0)
-        # what is left of a constant after rounding is no scale
+        # a constant column has a deviation of rounding errors, which is not its scale
         sizes[sizes <= _ROUNDING * np.abs(looked_at).max(axis=0)] = 0.0
     known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
     if known.size < 2:
@@ -76,7 +76,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
 _LOOKED_AT = 2000
 _RATIO = 1e3
 _ROUNDING = 1e-6
-"""Of single precision, which the rows may have come in."""
+"""Relative rounding of single precision, in which rows may have been stored."""
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def validate_rows(
     sparse: bool = True,
     missing: bool = False,
 ) -> Any:
-    """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does; errors say where a value is bad.
+    """Validate ``X``, and ``y`` in ``fit``, by scikit-learn's ``validate_data``; errors name row, column and query.
 
     ``reset=False`` compares with the features of ``fit``; ``missing`` accepts NaN; ``qid`` serves messages only.
     """
@@ -133,9 +133,9 @@ def validate_rows(
 
 
 def _named_by_numbers(X: Any, model: Any) -> Any:
-    """Return a frame whose columns are called by numbers with these as names, which scikit-learn would take by place.
+    """Return a frame with column names that are numbers turned into strings; scikit-learn would ignore the names.
 
-    A fitted model without names refuses them; frames of columns 0, 1, 2, ... are like arrays.
+    A fitted model without names refuses such a frame; columns 0, 1, 2, ... are those of an array.
     """
     numbers = column_numbers(X)
     if numbers is None:
@@ -164,12 +164,12 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
             called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
             warn_user(
                 f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
-                "the features; drop it, as new rows have no labels",
+                "the features; drop it, as new rows have no labels"
             )
 
 
 _BY_CHANCE = {True: 20, False: 100}
-"""Rows from which a column equal to the labels is no accident, where there are more than two labels, and else."""
+"""Number of rows from which a column equal to the labels is no coincidence: for more than two labels, and for two."""
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
@@ -193,9 +193,9 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
-    """Raise for columns of a frame that are no numbers, or have one name; the rest scikit-learn says.
+    """Raise for columns of a frame that are not numeric or share a name; scikit-learn checks the rest.
 
-    ``known`` are the features of a fitted model, of which the command line calls some ``brand=acme``.
+    ``known`` are the features of a fitted model; those of one-hot columns are called ``brand=acme``.
     """
     names = getattr(X, "columns", None)
     if names is None:
@@ -206,13 +206,13 @@ def _check_columns(X: Any, known: Any = ()) -> None:
     text: dict[str, Any] = {}
     for name in names:
         column = X[name]
-        said = str(column.dtype).lower()
-        if said in _NUMERIC:  # most are: nothing is looked at
+        dtype = str(column.dtype).lower()
+        if dtype in _NUMERIC:
             continue
-        if said.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
+        if dtype.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
             raise BadInput(
                 "X",
-                f"expected numbers, got {said} in the column {str(name)!r}",
+                f"expected numbers, got {dtype} in the column {str(name)!r}",
                 "turn it into a number, such as days since a date, or drop it",
             )
         values = np.asarray(column, dtype=object).ravel()
@@ -323,7 +323,7 @@ def encode(X: Any, categories: Categories) -> Any:
     X = X if polars else X.copy(deep=False)
     for name, known in categories.items():
         if name not in X.columns:
-            continue  # scikit-learn's check of names says so
+            continue  # scikit-learn's check of names reports it
         numbers = _numbers(X[name], known, name)
         X = X.with_columns(type(X[name])(name, numbers)) if polars else X.assign(**{name: numbers})
     return X
@@ -339,6 +339,6 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
         warn_user(
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
-            f"{', ...' if len(unseen) > 3 else ''}); they count as missing",
+            f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
         )
     return numbers

@@ -87,8 +87,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of the first weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
-        Called after each pass with its ``number`` from 1, and the mean utility of the ``training`` queries, as they
-        were met, and of the ``validation`` queries (NaN without any); a truthy return value stops training.
+        Called after each pass with its ``number`` from 1, the mean utility of the ``training`` queries during the pass,
+        and that of the ``validation`` queries after it (NaN without any); a truthy return value stops training.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
     fit_ : LambdaRankFit
         ``weights``, ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor`` (``W_out`` alone for a linear
         scorer); ``raw_weights``, the same net for raw features; ``history``, what ``callback`` was told; and
-        ``best_epoch``, the pass whose weights these are.
+        ``best_epoch``, the pass that gave the weights.
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.
 

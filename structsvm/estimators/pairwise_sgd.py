@@ -22,7 +22,6 @@ from structsvm.estimators.fitted import (
 )
 from structsvm.estimators.linear import LinearRanker, Scale, check_usual, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
-from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, row_groups
@@ -218,7 +217,7 @@ class PairwiseSGD(LinearRanker):
             check_positive("eta_0", self.eta_0)
         check_flag("early_stopping", self.early_stopping)
         try:
-            evaluate(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
+            evaluate_part(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
         except BadInput as error:
             raise (error.renamed("measure") if error.argument == "metric" else error) from None
         return check_random_state(self.random_state)
@@ -330,7 +329,7 @@ class PairwiseSGD(LinearRanker):
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (
-            evaluate_part(self.measure, y, scores, qid=number, relevance=self.relevance, ties="row")[0]
+            evaluate_part(self.measure, y, scores, qid=number, relevance=self.relevance).result
             for scores in (y, -y)
         )
         return best.query_ids[best.per_query > worst.per_query].astype(np.int64)
@@ -348,9 +347,7 @@ class PairwiseSGD(LinearRanker):
 
             def value(state: Descent) -> float:
                 scores = linear_scores(X, self._coef(state))
-                return float(
-                    evaluate(self.measure, y, scores, qid=qid, relevance=self.relevance, ties="row").mean
-                )
+                return evaluate_part(self.measure, y, scores, qid=qid, relevance=self.relevance).result.mean
 
             self.fit_, self.history_ = descend_until(
                 advance,
@@ -373,7 +370,7 @@ class PairwiseSGD(LinearRanker):
 
 
 def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
-    """Return a mask of the unlabelled rows of ``X``; None if there are none."""
+    """Return the mask of the unlabelled rows of ``X``, or None if there are none."""
     if qid_unlabeled is not None and X_unlabeled is None:
         raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
     if unlabeled is None:

@@ -16,11 +16,11 @@ from structsvm.queries import group_queries, row_groups
 
 
 class QueryKFold(BaseCrossValidator):
-    """Splitter into folds of whole queries, which asks for ``qid`` itself.
+    """Splitter into folds of whole queries, which requests ``qid`` from metadata routing.
 
-    For ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like, where ``KFold`` or a number cuts queries: what a
-    model learned from a part of a query helps with the rest, and scores are not those of whole queries. Queries are
-    dealt as :class:`StructuralRankerCV` does.
+    Use it as ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like. ``KFold`` or a number would split queries: a
+    model that learned from a part of a query has an advantage on the rest, and scores are not those of whole queries.
+    Queries are dealt to folds as in :class:`StructuralRankerCV`.
 
     Parameters
     ----------

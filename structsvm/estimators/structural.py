@@ -91,7 +91,7 @@ class StructuralRanker(LinearSVM):
         Queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no non-relevant
         document), or weight zero.
     constraints_, penalty_ : tuple of str, str
-        What the parameters ``constraints`` and ``penalty`` said, of a class that has them; only where one was given.
+        The parameters ``constraints`` and ``penalty`` as text; only if one was given.
 
     See Also
     --------
@@ -157,11 +157,11 @@ class StructuralRanker(LinearSVM):
     def _loss(self) -> str | Oracle:
         return self.loss
 
-    def _measure(self) -> str:
+    def _measure(self) -> Any:
         """Return what ``score`` measures: ``measure`` of the oracle, else its ``label`` at ``k``, else MAP."""
         oracle = get_oracle(self._loss)
         if hasattr(oracle, "measure"):
-            return str(oracle.measure)
+            return oracle.measure
         k = getattr(oracle, "k", None)
         name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
         try:
@@ -173,11 +173,11 @@ class StructuralRanker(LinearSVM):
     def _prepare(
         self, X: Any, y: Any, qid: Any, sample_weight: Any
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
-        """Return the problem, and what :meth:`_keep` takes beside a fit."""
+        """Return the problem, and the further arguments of :meth:`_keep`."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
     def _keep(self, fit: Fit) -> None:
-        """Set what was learned."""
+        """Set the learned attributes."""
         self.fit_, self.coef_ = fit, fit.w
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
@@ -291,12 +291,12 @@ class SVMNDCG(StructuralRanker):
 def model_path(
     model: Ranker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
 ) -> Iterator[Ranker]:
-    """Fitted copies of a ranker for several values of C, smallest first, each trained from what the last one found.
+    """Yield fitted copies of a ranker for several values of C, smallest first, each warm-started from the last.
 
     Parameters
     ----------
     model : StructuralRanker or TreeRanker
-        Left as it is; its own ``C`` is not used. Trees are grown once.
+        Not changed; its ``C`` is ignored. Trees are grown once.
     X, y, qid, sample_weight
         As in ``fit``.
     Cs : sequence of float
@@ -313,7 +313,7 @@ def model_path(
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
     grid = [check_C(C) for C in Cs]
-    first: Any = clone(model)  # it takes what describes the input
+    first: Any = clone(model)  # takes the attributes of the input
     problem, others = first._prepare(X, y, qid, sample_weight)
     for fit in first._train(problem, grid):
         fitted = clone(first).set_params(C=fit.C)

@@ -410,9 +410,10 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         features = self._features()
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
-        problem = self._problem(self._learn(features, data, weights), data, weights)
+        rows = self._learn(features, data, weights)
         with choice.training():
-            fit = next(self._train(problem, [self.C_]))
+            fit = next(self._train(self._problem(rows, data, weights), [self.C_]))
+        self._warn_of_ties(data, rows @ fit.w)
         self._keep(fit, features)
         return self
 

@@ -13,10 +13,9 @@ from structsvm.common.checks import BadInput
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
 
-    A ranker is no regressor: its scores have no unit, and only their order within a query was trained. Tools that
-    ask how a prediction changes with the features are nevertheless right to use the scores, but refuse all that is
-    neither a regressor nor a classifier: ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``,
-    ``DecisionBoundaryDisplay.from_estimator``. The view is for these.
+    A ranker is no regressor: its scores have no unit, and only their order within a query was trained. Tools that show
+    how a prediction changes with the features can use the scores, but accept only regressors and classifiers:
+    ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``, ``DecisionBoundaryDisplay.from_estimator``.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class _Scores(RegressorMixin, BaseEstimator):
         self.ranker = ranker
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Raise TypeError: scikit-learn takes for an estimator what has ``fit``."""
+        """Raise TypeError; the method exists because scikit-learn recognises estimators by it."""
         raise TypeError("as_regressor: expected no call of fit, as this is a view; fit the ranker itself")
 
     def predict(self, X: Any) -> Any:
@@ -66,7 +65,7 @@ class _Scores(RegressorMixin, BaseEstimator):
         return self.ranker.predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Raise TypeError: the R^2 that a regressor has would mean nothing."""
+        """Raise TypeError: R^2, the score of regressors, has no meaning for ranking scores."""
         raise TypeError(
             "as_regressor: expected no call of score, as R^2 of ranking scores means nothing; call ranker.score"
         )

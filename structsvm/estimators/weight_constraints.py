@@ -1,4 +1,4 @@
-"""What users may ask of linear weights: signs by feature, constraints and penalties said in cvxpy."""
+"""Options of linear weights: signs by feature, and constraints and penalties written in cvxpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
-"""The sign of each weight, or of some by name or column; None: no sign is asked for."""
+"""The sign of each weight, or of some by name or column; None for free weights."""
 
 Constraints = Callable[[Any], Any] | None
 """From the cvxpy variable ``w`` to a list of cvxpy constraints."""
@@ -25,7 +25,7 @@ Penalty = Callable[[Any], Any] | None
 
 
 def check_weights(model: Any) -> set[str]:
-    """Raise for options of the weights that are wrong whatever the data; return what they need of a trainer."""
+    """Raise for options that are wrong for any data; return the abilities that a trainer needs for them."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
         raise BadInput(
@@ -56,7 +56,7 @@ def check_weights(model: Any) -> set[str]:
 
 
 def _by_key(monotone: Any) -> Any:
-    """Return a pandas Series as a mapping: its labels say which feature is meant, not the order."""
+    """Return a pandas Series as a mapping: its labels name the features, their order does not."""
     if isinstance(monotone, Mapping) or not (hasattr(monotone, "items") and hasattr(monotone, "index")):
         return monotone
     if not monotone.index.is_unique:
@@ -119,7 +119,7 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
-    """Return the signs for any trainer, or the region, signs included, where cvxpy is needed; tell the model of it."""
+    """Return signs, or where cvxpy is needed a region that includes them; set attributes that describe the region."""
     names, numbers = getattr(model, "feature_names_in_", None), getattr(model, "_numbers_", None)
     if model.positive:
         signs: Float | None = np.ones(n_features)
@@ -136,7 +136,7 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
 
 
 def column_of(argument: str, key: Any, n_features: int, names: Sequence[str] | None, at: str) -> int:
-    """Return the column that a name or a number means; errors show the place ``at`` in the argument."""
+    """Return the column of a name or number; errors show its position ``at`` in the argument."""
     if isinstance(key, str):
         return position_of(key, None if names is None else [str(name) for name in names], argument, at)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:

@@ -1,4 +1,4 @@
-"""Measures of how many of a query's subtopics the chosen documents cover."""
+"""Measures of the subtopics that chosen documents cover."""
 
 from __future__ import annotations
 
@@ -212,6 +212,7 @@ def _powers(base: float, n: int) -> Float:
 
 
 def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
+    # covers of each subtopic by the documents above; each of them multiplies the gain by 1 - alpha
     before: Float = np.cumsum(matrix[rows], axis=0) - matrix[rows]
     gains = (matrix[rows] * _powers(1.0 - alpha, len(rows))[before]).sum(axis=1)
     return float((gains / log2(np.arange(2, len(rows) + 2))).sum())

@@ -1,30 +1,26 @@
-"""``Estimate``: what a ranker will score on new queries, from values of held-out queries."""
+"""``Estimate``: the expected score of a ranker on new queries, from values of held-out queries."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from structsvm.common.checks import BadInput, check_fraction, check_positive
 from structsvm.common.notebook import html_by
 from structsvm.metrics.intervals import student_mean
 from structsvm.metrics.significance import Comparison, student_comparison
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, warn_user
+from structsvm.queries import warn_user
 
 WIDER = 1.1
 """Factor of the standard error of cross-validated values, whose models share training queries; which covered 92 to
 98 % for 95 from 10 queries on (``experiments/estimate_coverage.py``)."""
 
 FEWEST, FEW = 3, 10
-_TIES = 0.005
 
 
 class Estimate(NamedTuple):
-    """What a ranker will score on new queries, with an interval by Student's t.
+    """Expected score of a ranker on new queries, with an interval by Student's t.
 
     Attributes
     ----------
@@ -32,7 +28,7 @@ class Estimate(NamedTuple):
         The measure.
     mean, lower, upper : float
     n_queries : int
-        Held-out queries that the estimate is from.
+        Number of held-out queries.
     half_width : float
         Half the width of the interval before its ends are cut to the range of the measure.
     level : float
@@ -72,7 +68,7 @@ class Estimate(NamedTuple):
             n = self.queries_for(nicer)
             digits = max(0, len(str(n)) - 2)
             text += f"; for ±{nicer:g} judge about {math.ceil(n / 10**digits) * 10**digits}"
-        return text if self.difference is None else f"{text}\n{_said(self.difference)}"
+        return text if self.difference is None else f"{text}\n{_verdict(self.difference)}"
 
     def _repr_html_(self) -> str:
         return html_by("estimate")(self)
@@ -84,7 +80,7 @@ def _nice(half: float) -> float:
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 
-def _said(found: Comparison) -> str:
+def _verdict(found: Comparison) -> str:
     p = "" if math.isnan(found.p_value) else f", p = {found.p_value:.2g}"
     interval = f"[{found.lower:.3f}, {found.upper:.3f}]{p}"
     if found.lower > 0:
@@ -126,24 +122,3 @@ def estimate_of(
         difference = difference._replace(lower=ends[0], upper=ends[1], p_value=p)
     ends = max(0.0, found.mean - half), min(most, found.mean + half)
     return Estimate(name, found.mean, *ends, n, half, level, difference)
-
-
-def in_both_orders(
-    measure: Callable[[Any, Any, Any], Float], y: Any, qid: Any, scores: Any
-) -> tuple[Float, np.ndarray]:
-    """Return values per query, the mean over both orders of equal scores, and the query ids.
-
-    ``measure(y, qid, scores)`` takes equal scores in the order of the rows. A feature by itself has many, and a file
-    may list relevant documents first: warn where the order moves the mean.
-    """
-    y, qid, scores = map(np.asarray, (y, qid, scores))
-    there, back = measure(y, qid, scores), measure(y[::-1], qid[::-1], scores[::-1])
-    ids = group_queries(qid, qid.shape[0]).query_ids
-    at = {query: i for i, query in enumerate(group_queries(qid[::-1], qid.shape[0]).query_ids.tolist())}
-    back = back[[at[query] for query in ids.tolist()]]
-    if abs(float(there.mean() - back.mean())) > _TIES:
-        warn_user(
-            f"estimate: the baseline has {there.mean():.4f} with equal scores in the order of the rows and "
-            f"{back.mean():.4f} in the other; the mean of both counts"
-        )
-    return (there + back) / 2.0, ids

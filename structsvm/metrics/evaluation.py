@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+import numbers
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.common.names import did_you_mean, plain_name
-from structsvm.metrics.measures import (
-    CONVENTIONS,
-    MEASURES,
-    Convention,
-    Measure,
-    MeasureOptions,
-)
-from structsvm.metrics.ranks_and_ties import TIES, Ties, rank_queries
+from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
+from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.run_table import RunTable, runs_by_name
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, one_query, refuse_first, warn_user
+from structsvm.queries import Grouping, group_queries, one_query, refuse_first, warn_user
 
 if TYPE_CHECKING:
     from structsvm.readers.qrels import Qrels
@@ -30,10 +25,12 @@ if TYPE_CHECKING:
 Empty = Literal["zero", "one", "skip"]
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
+_MANY_TIES = 0.1
+"""Share of tied pairs above which :func:`evaluate` warns."""
 
 
 def available_metrics() -> dict[str, str]:
-    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
+    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and their descriptions.
 
     Returns
     -------
@@ -64,7 +61,9 @@ class _Options(TypedDict, total=False):
 
 
 @overload
-def evaluate(name: str, y_true: Any, y_score: Any, **options: Unpack[_Options]) -> EvaluationResult: ...
+def evaluate(
+    name: str | Callable[[Float, Float], float], y_true: Any, y_score: Any, **options: Unpack[_Options]
+) -> EvaluationResult: ...
 @overload
 def evaluate(
     name: list[str] | tuple[str, ...], y_true: Any, y_score: Any, **options: Unpack[_Options]
@@ -92,12 +91,14 @@ def evaluate(
 
     Parameters
     ----------
-    name : str, or list or tuple of str
+    name : str, callable, or list or tuple of these
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
         ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case. Several
-        give a result each.
+        give a result each. A callable ``(y, scores) -> float`` is a measure of your own, higher is better: it gets
+        labels and scores of the rows of one query, in the order given, and decides about ties itself; the options below
+        are for the others.
     y_true : array-like of numbers, shape (n_rows,)
         Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
     y_score : array-like of numbers, shape (n_rows,)
@@ -107,24 +108,26 @@ def evaluate(
         Query of each row, rows in any order. A single int applies to all rows. None also means one query, with a
         warning.
     docid : array-like of str or int, shape (n_rows,), optional
-        Used for ties only. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
-        If an id repeats within a query, the later row comes first.
+        Used for ties only, which then are ordered as by trec_eval. Compared as strings: ``"9"`` is greater than
+        ``"10"``. If an id repeats within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
-        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, scores compared as
-        float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
+        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and where there are docids scores
+        compared as float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
         ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
         documents is 0, as in the benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``,
         discount ``log2(i + 1)``, ties by row.
     relevance : float, default=1
         Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
-    ties : {"docid", "row"}, optional
-        Order of equal scores, by default that of the convention. ``"docid"``: descending docid; without
-        ``docid`` the row number is the id, so the later row comes first. ``"row"``: the earlier row comes
-        first. ROC area ignores this: a tied pair counts half.
+    ties : {"average", "docid", "row"}, optional
+        What counts where scores are equal. ``"average"``: the mean over all orders of these rows, in closed form, so
+        that the order in which rows are given makes no difference. ``"docid"``: descending docid; without ``docid``
+        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default
+        that of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area is the average for all.
     empty : {"zero", "one", "skip"}, default="zero"
         Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
         positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is that of trec_eval and the LETOR
-        script; ``"skip"`` makes it NaN and leaves it out of the mean.
+        script; LightGBM and XGBoost have ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
+        it NaN and leaves it out of the mean.
     max_grade : float, default=4
         Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
         constant, so that folds without the highest grade stay comparable.
@@ -138,11 +141,14 @@ def evaluate(
     SingleQueryWarning
         Without ``qid``: all rows are ranked as one query.
     UserWarning
-        If the labels define the measure for no query, as where no row is relevant.
+        If the labels define the measure for no query, as where no row is relevant. If more than a tenth of the pairs
+        of retrieved rows with different labels have equal scores, unless ``ties`` is given or the measure is ROC area.
 
     Notes
     -----
-    The time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009.
+    The time is that of sorting the scores query by query, for the average of ERR also that of the squared number of
+    rows of equal score. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009. Averages over ties: McSherry and Najork,
+    ECIR 2008, for AP, DCG, precision, recall and RR; of ERR by elementary symmetric means.
 
     Examples
     --------
@@ -172,14 +178,20 @@ def evaluate(
         return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
     if isinstance(name, (list, tuple)):
         for each in name:
-            _parse(each)
+            if not callable(each):
+                _parse(each)
         qid = one_query(qid, "evaluate")
-        return {each: evaluate(each, y_true, y_score, qid=qid, docid=docid, **options) for each in name}
-    result, undefined = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
-    if undefined:
-        warn_of_nothing_relevant(name, result.per_query.shape[0])
+        return {
+            measure_name(each): evaluate(each, y_true, y_score, qid=qid, docid=docid, **options)
+            for each in name
+        }
+    part = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
+    if part.undefined:
+        warn_of_nothing_relevant(name, part.result.per_query.shape[0])
+    if ties is None:
+        part.warn_of_ties("evaluate")
     _warn_of_swapped(y_true, y_score)
-    return result
+    return part.result
 
 
 def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
@@ -190,7 +202,7 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
     if not (scores % 1 != 0).any() and np.unique(scores).size < np.unique(labels).size:
         warn_user(
             "evaluate: y_true has fractions, and y_score only whole numbers, of fewer values; labels come first, then "
-            "scores",
+            "scores"
         )
 
 
@@ -208,16 +220,41 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
-    """Warn that a measure says nothing about the scores."""
+    """Warn that the labels define a measure for no query."""
     warn_user(
         f"evaluate: the labels define {name!r} for none of {n_queries} "
         f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "
-        "relevance=",
+        "relevance="
     )
 
 
+_RULES = {
+    "average": "the mean over all orders of these documents counts",
+    "docid": "descending docid decides, as in trec_eval",
+    "row": "the earlier row counts as better, as the convention has it",
+}
+
+
+class Part(NamedTuple):
+    """The values of queries, whether all are undefined, and the ranking with its rule for ties where these matter."""
+
+    result: EvaluationResult
+    undefined: bool
+    ranking: Ranking | None
+    ties: Ties
+
+    def warn_of_ties(self, what: str) -> None:
+        """Warn where many pairs of documents with different labels are not ordered by their scores."""
+        share = 0.0 if self.ranking is None else self.ranking.tied_share()
+        if share > _MANY_TIES:
+            warn_user(
+                f"{what}: {100 * share:.0f} % of the pairs of documents with different labels have equal scores; "
+                f"{_RULES[self.ties]} (guide, How ties count)"
+            )
+
+
 def evaluate_part(
-    name: str,
+    name: str | Callable[[Float, Float], float],
     y_true: Any,
     y_score: Any,
     *,
@@ -228,17 +265,16 @@ def evaluate_part(
     ties: Ties | None = None,
     empty: Empty = "zero",
     max_grade: float = 4,
-) -> tuple[EvaluationResult, bool]:
-    """Return what :func:`evaluate` does, of queries that may be some of all, and whether it is undefined for each."""
-    measure, cutoff = _parse(name)
+) -> Part:
+    """Return what :func:`evaluate` does, of queries that may be some of all, without its warnings."""
+    measure, cutoff = (None, None) if callable(name) else _parse(name)
     is_err = measure is MEASURES["err"]
     check_choice("convention", convention, CONVENTIONS)
     check_choice("empty", empty, _EMPTY_VALUE)
     rules = CONVENTIONS[convention]
-    tie_rule = rules.ties
-    if ties is not None:
-        check_choice("ties", ties, TIES)
-        tie_rule = ties
+    if ties is None:
+        ties = "average" if rules.ties == "docid" and docid is None else rules.ties
+    check_choice("ties", ties, TIES)
     check_positive("relevance", relevance)
     check_number("max_grade", max_grade, 0, 1000, open_end=True)
     grades = _numbers("y_true", y_true)
@@ -258,19 +294,40 @@ def evaluate_part(
     if grouping.order is not None:
         grades, scores = grades[grouping.order], scores[grouping.order]
         documents = None if documents is None else documents[grouping.order]
+    if measure is None:
+        return Part(_by_callable(name, grades, scores, grouping), False, None, ties)
     retrieved = ~np.isneginf(scores)
     key: NDArray[Any] = -scores
-    if rules.single_precision:
+    if rules.single_precision and ties != "average":
         with np.errstate(over="ignore"):  # a score beyond float32 is infinite, as in trec_eval
             key = key.astype(np.float32)
-    ranking = rank_queries(grades, key, retrieved, grouping.offsets, tie_rule, documents)
+    ranking = rank_queries(grades, key, retrieved, grouping.offsets, ties, documents)
     values, undefined = measure.compute(
         ranking, MeasureOptions(cutoff, float(relevance), float(max_grade), rules)
     )
     values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
-    return EvaluationResult(name, mean, values, grouping.query_ids), bool(undefined.all())
+    result = EvaluationResult(measure_name(name), mean, values, grouping.query_ids)
+    return Part(result, bool(undefined.all()), None if measure.compute is roc_area else ranking, ties)
+
+
+def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping) -> EvaluationResult:
+    """Return a user's measure of the rows of each query."""
+    name = measure_name(measure)
+    values = np.empty(grouping.query_ids.shape[0])
+    for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):
+        value = measure(grades[a:b], scores[a:b])
+        if not (isinstance(value, numbers.Real) and math.isfinite(value)):
+            at = f", query {grouping.query_ids[q]}"
+            raise BadInput(name, f"expected a finite number from the measure, got {value!r:.60}", at=at)
+        values[q] = value
+    return EvaluationResult(name, float(values.mean()), values, grouping.query_ids)
+
+
+def measure_name(measure: Any) -> str:
+    """Return the name of a measure, which may be a callable."""
+    return measure if isinstance(measure, str) else getattr(measure, "__name__", type(measure).__name__)
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:
@@ -306,18 +363,13 @@ def _numbers(argument: str, values: Any) -> Float:
     except (TypeError, ValueError):
         raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
-        overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
-    else:
-        # scores that were doubles already need no check of the rows that were not retrieved
-        infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
-        overflown = [row for row in infinite if array[row] != numbers[row]]
-    if overflown:
-        raise BadInput(
-            argument,
-            f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown[0]]!s:.60}",
-            "divide them all, or take logarithms",
-            at=f"[{overflown[0]}]",
-        )
+        numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
+    # doubles that are infinite were so as given: minus infinity marks a row that was not retrieved
+    infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
+    overflown = next((row for row in infinite if array[row] != float(numbers[row])), None)
+    if overflown is not None:
+        expected = f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}"
+        raise BadInput(argument, expected, "divide them all, or take logarithms", at=f"[{overflown}]")
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""Which features a ranker relies on: what the measure loses when one is shuffled."""
+"""Importance of features: the loss of a measure when one is shuffled."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.names import QID, feature_names
 from structsvm.common.notebook import html_by
-from structsvm.metrics.evaluation import evaluate
+from structsvm.metrics.evaluation import evaluate, evaluate_part, measure_name
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importances:
-    """What :func:`permutation_importance` returns, and says the fields of."""
+    """Result of :func:`permutation_importance`, which documents the fields."""
 
     names: tuple[str, ...]
     losses: Float
@@ -84,7 +84,7 @@ def permutation_importance(
     y : array-like of numbers, shape (n_rows,)
     qid : array-like of int or str, shape (n_rows,), or int
         Required, unless ``X`` has it.
-    measure : str, default="map"
+    measure : str or callable, default="map"
         As in :func:`structsvm.metrics.evaluate`.
     n_repeats : int, default=5
         Shuffles of each feature.
@@ -103,7 +103,7 @@ def permutation_importance(
 
     Notes
     -----
-    Features that say the same share their importance: when one is shuffled the other stands in for it.
+    Redundant features share their importance: when one is shuffled the other replaces it.
 
     Examples
     --------
@@ -124,23 +124,23 @@ def permutation_importance(
     order = np.arange(columns[0].shape[0]) if grouping.order is None else grouping.order
     takes_qid = "qid" in signature(model.predict).parameters
 
-    def value(changed: list[NDArray[Any]]) -> float:
+    def scores(changed: list[NDArray[Any]]) -> Any:
         rows = _rebuilt(X, names, changed)
-        scores = model.predict(rows, qid=qid) if takes_qid else model.predict(rows)
-        return float(evaluate(measure, y, scores, qid=qid, **options).mean)
+        return model.predict(rows, qid=qid) if takes_qid else model.predict(rows)
 
-    baseline = value(columns)
+    baseline = evaluate(measure, y, scores(columns), qid=qid, **options).mean
     losses = np.empty((len(names), repeats))
     rng = np.random.default_rng(random_state)
     number = np.repeat(np.arange(grouping.offsets.size - 1), np.diff(grouping.offsets))
     for repeat in range(repeats):
-        # one shuffle for all features: sort within queries by random keys
+        # one shuffle for all features: sort by query, and within it by random keys
         drawn = order[np.lexsort((rng.random(order.size), number))]
         for j, column in enumerate(columns):
             shuffled = column.copy()
             shuffled[order] = column[drawn]
-            losses[j, repeat] = baseline - value([*columns[:j], shuffled, *columns[j + 1 :]])
-    return Importances(tuple(names), losses, baseline, measure)
+            changed = scores([*columns[:j], shuffled, *columns[j + 1 :]])
+            losses[j, repeat] = baseline - evaluate_part(measure, y, changed, qid=qid, **options).result.mean
+    return Importances(tuple(names), losses, baseline, measure_name(measure))
 
 
 def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:

@@ -44,6 +44,7 @@ def student_mean(values: Float, weights: Float | None = None, *, wider: float = 
     if weights is None:
         error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
         return StudentMean(float(values.mean()), wider * error, n - 1)
+    # 1/sum p^2 is the effective number of queries (Kish), n for equal weights
     p = weights / weights.sum()
     mean = float(dot(p, values))
     off = p * (values - mean)

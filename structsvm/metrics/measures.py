@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.portable.elementary import exp2, log2
-from structsvm.metrics.ranks_and_ties import Ranking, Ties, segment_sum, sort_segments
+from structsvm.metrics.ranks_and_ties import Ranking, Runs, Ties, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
 
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to turn grades and scores into numbers; ``single_precision`` compares scores as float32.
+    """A way to turn grades and scores into numbers.
 
-    The gain of a negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
+    ``single_precision`` compares scores as float32, where docids or rows decide about ties. The gain of a
+    negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
     """
 
     gain: Literal["linear", "exponential"]
@@ -89,31 +90,45 @@ class Measure(NamedTuple):
 
 def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
-    at = np.flatnonzero(hit & _within(ranking, settings))
     precision = np.zeros(hit.shape[0])
-    precision[at] = count[at] / ranking.rank[at]
+    if ranking.averaged:
+        # A row of a run of n rows, r of them relevant, is relevant with probability r/n; each of the j - 1 rows of the
+        # run before it is then relevant with probability (r - 1)/(n - 1).
+        runs = ranking.runs
+        r, others = runs.total(hit.astype(np.int64)), np.maximum(runs.size - 1, 1)
+        above = (count - hit)[runs.first]
+        found = above + 1 + (runs.place - 1) * (r - 1) / others
+        precision = np.where(_within(ranking, settings), r / runs.size * found / ranking.rank, 0.0)
+    else:
+        at = np.flatnonzero(hit & _within(ranking, settings))
+        precision[at] = count[at] / ranking.rank[at]
     return _ratio(segment_sum(precision, ranking.ranked_offsets), n_relevant), n_relevant == 0
 
 
 def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
+    if ranking.averaged:
+        # With no relevant row in the j - 1 rows of its run before it, a row is one of r relevant among n - j + 1.
+        runs = ranking.runs
+        stop = np.minimum(runs.total(hit.astype(np.int64)) / (runs.size - runs.place + 1), 1.0)
+        return _stopped(stop, ranking, settings), n_relevant == 0
     first = hit & (count == 1) & _within(ranking, settings)
     return segment_sum(first / ranking.rank, ranking.ranked_offsets), n_relevant == 0
 
 
 def precision(ranking: Ranking, settings: MeasureOptions) -> Values:
-    n_found, n_relevant = _found(ranking, settings)
+    found, n_relevant = _found(ranking, settings)
     assert settings.cutoff is not None
-    return n_found / settings.cutoff, n_relevant == 0
+    return found / settings.cutoff, n_relevant == 0
 
 
 def recall(ranking: Ranking, settings: MeasureOptions) -> Values:
-    n_found, n_relevant = _found(ranking, settings)
-    return _ratio(n_found.astype(np.float64), n_relevant), n_relevant == 0
+    found, n_relevant = _found(ranking, settings)
+    return _ratio(found, n_relevant), n_relevant == 0
 
 
 def dcg(ranking: Ranking, settings: MeasureOptions) -> Values:
-    gain = gains(ranking.ranked, settings.convention)
+    gain = ranking.averages(gains(ranking.ranked, settings.convention))
     return _discounted(gain, ranking.ranked_offsets, settings), _without_gain(ranking)
 
 
@@ -129,6 +144,15 @@ def ndcg(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / exp2(settings.max_grade)
+    if ranking.averaged:
+        passed = _passed(1.0 - stop, ranking.runs)
+        before = np.where(ranking.runs.place > 1, np.roll(passed, 1), 1.0)
+        stop = 1.0 - _ratio(passed, before)
+    return _stopped(stop, ranking, settings), _without_gain(ranking)
+
+
+def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
+    """Return the mean of 1 / rank at which a user stops who does so at each row, once there, with its probability."""
     reach = np.ones_like(stop)
     if stop.size:
         # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the
@@ -139,7 +163,25 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
             reach[step:] *= np.where(ranking.rank[step:] > step, reach[:-step], 1.0)
             step *= 2
     value = stop * reach / ranking.rank * _within(ranking, settings)
-    return segment_sum(value, ranking.ranked_offsets), _without_gain(ranking)
+    return segment_sum(value, ranking.ranked_offsets)
+
+
+def _passed(chance: Float, runs: Runs) -> Float:
+    """Return for the j-th row of a run the mean over its sets of j rows of the product of their chances.
+
+    These are the elementary symmetric means: with a further row, the m-th, a set of j of m rows has it with probability
+    j/m, which takes time of the order of the square of the size of a run.
+    """
+    mean = np.zeros_like(chance)
+    rows = np.flatnonzero(runs.size > 1)
+    mean[runs.size == 1] = chance[runs.size == 1]
+    for m in range(1, int(runs.size.max(initial=1)) + 1):
+        rows = rows[runs.size[rows] >= m]
+        some = rows[runs.place[rows] <= m]
+        j = runs.place[some]
+        fewer = np.where(j > 1, mean[some - 1], 1.0)
+        mean[some] = (1.0 - j / m) * mean[some] + j / m * chance[runs.first[some] + m - 1] * fewer
+    return mean
 
 
 def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -147,13 +189,12 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
     misses = np.diff(ranking.ranked_offsets) - n_found
-    # twice the number of non-relevant rows above each row, those of equal score counted half; integers keep the
-    # area exact
-    starts = np.flatnonzero(ranking.new_score)
-    ends = np.append(starts[1:], hit.shape[0])[: starts.shape[0]]
+    # Twice the number of non-relevant rows above each row, those of equal score counted half, which is the mean over
+    # their orders; integers keep the area exact.
+    runs = ranking.runs
     above = ranking.rank - count - ~hit
     through = ranking.rank - count
-    twice = np.repeat(above[starts] + through[ends - 1], ends - starts)
+    twice = runs.spread(above[runs.starts] + through[runs.starts + runs.sizes - 1])
     lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
     # rows that were not retrieved share the last place
     lost = lost + (n_relevant - n_found) * (2 * misses + (n_other - misses))
@@ -170,12 +211,19 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
     return hit, count, n_relevant
 
 
-def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Int, Int]:
+def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Float, Int]:
     """Return the number of relevant rows within the cutoff, and of all relevant rows, per query."""
-    hit, _, n_relevant = _hits(ranking, settings)
-    return segment_sum(
-        (hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets
-    ), n_relevant
+    hit, count, n_relevant = _hits(ranking, settings)
+    assert settings.cutoff is not None
+    lengths = np.diff(ranking.ranked_offsets)
+    found = np.zeros(lengths.shape[0])
+    last = (ranking.ranked_offsets[:-1] + np.minimum(lengths, settings.cutoff) - 1)[lengths > 0]
+    found[lengths > 0] = count[last]
+    if ranking.averaged:  # the first j of a run of n rows, r of them relevant, have r j/n
+        runs = ranking.runs
+        r, above = runs.total(hit.astype(np.int64))[last], (count - hit)[runs.first[last]]
+        found[lengths > 0] = above + r * runs.place[last] / runs.size[last]
+    return found, n_relevant
 
 
 def _without_gain(ranking: Ranking) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Ranks of all queries at once, with a stated order of equal scores."""
+"""Ranks of all queries at once, with a stated rule for equal scores."""
 
 from __future__ import annotations
 
@@ -12,18 +12,56 @@ from numpy.typing import NDArray
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
 
-Ties = Literal["docid", "row"]
-TIES: tuple[Ties, ...] = ("docid", "row")
+Ties = Literal["average", "docid", "row"]
+TIES: tuple[Ties, ...] = ("average", "docid", "row")
 
 # elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
+class Runs:
+    """The runs of equal scores in the rows of a ranking: first row and size of each; a row without ties is a run."""
+
+    starts: Int
+    sizes: Int
+
+    @cached_property
+    def size(self) -> Int:
+        """Size of the run of each row."""
+        return self.spread(self.sizes)
+
+    @cached_property
+    def first(self) -> Int:
+        """First row of the run of each row."""
+        return self.spread(self.starts)
+
+    @cached_property
+    def place(self) -> Int:
+        """Place of each row in its run, from 1."""
+        return np.arange(1, self.first.shape[0] + 1) - self.first
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return for each row the value of its run."""
+        return np.repeat(values, self.sizes)
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return for each row the sum over its run."""
+        return self.spread(np.add.reduceat(values, self.starts))
+
+    def mean(self, values: Float) -> Float:
+        """Return for each row the mean over its run, which rounding does not move out of the range of the run."""
+        means = np.add.reduceat(values, self.starts) / self.sizes
+        least, most = (function.reduceat(values, self.starts) for function in (np.minimum, np.maximum))
+        return self.spread(np.clip(means, least, most))
+
+
+@dataclass(frozen=True)
 class Ranking:
     """Queries with the grades of their rows, and of the retrieved ones in rank order.
 
-    ``new_score`` is False where a retrieved row has the score of the one before it in the same query.
+    ``new_score`` is False where a retrieved row has the score of the one before it in the same query. ``averaged`` says
+    that there are such rows, and that measures are means over all orders of equal scores.
     """
 
     grades: Float
@@ -31,6 +69,7 @@ class Ranking:
     ranked: Float
     ranked_offsets: Int
     new_score: NDArray[np.bool_]
+    averaged: bool
 
     @cached_property
     def rank(self) -> Int:
@@ -41,6 +80,39 @@ class Ranking:
     def lengths(self) -> Int:
         """Number of rows of each query, retrieved or not."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def runs(self) -> Runs:
+        starts = np.flatnonzero(self.new_score)
+        return Runs(starts, np.diff(starts, append=self.new_score.shape[0]))
+
+    def averages(self, values: Float) -> Float:
+        """Return values of ranks, or of rows, as means over runs of equal scores, if these are averaged."""
+        return self.runs.mean(values) if self.averaged else values
+
+    def tied_share(self) -> float:
+        """Return the share of the pairs of retrieved rows of a query with different grades whose scores are equal."""
+        if self.new_score.all():
+            return 0.0
+        of_runs = np.append(self.runs.starts, self.ranked.shape[0])
+        tied = _different_pairs(self.ranked, of_runs)
+        return tied / _different_pairs(self.ranked, self.ranked_offsets) if tied else 0.0
+
+
+def _different_pairs(grades: Float, offsets: Int) -> int:
+    """Return the number of pairs of different grades within segments."""
+    lengths = np.diff(offsets)
+    if not (lengths > 1).all():
+        grades = grades[np.repeat(lengths > 1, lengths)]
+        lengths = lengths[lengths > 1]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+    # all pairs of a segment less those of equal grades: with n rows and n_g of grade g, (n^2 - sum n_g^2) / 2
+    ordered = grades[sort_segments(grades, offsets)]
+    new = np.ones(ordered.shape[0], dtype=np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    new[offsets[:-1]] = True
+    alike = np.diff(np.flatnonzero(new), append=ordered.shape[0])
+    return (int(lengths @ lengths) - int(alike @ alike)) // 2
 
 
 def rank_queries(
@@ -62,13 +134,18 @@ def rank_queries(
     new_score = np.ones(order.shape[0], dtype=np.bool_)
     new_score[1:] = ordered[1:] != ordered[:-1]
     new_score[ranked_offsets[:-1][np.diff(ranked_offsets) > 0]] = True
-    if not new_score.all():
+    tied = not new_score.all()
+    if tied:
         _order_ties(order, new_score, ties, docid)
-    return Ranking(grades, offsets, candidates[order], ranked_offsets, new_score)
+    averaged = tied and ties == "average"
+    return Ranking(grades, offsets, candidates[order], ranked_offsets, new_score, averaged)
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
-    """Reorder the rows of each run of equal scores as ``ties`` asks for, in place."""
+    """Reorder the rows of each run of equal scores as ``ties`` asks for, in place; by row for the average.
+
+    The average does not depend on this order, but its last digits would depend on that of an unstable sort.
+    """
     tied = ~new_score
     tied[:-1] |= tied[1:]
     position = np.flatnonzero(tied)
@@ -81,6 +158,7 @@ def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDA
         starts = np.append(np.flatnonzero(new_run), position.shape[0])
         if docid is not None:
             rows = rows[sort_segments(docid[rows], starts)]
+        # ascending ids, and rows within equal ids, to descending ones: mirror each run
         rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(position.shape[0])]
     order[position] = rows
 
@@ -92,6 +170,7 @@ def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
     """
     lengths = np.diff(offsets)
     order = np.empty(key.shape[0], dtype=np.int64)
+    # lengths from 2^(w-1) to 2^w - 1 have width class w: padding at most doubles a segment
     width_class = np.frexp(lengths.astype(np.float64))[1]
     for width in np.unique(width_class[lengths > 0]):
         segments = np.flatnonzero((width_class == width) & (lengths > 0))

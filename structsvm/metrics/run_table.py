@@ -33,7 +33,7 @@ class RunTable:
     baseline : str or None
         The run that :meth:`against` compared with.
     comparisons : dict of (str, str) to Comparison
-        Of the other runs with it.
+        Comparisons of the other runs with the baseline.
     adjusted : dict of (str, str) to float
         Their p-values by Holm's method over all runs and measures.
     level : float
@@ -77,7 +77,7 @@ class RunTable:
         test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
             As in :func:`structsvm.metrics.compare`.
         level : float, default=0.95
-            Of the intervals, and of the marks: p-values are adjusted by Holm over all runs and measures.
+            Level of the intervals and of the marks; p-values are adjusted by Holm over all runs and measures.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class RunTable:
         return frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
 
     def to_markdown(self) -> str:
-        """Return the means as a table of Markdown: the best of a measure is bold, ``†`` marks what differs."""
+        """Return the means as a Markdown table: the best per measure is bold, ``†`` marks significant differences."""
         lines = ["| run | " + " | ".join(self.measures) + " |", "|---" + "|---:" * len(self.measures) + "|"]
         lines += [f"| {' | '.join([name, *cells])} |" for name, cells in self._cells("**{}**", _MARK)]
         return "\n".join([*lines, *self._note("\n")])
@@ -167,7 +167,7 @@ def _tex(text: str) -> str:
 
 
 def runs_by_name(runs: Any) -> dict[str, Any]:
-    """Return one or several runs by name; raise where two have one."""
+    """Return one or several runs by name; raise if two share a name."""
     if isinstance(runs, Mapping):
         return {str(name): run for name, run in runs.items()}
     several: Sequence[Any] = [runs] if hasattr(runs, "docid") else list(runs)

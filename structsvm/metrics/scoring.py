@@ -82,7 +82,7 @@ def _takes_qid(estimator: Any, method: str) -> bool:
 
 
 class QueryScorer:
-    """Scorer that :func:`make_scorer` returns, and that tells scikit-learn which metadata it needs."""
+    """Scorer that :func:`make_scorer` returns; it requests its metadata from scikit-learn's routing."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name

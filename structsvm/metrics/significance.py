@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
         Interval of the mean difference by Student's t; NaN for a single query.
     test : str
     level : float
-        Of the interval.
+        Level of the interval.
 
     Examples
     --------
@@ -107,11 +107,11 @@ def compare(
         randomization test, in which each query's difference may as well have the other sign (Smucker, Allan and
         Carterette, CIKM 2007).
     level : float, default=0.95
-        Of the interval of the mean difference.
+        Level of the interval of the mean difference.
     n_resamples : int, default=10000
-        Signs that the randomization test draws, of all queries each; it goes through all of them if they are as few.
+        Vectors of signs that the randomization test draws; it enumerates all of them if there are no more.
     random_state : int, default=0
-        Seed of these.
+        Seed of the signs.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def student_comparison(
 
 
 def _differences(a: Float, b: Float) -> Float:
-    """Return ``a - b`` of the queries with values; raise where the two do not belong together."""
+    """Return ``a - b`` of the queries with values; raise if the two do not match."""
     if a.ndim != 1 or a.shape != b.shape:
         raise BadInput("a and b", f"expected one value for each query, got {a.shape} and {b.shape}")
     if np.isinf(a).any() or np.isinf(b).any():
@@ -181,7 +181,7 @@ def _differences(a: Float, b: Float) -> Float:
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of signs whose sum is as far from 0; of drawn ones the signs as they are count as one more."""
+    """Return the share of sign vectors whose sum is as far from 0; drawn ones count the observed signs once more."""
     sizes = np.abs(difference[difference != 0])
     observed = abs(float(difference.sum())) * (1.0 - 1e-12)
     n = sizes.size
@@ -272,7 +272,7 @@ class Leaders(NamedTuple):
 
 
 def leaders(per_query: Mapping[str, Float]) -> Leaders:
-    """Return the best system, those equal to it, and those not significantly different: a headline has to name all.
+    """Return the best system, those equal to it, and those not significantly different, for headlines that name all.
 
     The p-values are of :func:`compare` against the first, corrected for their number by :func:`holm`.
     """

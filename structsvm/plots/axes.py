@@ -128,10 +128,12 @@ def against_C(
     ('log', [[1.0, 0.7]])
     """
     if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
+        from structsvm.metrics.evaluation import measure_name
+
         search = Cs
         Cs, values = search.Cs_, _means(search) if values is None else values
         chosen = search.C_ if chosen is None else chosen
-        measure = search.scoring or search._measure() if measure is None else measure
+        measure = measure_name(search._measured()) if measure is None else measure
     elif values is None:
         raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
     grid, means = _points(np.asarray(Cs, dtype=np.float64), values, chosen, "C", "values of C")

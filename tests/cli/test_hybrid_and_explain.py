@@ -50,8 +50,12 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
         [one["weight"] for one in table["weights"]], rel=0.2
     )
     assert json.loads(Path("pipeline.json").read_text())["description"] == "clauses: bm25, dense"
+    assert other["estimate"]["lower"] < other["estimate"]["mean"] < other["estimate"]["upper"]
+    assert other["against"].keys() == {"equal weights", "RRF"}
     assert cli.code(runs) == 0
-    assert "equal weights" in cli.err
+    assert "ndcg@10 on new queries" in cli.err
+    assert "against equal weights, 0." in cli.err
+    assert "against RRF, 0." in cli.err
 
 
 def test_what_fuse_refuses(cli, scores):

@@ -6,13 +6,16 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from structsvm import (
     CandidateSet,
+    ClickSVM,
+    PairwiseSGD,
     QueryKFold,
     StructuralRanker,
     StructuralRankerCV,
     SVMDiv,
+    SVMMap,
     TreeRanker,
     TreeRankerCV,
-)
+)  # fmt: skip
 from structsvm.estimators.cross_validation import HeldOutLosses, cross_validate_C
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.readers import make_ranking
@@ -56,7 +59,7 @@ def test_it_equals_fits_by_hand(loss, weights):
         for i, C in enumerate(CS):
             part = StructuralRanker(loss, C, **options)
             part.fit(X[inside], Y[inside], qid=QID[inside], sample_weight=weight[inside])
-            values = evaluate(loss, Y[outside], part.predict(X[outside]), qid=QID[outside], ties="row")
+            values = evaluate(loss, Y[outside], part.predict(X[outside]), qid=QID[outside])
             scores[test, i] = values.per_query
     np.testing.assert_allclose(model.scores_, scores, rtol=1e-12)
     best = np.argmax(np.average(model.scores_, axis=0, weights=weights))
@@ -217,3 +220,33 @@ def test_of_equal_losses_the_smaller_C():
 def test_bad_folds_and_grids(Cs, folds, message, labelled_sets):
     with pytest.raises(ValueError, match=message):
         cross_validate_C(SVMDiv(k=2), *labelled_sets, Cs, folds=folds)
+
+
+@pytest.mark.filterwarnings("ignore:.* have equal scores:UserWarning")
+@pytest.mark.parametrize(
+    "model",
+    [SVMMap(), PairwiseSGD(n_steps=500, random_state=0), TreeRanker(n_trees=3, random_state=0), ClickSVM()],
+    ids=repr,
+)
+def test_score_does_not_reward_the_order_of_rows(model):
+    rng = np.random.default_rng(0)
+    x, qid = rng.integers(0, 2, size=(400, 3)).astype(float), np.repeat(np.arange(20), 20)
+    y = (0.3 * x[:, 0] + rng.random(400) > 1.05).astype(int)
+    model.fit(x, y, qid=qid)
+    values = [
+        model.score(x[order], y[order], qid=qid[order])
+        for order in (np.argsort(y), np.argsort(-y), rng.permutation(400))
+    ]
+    np.testing.assert_allclose(values, values[0], rtol=1e-12)
+
+
+def test_a_search_whose_model_ties_many_rows_says_so():
+    rng = np.random.default_rng(0)
+    x, qid = rng.integers(0, 2, size=(400, 2)).astype(float), np.repeat(np.arange(20), 20)
+    y = (0.3 * x[:, 0] + rng.random(400) > 1.05).astype(int)
+    for search in (
+        StructuralRankerCV(Cs=[1.0], cv=2),
+        TreeRankerCV(Cs=[1.0], n_trees=2, cv=2, random_state=0),
+    ):
+        with pytest.warns(UserWarning, match=r"CV, training rows: \d\d % of the pairs .* have equal scores"):
+            search.fit(x, y, qid=qid)

@@ -71,6 +71,8 @@ def fitting(model, y=y, qid=QID, **given):
         (lambda: StructuralRanker("ndgc@10").check_options(), r"did you mean 'ndcg@10'\?"),
         (lambda: StructuralRanker("lambdamart").check_options(), "TreeRanker grows trees by its gradients"),
         (lambda: evaluate("ndgc@10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
+        (lambda: StructuralRanker("ndcg@").check_options(), r"did you mean 'ndcg@10'\?"),
+        (lambda: evaluate("roc@5", y, X[:, 0], qid=QID), r"did you mean 'roc'\?"),
         (lambda: evaluate("ndcg10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
         (lambda: evaluate("ndcg@10,map", y, X[:, 0], qid=QID), "as in 'ndcg@10'; name one at a time$"),
         (lambda: evaluate(y, X[:, 0], "map", qid=QID), "; the measure comes first, then labels and scores$"),

@@ -150,7 +150,8 @@ def test_features_that_do_not_vary_get_no_weight():
         assert flat.fit_.converged
         ranks = flat.rank(X * 0 + 0.1, QID)
         np.testing.assert_array_equal(ranks, np.tile(np.arange(1, 13), 30))
-        assert flat.score(X, Y, qid=QID) == evaluate("map", Y, -ranks, qid=QID).mean
+        with pytest.warns(UserWarning, match="100 % of the pairs of documents with different labels"):
+            flat.score(X, Y, qid=QID)
     assert not SVMMap().fit(np.zeros_like(X), Y, qid=QID).coef_.any()
 
 
@@ -266,6 +267,19 @@ def test_labels_without_a_constraint(y, options, message):
         SVMMap().fit(X, y, **({"qid": QID} | options))
 
 
+def test_grades_below_one_are_no_matter_of_relevance():
+    for model in (SVMNDCG(), StructuralRanker("ndcg@3"), LambdaRank()):
+        with pytest.raises(
+            ValueError, match=r"\(labels of 0 and less count the same\); .*check the labels and qid"
+        ):
+            model.fit(X, -np.abs(Y) - 1.0, qid=QID)
+    # grades divided by their maximum: only the highest are relevant
+    grades = np.arange(len(Y)) % 4 / 3
+    with pytest.warns(UserWarning, match="labels are fractions up to 1, .* pass relevance=0.333333 if"):
+        SVMMap().fit(X, grades, qid=QID)
+    SVMNDCG().fit(X, grades, qid=QID)
+
+
 def test_ranks_number_the_documents_of_a_query_from_the_best():
     model = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     np.testing.assert_array_equal(
@@ -298,17 +312,35 @@ class Described:
 def test_an_oracle_is_scored_by_what_it_names(loss, measure):
     model = StructuralRanker(get_oracle(loss)).fit(X, Y, qid=QID)
     measure = measure or getattr(get_oracle(loss), "measure", loss)
-    assert model.score(X, Y, qid=QID) == evaluate(measure, Y, model.predict(X), qid=QID, ties="row").mean
+    assert model.score(X, Y, qid=QID) == evaluate(measure, Y, model.predict(X), qid=QID).mean
     if isinstance(loss, str):
         assert model.score(X, Y, qid=QID) == StructuralRanker(loss).fit(X, Y, qid=QID).score(X, Y, qid=QID)
 
 
-def test_a_search_with_an_oracle_chooses_C_by_its_measure():
-    by_name, by_object = (
-        StructuralRankerCV(loss, Cs=[0.1, 1, 10], cv=3).fit(X, Y, qid=QID) for loss in ("ndcg@2", NDCG(2))
-    )
-    np.testing.assert_array_equal(by_object.scores_, by_name.scores_)
-    assert by_object.C_ == by_name.C_
+def ndcg_at_2(y, scores):
+    return evaluate("ndcg@2", y, scores, qid=0).mean
+
+
+def test_a_search_with_an_oracle_chooses_C_by_its_measure(caplog):
+    def search(loss, scoring=None):
+        return StructuralRankerCV(loss, Cs=[0.1, 1, 10], cv=3, scoring=scoring).fit(X, Y, qid=QID)
+
+    by_name = search("ndcg@2")
+    with_method = Described(measure=ndcg_at_2)
+    for one, name in [
+        (search(NDCG(2)), "ndcg@2"),
+        (search("ndcg@2", ndcg_at_2), "ndcg_at_2"),
+        (search(with_method), "ndcg_at_2"),
+    ]:
+        if not isinstance(one.loss, Described):
+            np.testing.assert_array_equal(one.scores_, by_name.scores_)
+            assert one.C_ == by_name.C_
+        assert one.scoring_ == one.held_out_.name == name
+        assert name in repr(one.estimate())
+    assert one.score(X, Y, qid=QID) == evaluate(ndcg_at_2, Y, one.predict(X), qid=QID).mean
+    assert not caplog.records
+    assert search(Described()).scoring_ == "map"
+    assert "so MAP chose C; pass scoring=" in caplog.text
 
 
 @pytest.mark.parametrize(

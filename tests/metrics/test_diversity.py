@@ -5,12 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from structsvm.metrics.diversity import (
-    alpha_ndcg,
-    ndeval,
-    subtopic_recall,
-    weighted_subtopic_loss,
-)
+from structsvm.metrics.diversity import alpha_ndcg, ndeval, subtopic_recall, weighted_subtopic_loss
 from structsvm.readers.qrels import read_qrels
 from structsvm.readers.runs import read_run
 

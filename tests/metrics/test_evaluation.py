@@ -6,16 +6,19 @@ import math
 import subprocess
 import sys
 from decimal import Decimal
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
 
 from structsvm import SingleQueryWarning
 from structsvm.common.checks import BadInput
 from structsvm.metrics import available_metrics, evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.measures import CONVENTIONS
 
 # ---- slow twins: one query, one loop per document
@@ -102,7 +105,7 @@ documents = st.lists(
     rows=documents,
     convention=st.sampled_from(sorted(CONVENTIONS)),
     relevance=st.sampled_from([1, 2, 2.5]),
-    ties=st.sampled_from([None, "docid", "row"]),
+    ties=st.sampled_from(["docid", "row"]),
     with_docid=st.booleans(),
 )
 @pytest.mark.filterwarnings("ignore:evaluate. the labels define:UserWarning")  # by chance
@@ -111,13 +114,12 @@ def test_every_measure_equals_its_slow_twin(rows, convention, relevance, ties, w
     rows = [row for row in rows if (row[0], row[3]) not in seen and not seen.add((row[0], row[3]))]
     qid, y, s, docid = map(list, zip(*rows, strict=True))
     options = {"convention": convention, "relevance": relevance, "max_grade": 4}
-    rule = ties or CONVENTIONS[convention].ties
     for name in NAMES:
         expected = []
         for query in dict.fromkeys(qid):
             at = [i for i in range(len(y)) if qid[i] == query]
             ids = [docid[i] for i in at] if with_docid else None
-            expected.append(slow(name, [y[i] for i in at], [s[i] for i in at], ids, ties=rule, **options))
+            expected.append(slow(name, [y[i] for i in at], [s[i] for i in at], ids, ties=ties, **options))
         for empty, value in {"zero": 0.0, "one": 1.0, "skip": math.nan}.items():
             result = evaluate(
                 name, y, s, qid=qid, docid=docid if with_docid else None, ties=ties, empty=empty, **options
@@ -141,7 +143,8 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
     ids = rng.permutation(qid.shape[0]).astype(str)
     for array in (qid, y, s):
         array.setflags(write=False)  # what is given is left alone
-    result = evaluate(name, y, s, qid=qid, docid={"str": ids, "bytes": ids.astype(bytes), None: None}[docid])
+    docids = {"str": ids, "bytes": ids.astype(bytes), None: None}[docid]
+    result = evaluate(name, y, s, qid=qid, docid=docids, ties="docid")
     for query, value in zip(result.query_ids, result.per_query, strict=True):
         at = np.flatnonzero(qid == query)
         twin_ids = None if docid is None else ids[at].tolist()
@@ -151,7 +154,7 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
 
 def test_a_query_does_not_feel_the_others():
     rng = np.random.default_rng(2)
-    y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 30, 4000), rng.integers(0, 37, 4000)
+    y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 100, 4000), rng.integers(0, 37, 4000)
     for name in NAMES:
         together = evaluate(name, y, s, qid=qid)
         alone = [evaluate(name, y[qid == q], s[qid == q], qid=0).mean for q in together.query_ids]
@@ -207,7 +210,7 @@ def test_names_in_the_list_all_work():
         (("map", [1, 0], [1, 0]), {"docid": [1.5, 2]}, "docid: expected strings or ints, got float64"),
         (("map", [1, 0], [1, 0]), {"convention": "xyz"}, "convention='xyz': expected one of 'trec', "),
         (("map", [1, 0], [1, 0]), {"empty": "drop"}, "empty='drop': expected one of 'zero', 'one', 'skip'"),
-        (("map", [1, 0], [1, 0]), {"ties": "average"}, "ties='average': expected 'docid' or 'row'"),
+        (("map", [1, 0], [1, 0]), {"ties": "mean"}, "ties='mean': expected one of 'average', 'docid', 'row'"),
         (("map", [1, 0], [1, 0]), {"relevance": 0}, "relevance=0: expected a finite number > 0"),
         (("map", [1, 0], [0, 1e400]), {}, r"y_score\[1\]: expected a finite number, got inf"),
         (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
@@ -226,17 +229,111 @@ def test_bad_input(arguments, options, message):
 def test_odd_but_legal_docids_and_scores():
     frame = pd.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
     # as strings "9" > "10": the relevant row wins the tie
-    assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"]).mean == 1.0
-    assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"], qid=0).mean == 0.5
+    docid = {"ties": "docid"}
+    assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"], **docid).mean == 1.0
+    assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"], qid=0, **docid).mean == 0.5
     y, s = [1, 0, 0], [1.0, 1.0, 1.0]
     variable = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else object
-    for docid in (["c", "b", "a"], np.array(["c", "b", "a"], dtype=variable), [b"c", b"b", b"a"]):
-        assert evaluate("mrr", y, s, docid=docid, qid=0).mean == 1.0
-    assert evaluate("mrr", y, s, docid=["a", "a", "a"], qid=0).mean == pytest.approx(1 / 3)
+    for ids in (["c", "b", "a"], np.array(["c", "b", "a"], dtype=variable), [b"c", b"b", b"a"]):
+        assert evaluate("mrr", y, s, docid=ids, qid=0, **docid).mean == 1.0
+    assert evaluate("mrr", y, s, docid=["a", "a", "a"], qid=0, **docid).mean == pytest.approx(1 / 3)
     # nothing retrieved at all: no value for the ranking, but the query counts
     for name in NAMES:
         lost = evaluate(name, [1, 0, 1, 0], [-math.inf, -math.inf, 2, 1], qid=[1, 1, 2, 2], empty="skip")
         assert lost.per_query[0] == (0.5 if name == "roc" else 0.0)
+
+
+SMALL = st.lists(
+    st.tuples(st.integers(-1, 3), st.sampled_from([-math.inf, 0.0, 1.0, 1.0 + 1e-9])), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=60)
+@given(rows=SMALL, relevance=st.sampled_from([1, 2]), convention=st.sampled_from(sorted(CONVENTIONS)))
+def test_the_average_is_that_of_all_orders(rows, relevance, convention):
+    options = {"convention": convention, "relevance": relevance, "max_grade": 4}
+    for name in NAMES:
+        # scores are compared as doubles
+        place = {score: i for i, score in enumerate(sorted({s for _, s in rows} - {-math.inf}))}
+        ranks = [(y, place.get(s, s)) for y, s in rows]
+        of_orders = [
+            slow(name, *map(list, zip(*order, strict=True)), None, ties="row", **options)
+            for order in permutations(ranks)
+        ]
+        expected = 0.0 if of_orders[0] is None else np.mean(of_orders)
+        found = evaluate_part(name, *zip(*rows, strict=True), qid=0, ties="average", **options)
+        assert found.result.mean == pytest.approx(expected, abs=1e-12), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_average_is_that_of_sampled_orders(name):
+    rng = np.random.default_rng(5)
+    y, s, qid = rng.integers(0, 4, 90), rng.integers(0, 3, 90), np.repeat([0, 1], [30, 60])
+    orders = (rng.permutation(90) for _ in range(400))
+    values = []
+    for p in orders:
+        found = evaluate(name, y[p], s[p], qid=qid[p], ties="row")
+        values.append(found.per_query[np.argsort(found.query_ids)])
+    error = np.std(values, axis=0) / 20
+    exact = evaluate(name, y, s, qid=qid, ties="average").per_query
+    assert (np.abs(exact - np.mean(values, axis=0)) <= 4 * error + 1e-12).all()
+    mixed = rng.permutation(90)
+    other = evaluate(name, y[mixed], s[mixed], qid=qid[mixed], ties="average")
+    np.testing.assert_allclose(other.per_query[np.argsort(other.query_ids)], exact, rtol=1e-14)
+
+
+def test_a_constant_model_is_not_rewarded_for_the_order_of_rows():
+    grades = np.array([0, 0, 1, 5, 10])
+    for y in (grades, grades[::-1]):
+        with pytest.warns(UserWarning, match="100 % of the pairs .* the mean over all orders"):
+            value = evaluate("ndcg", y, np.ones(5), qid=0).mean
+        assert value == pytest.approx(ndcg_score([y], [np.ones(5)]))
+    # two runs that are all relevant, or all not, are no matter of order
+    assert evaluate("map", [1, 1, 0, 0], [2, 2, 1, 1], qid=0).mean == 1.0
+    assert evaluate("ndcg", [0.1, 0.1, 0.1, 0], [2, 2, 2, 1], qid=0).mean == 1.0
+    assert evaluate("recall@3", [1, 1, 1, 0], [2, 2, 2, 1], qid=0).mean == 1.0
+
+
+def test_the_rule_for_ties_goes_by_docids_and_convention():
+    y, s, docid = [1, 0, 0], [1.0, 1.0, 1.0], ["a", "b", "c"]
+    for options, value, rule in [
+        ({}, 11 / 18, "the mean over all orders"),
+        ({"docid": docid}, 1 / 3, "descending docid"),
+        ({"docid": docid, "convention": "letor4"}, 1.0, "the earlier row"),
+    ]:
+        with pytest.warns(UserWarning, match=rule):
+            assert evaluate("mrr", y, s, qid=0, **options).mean == pytest.approx(value)
+    # asked for, or of ROC area: no warning; nor up to a tenth of the pairs
+    evaluate("mrr", y, s, qid=0, ties="average")
+    evaluate("roc", y, s, qid=0)
+    scores = np.arange(21.0)
+    scores[1] = 0.0
+    evaluate("map", np.arange(21) % 2, scores, qid=0)
+
+
+def test_the_share_of_tied_pairs_is_counted():
+    rng = np.random.default_rng(6)
+    y, s, qid = rng.integers(0, 3, 60), rng.integers(0, 6, 60).astype(float), rng.integers(0, 5, 60)
+    s[::9] = -math.inf
+    pairs = [
+        s[i] == s[j]
+        for i in range(60)
+        for j in range(i)
+        if qid[i] == qid[j] and y[i] != y[j] and min(s[i], s[j]) > -math.inf
+    ]
+    assert evaluate_part("map", y, s, qid=qid).ranking.tied_share() == np.mean(pairs)
+
+
+def test_a_measure_of_ones_own():
+    def top_grade(y, scores):
+        return float(y[np.argmax(scores)])
+
+    y, s, qid = [1, 0, 2, 3], [0.5, 0.1, 0.7, 0.9], ["b", "a", "b", "a"]
+    found = evaluate([top_grade, "map"], y, s, qid=qid)["top_grade"]
+    assert (found.name, found.mean, found.per_query.tolist()) == ("top_grade", 2.5, [2.0, 3.0])
+    for value in (None, math.nan, np.ones(2)):
+        with pytest.raises(BadInput, match=r"<lambda>, query b: expected a finite number from the measure"):
+            evaluate(lambda y, scores, value=value: value, y, s, qid=qid)
 
 
 def test_importing_the_measures_is_light():
@@ -251,7 +348,7 @@ def test_swapped_labels_and_scores_are_noticed():
     for scores in ([-1.5, 0.25, 2.0], [1.5, 0.25, 2.0]):
         evaluate("ndcg@10", labels, scores, qid=0)
         with pytest.warns(UserWarning, match="labels come first"):
-            evaluate("ndcg@10", scores, labels, qid=0)
+            evaluate("ndcg@10", scores, labels, qid=0, ties="average")
     # scores; ranks from behind; one not retrieved; as many values as there are grades
     for other in ([-1.5, 0.25, 2.5], [-1, 0, 2], [0, -math.inf, 3], [1, 2, 3]):
         evaluate("ndcg@10", [0.5, 0.25, 1.0], other, qid=0)

@@ -65,7 +65,7 @@ def test_a_direct_call_equals_evaluate(data, model, scores):
 
 def test_docids_break_ties(data):
     X, y, qid = data
-    model, score = LinearRegression().fit(X, np.zeros(120)), make_scorer("mrr", empty="one")
+    model, score = LinearRegression().fit(X, np.zeros(120)), make_scorer("mrr", empty="one", ties="docid")
     assert score(model, X, y, qid=qid, docid=np.where(y == 1, "b", "a")) == 1.0
     assert score(model, X, y, qid=qid, docid=np.where(y == 1, "a", "b")) < 1.0
 

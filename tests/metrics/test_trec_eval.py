@@ -51,7 +51,7 @@ def test_every_measure_equals_trec_eval_on_random_runs(level):
         qrels, run, (qid, docid, grades, scores) = random_case(seed)
         truth = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
         for name in names:
-            result = evaluate(name, grades, scores, qid=qid, docid=docid, relevance=level)
+            result = evaluate(name, grades, scores, qid=qid, docid=docid, relevance=level, ties="docid")
             expected = [truth[q][name] for q in result.query_ids]
             np.testing.assert_allclose(
                 result.per_query, expected, rtol=0, atol=1e-9, err_msg=f"{name} {seed}"

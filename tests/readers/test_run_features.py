@@ -117,6 +117,7 @@ def test_what_cannot_be_pooled():
     assert not candidates(runs).judged.any()
 
 
+@pytest.mark.filterwarnings("ignore:.* have equal scores:UserWarning")
 @pytest.mark.parametrize("complete", [True, False])
 def test_judged_rows_give_the_figures_of_trec_eval(complete):
     pytrec_eval = pytest.importorskip("pytrec_eval")

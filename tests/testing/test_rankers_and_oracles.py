@@ -130,8 +130,8 @@ class SpoiledSeparator:
         if self.fault == "sum":
             start = self.offsets[first:last] - self.offsets[first]
             coef[start] += 1e-6
-        if self.fault == "negative":
-            loss -= 1e-3
+        if self.fault in ("negative", "rounding"):
+            loss -= np.where(loss > 0, 1e-3 if self.fault == "negative" else 1.8e-15, 0.0)
         if self.fault == "order":
             coef += 1e-3 * (np.arange(coef.shape[0]) % 2) * (coef != 0)
 
@@ -148,13 +148,17 @@ class SpoiledSeparator:
         ("scores", "the scores were changed"),
         ("sign", r"(violated less than the true one|not exact).*: query \d+, y=\[.*\], scores=\["),
         ("sum", "do not sum to zero|violated less than the true one"),
-        ("negative", "negative"),
+        ("negative", "a loss is negative: -0.001: query|violated less than the true one"),
         ("order", "do not sum to zero|not exact|order of the documents"),
     ],
 )
 def test_a_faulty_oracle_is_caught(fault, message):
     with pytest.raises(AssertionError, match=message):
         check_oracle(Spoiled(fault))
+
+
+def test_rounding_is_no_fault():
+    check_oracle(Spoiled("rounding"))
 
 
 def test_an_object_that_is_no_oracle_is_named():

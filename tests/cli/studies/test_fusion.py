@@ -70,7 +70,7 @@ def test_judge_is_the_evaluation_of_the_run(made, measure, depth):
     scores = np.random.default_rng(1).integers(0, 5, pool.n_rows).astype(float)  # many ties
     scores[::7] = np.nan
     run = pool.to_run(scores)
-    witness = evaluate(measure, **judge_run(run.top(depth) if depth else run, qrels)._asdict())
+    witness = evaluate(measure, **judge_run(run.top(depth) if depth else run, qrels)._asdict(), ties="docid")
     order = [witness.query_ids.tolist().index(topic) for topic in pool.topics]
     judge = PoolJudge(pool, qrels, depth=depth)
     np.testing.assert_allclose(judge(scores, measure), witness.per_query[order])

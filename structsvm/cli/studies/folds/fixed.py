@@ -17,7 +17,6 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model
 from structsvm.estimators.weight_constraints import numbered_signs
 from structsvm.features.scaling import filled
-from structsvm.metrics.estimates import in_both_orders
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column, row_groups
@@ -41,33 +40,18 @@ def measure_fixed(
 ) -> list[Measured]:
     """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
 
-    The mean of both orders of equal scores counts for a feature, as a file may list relevant documents first.
+    Equal scores of a feature count with the mean over their orders, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, is_feature = _scorer(baseline, parts[0])
-    scores = [score(one) for one in parts]
-    values: dict[str, list[Float]] = {}
-    for name in names:
-        if is_feature:
-            values[name] = _in_both_orders(name, parts, scores, rules)
-        else:
-            values[name] = [
-                evaluate_part(name, one.y, own, qid=one.qid, docid=one.docid, **rules)[0].per_query
-                for one, own in zip(parts, scores, strict=True)
-            ]
-    return [Measured(one, {name: values[name][i] for name in names}) for i, one in enumerate(parts)]
-
-
-def _in_both_orders(name: str, parts: list[QueryData], scores: list[Float], rules: Any) -> list[Float]:
-    """Measure all parts at once, so that equal scores are warned of once."""
-
-    def measure(y: Any, qid: Any, values: Any) -> Float:
-        return evaluate_part(name, y, values, qid=qid, ties="row", **rules)[0].per_query
-
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    qid = np.repeat(np.arange(lengths.size), lengths)
-    values, _ = in_both_orders(measure, np.concatenate([p.y for p in parts]), qid, np.concatenate(scores))
-    return np.split(values, np.cumsum([part.n_queries for part in parts])[:-1])
+    rules |= {"ties": "average"} if is_feature else {}
+    return [
+        Measured(
+            one,
+            {name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names},
+        )
+        for one, own in zip(parts, map(score, parts), strict=True)
+    ]
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], bool]:

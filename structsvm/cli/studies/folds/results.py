@@ -58,9 +58,14 @@ class Measures:
         """Arguments of ``evaluate_part`` that all measures share."""
         return {"convention": self.convention, "relevance": self.relevance}
 
-    def values(self, name: str, data: QueryData, scores: Float) -> Float:
-        """Return one value per query."""
-        return evaluate_part(name, data.y, scores, qid=data.qid, docid=data.docid, **self.rules)[0].per_query
+    def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
+        """Return one value per query.
+
+        Equal scores count with the mean over their orders in choices and in the TREC convention; otherwise the other
+        conventions keep the rule of the programs that they reproduce.
+        """
+        rules = self.rules | ({"ties": "average"} if choosing else {})
+        return evaluate_part(name, data.y, scores, qid=data.qid, **rules).result.per_query
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
@@ -447,7 +452,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     data = load_fold(fold, fill, columns)
 
     def selected(part: QueryData, scores: Float) -> Any:
-        return measures.values(measures.select, part, scores).mean()
+        return measures.values(measures.select, part, scores, choosing=True).mean()
 
     warm_up(name, grid, data.train, data.validation, training, selected)
     candidates, per_candidate = [], []
@@ -455,7 +460,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             candidates.append(candidate)
-            per_candidate.append(measures.values(measures.select, data.validation, scores))
+            per_candidate.append(measures.values(measures.select, data.validation, scores, choosing=True))
     except ValueError as error:
         if isinstance(error, BadInput) and error.argument == "monotone_constraints":
             raise  # an option of the whole study

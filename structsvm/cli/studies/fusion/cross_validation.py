@@ -49,9 +49,8 @@ class PoolJudge:
 
         Equal scores are ranked as by trec_eval, by descending docid.
         """
-        return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance)[
-            0
-        ].per_query
+        rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are by docid
+        return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, **rules).result.per_query
 
     def _padded(self, scores: Any) -> Float:
         """Return scores of the rows and of the missed documents; minus infinity for rows not retrieved or too deep."""
