@@ -13,6 +13,7 @@ from scipy import sparse
 from structsvm.common.checks import BadInput
 from structsvm.common.rows import check_offsets as check_offsets
 from structsvm.common.rows import check_sparse as check_sparse
+from structsvm.common.rows import first_beyond as first_beyond
 from structsvm.common.rows import refuse_first as refuse_first
 from structsvm.common.rows import stacklevel_of_user as stacklevel_of_user
 from structsvm.common.rows import warn_user as warn_user
@@ -21,8 +22,6 @@ from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
-
-_CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
 
 
 class SingleQueryWarning(UserWarning):
@@ -174,30 +173,6 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     if total == 0:
         raise BadInput("weights", "expected a positive sum, got all zero")
     return np.asarray(values / total)
-
-
-def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
-    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude, or None.
-
-    With ``missing``, NaN is accepted. ``X``, an array or a CSR matrix, is read in chunks, without a copy.
-    """
-    matrix = not isinstance(X, np.ndarray)
-    values = X.data if matrix else X
-    step = max(1, _CHUNK_BYTES // max(1, values[:1].nbytes))
-    limit = min(limit, float(np.finfo(values.dtype).max))
-    for start in range(0, values.shape[0], step):
-        chunk = values[start : start + step]
-        if missing:
-            bad = chunk.size and np.fmax.reduce(np.abs(chunk), axis=None) > limit
-        else:  # not "any outside": comparisons with NaN are False
-            bad = chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit)
-        if bad:
-            at = np.argwhere(np.abs(chunk) > limit if missing else ~(np.abs(chunk) <= limit))[0]
-            if not matrix:
-                return start + int(at[0]), int(at[1])
-            entry = start + int(at[0])
-            return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
-    return None
 
 
 def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:

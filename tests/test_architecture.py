@@ -24,7 +24,7 @@ ALLOWED = {
     "trainers": {"qp"},
     "metrics": {"readers"},
     "online": {"metrics", "readers"},
-    "export": {"metrics"},
+    "export": {"features", "metrics"},
     "estimators": {"features", "oracles", "qp", "trainers", "metrics", "export", "readers"},
     "plots": {"metrics", "estimators"},
     "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "export", "plots"},

@@ -1,4 +1,4 @@
-"""One way to check a value, and one error for what is wrong with it: argument, problem, remedy."""
+"""``BadInput``, the error of an invalid value with argument, problem and remedy, and checks that raise it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _NOT_GIVEN: Any = object()
 
 
 class BadInput(ValueError):
-    """An argument, a file or a place in the data that cannot be used, with what was expected and what to do.
+    """Error of an argument, a file or an entry that cannot be used: what was expected, what was given, what to do.
 
-    The command line says ``--C 0`` where Python says ``C=0``: other arguments stand in braces in ``problem`` (with
-    values in ``others``) and ``remedy``, ``"raise {max_passes}"``. ``at`` is the place in the argument (``"[3, 1]"``),
-    ``code`` is Python that does what ``remedy`` says. A ``Path`` is never taken for an argument of the same name.
+    The command line spells an argument ``--C 0`` that Python spells ``C=0``. So ``problem`` and ``remedy`` name other
+    arguments in braces: ``"raise {max_passes}"``; their values, where a problem shows them, are in ``others``. ``at``
+    is the index of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that does what ``remedy`` says. A
+    ``Path`` is a file even if an argument has the same name.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class BadInput(ValueError):
         return self._text(self._head(), self._problem(_as_keyword), remedy)
 
     def __reduce__(self) -> Any:
-        # errors come back from worker processes; a value that perhaps cannot be pickled is shown as it was written
+        # worker processes send errors back; a value that may not be picklable is sent as its repr
         others = {name: _portable(value) for name, value in self.others.items()}
         state = {**self.__dict__, "value": _portable(self.value), "others": others}
         return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
@@ -67,7 +68,7 @@ class BadInput(ValueError):
     def spelled(self, options: Mapping[str, str]) -> str:
         """Return the text for the command line: ``options`` maps arguments to options, ``{"C": "--C"}``.
 
-        Others are for Python only, and the text says so. A key ``"sparse=True"`` is for that value alone.
+        Arguments without an option are marked "(in Python)". A key ``"sparse=True"`` is an option for that value only.
         """
 
         def option(name: str, value: str | None) -> str:
@@ -104,14 +105,14 @@ class BadInput(ValueError):
         return self._changed(argument=argument, is_file=False)
 
     def recommending(self, argument: str, instead_of: str) -> BadInput:
-        """Return the same error with another argument in the remedy, for a caller that names it differently."""
+        """Return the same error with another argument in the remedy, for a caller that has another name for it."""
         return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
 
-    def within(self, place: str | PurePath) -> BadInput:
-        """Return the error of what ``argument`` is a part of: of a file that held ``X``, of ``validation``."""
+    def within(self, whole: str | PurePath) -> BadInput:
+        """Return the error for the file or argument that ``argument`` is a part of, such as the file of ``X``."""
         return self._changed(
-            argument=str(place),
-            is_file=isinstance(place, PurePath),
+            argument=str(whole),
+            is_file=isinstance(whole, PurePath),
             problem=f"{self._head()}{self.at}: {self.problem}",
             at="",
             has_value=False,
@@ -130,7 +131,7 @@ class BadInput(ValueError):
         return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
 
     def _problem(self, spell: Callable[[str, Any], str]) -> str:
-        # names that were declared only: the text also quotes what users wrote
+        # only names in ``others``: a problem also quotes input, which may have braces of its own
         return re.sub(
             r"\{(\w+)\}",
             lambda name: spell(name[1], self.others[name[1]]) if name[1] in self.others else name[0],
@@ -142,7 +143,7 @@ class BadInput(ValueError):
 
 
 class _Shown:
-    """A value that another process showed."""
+    """The repr of a value of another process."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -167,7 +168,7 @@ def _portable(value: Any) -> Any:
 
 
 def _shown_bare(value: Any) -> str:
-    """Return a value as it stands behind an option: strings without quotes."""
+    """Return a value as it follows an option: strings without quotes."""
     return value if isinstance(value, str) else _shown(value)
 
 
@@ -181,9 +182,10 @@ def check_number(
     open_end: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``value`` is a finite number from ``least`` (excluded with ``open_end``) to ``most``; no bool."""
+    """Raise unless ``value`` is a finite number in [least, most], or (least, most] with ``open_end``; not a bool."""
     kind = numbers.Integral if whole else numbers.Real
-    number: Any = value  # NaN compares false; a whole number may be too large for a float
+    # compared, not converted: NaN compares false, and a whole number may be too large for a float
+    number: Any = value
     ok = isinstance(value, kind) and not isinstance(value, bool) and -math.inf < number < math.inf
     if ok and least <= number <= most and not (open_end and number == least):
         return
@@ -207,7 +209,7 @@ def check_whole(
 ) -> int:
     """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
 
-    With ``floats``, a float without a fraction is taken, too: ``1e6`` for a million steps.
+    With ``floats``, floats without a fraction are accepted, too: ``1e6`` for a million steps.
     """
     fractional = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     number = int(value) if floats and fractional and float(value).is_integer() else value
@@ -230,7 +232,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 def check_flag(name: str, value: Any) -> None:
     """Raise unless ``value`` is True or False."""
-    # by name also numpy's bool, which is not imported here
+    # by name, as NumPy's bool counts too and NumPy is not imported here
     if type(value).__name__ not in ("bool", "bool_"):
         raise BadInput(name, "expected True or False", value=value)
 
@@ -247,10 +249,10 @@ def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str
         raise BadInput(name, f"expected {expected}", remedy, value=value)
 
 
-def missing_parts(protocol: type, made: object) -> str:
-    """Return the members that a protocol has and this object has not."""
+def missing_parts(protocol: type, candidate: object) -> str:
+    """Return the members of a protocol that an object lacks."""
     parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]
-    return ", ".join(part for part in parts if not hasattr(made, part))
+    return ", ".join(part for part in parts if not hasattr(candidate, part))
 
 
 def check_C(C: Any) -> float:

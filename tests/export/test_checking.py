@@ -144,7 +144,7 @@ def test_a_version_that_takes_the_wrong_branch_is_checked_on_what_matches():
 
 
 def test_a_model_that_the_store_of_solr_may_lose_is_said(monkeypatch):
-    monkeypatch.setattr("structsvm.export.target._MOST_BYTES", 100)
+    monkeypatch.setattr("structsvm.export.bodies._LARGEST_SOLR_MODEL", 100)
     with pytest.warns(UserWarning, match="SolrCloud holds all models of a collection in 1 MB"):
         export_model(stump(0.5), "solr")
 

@@ -13,7 +13,7 @@ from structsvm.export import export_model
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import evaluate, permutation_importance
 from structsvm.online import simulate
-from structsvm.plots import axes, figures
+from structsvm.plots import figures
 from structsvm.readers import make_ranking
 
 
@@ -194,10 +194,6 @@ def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids(
     scaled = SVMMap(scale="query-minmax").fit(X, made.y)
     with pytest.raises(ValueError, match="expected scores of single rows"):
         plots.partial_dependence(scaled, X, ["bm25"])
-
-
-def test_all_figures_are_exported():
-    assert plots.__all__ == sorted(axes.__all__)
 
 
 def test_long_names_leave_room_for_the_bars():
