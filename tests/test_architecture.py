@@ -33,12 +33,7 @@ ALLOWED = {
     "live": {"online", "clicks", "estimators", "readers", "plots"},
 }
 TOP = {"__init__.py", "__main__.py", "_version.py", "cli"}  # they may know everything
-EVERYWHERE = {
-    "protocols",
-    "queries",
-    "common",
-    "_version",
-}
+EVERYWHERE = {"protocols", "queries", "common", "_version"}
 NO_THIRD_PARTY = {
     "trainers": {"sklearn", "dask", "joblib", "pandas", "matplotlib"},
     "oracles": {"sklearn", "dask"},

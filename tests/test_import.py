@@ -13,18 +13,8 @@ import pytest
 import structsvm
 
 HEAVY = [
-    "numba",
-    "sklearn",
-    "scipy.stats",
-    "cvxpy",
-    "matplotlib",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "dask",
-    "joblib",
-    "typer",
-]
+    "numba", "sklearn", "scipy.stats", "cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "joblib", "typer",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

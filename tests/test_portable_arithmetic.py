@@ -14,25 +14,9 @@ ROOMS = (
 
 BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
 FUNCTIONS = {
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "power",
-    "logaddexp",
-    "tanh",
-    "sin",
-    "cos",
-    "hypot",
-    "cbrt",
-    "arctan",
-    "logspace",
-    "geomspace",
-    "float_power",
-}
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "logaddexp", "tanh", "sin", "cos", "hypot",
+    "cbrt", "arctan", "logspace", "geomspace", "float_power",
+}  # fmt: skip
 """NumPy's and the C library's forms of these differ between processors."""
 EXACT = {"LinAlgError"}
 

@@ -154,6 +154,7 @@ class CandidateSet:
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
+        # within the tolerance, numbers are made exact: methods rely on them
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
         if documents is not None:
@@ -182,6 +183,7 @@ class CandidateSet:
         >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
         True
         """
+        # one text per document, in a form that does not depend on the order of the documents
         if self.similarity is not None:
             rows = [str(sorted(row)) for row in self.similarity.tolist()]
         elif self.kind == "counts":

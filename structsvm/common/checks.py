@@ -72,6 +72,7 @@ class BadInput(ValueError):
         """
 
         def option(name: str, value: str | None) -> str:
+            # "{C}" is --C, "{C=1}" --C 1, a flag "{positive=True}" --positive; others stay Python
             whole = name if value is None else f"{name}={value}"
             if value is not None and whole in options:
                 return options[whole]
@@ -82,6 +83,7 @@ class BadInput(ValueError):
             bare = value.strip("'")
             return f"{options[name]} {bare}"
 
+        # the offender itself: a file, an argument without an option, an option with its value, or a flag
         if self.is_file or self.argument not in options:
             head = self._head()
         elif self.has_value and self.value is not True:
@@ -120,6 +122,7 @@ class BadInput(ValueError):
         )
 
     def _changed(self, **fields: Any) -> BadInput:
+        # a copy through __reduce__ would replace values by their reprs
         changed = copy.copy(self)
         changed.__dict__.update({"value": self.value, "others": self.others, **fields})
         return changed

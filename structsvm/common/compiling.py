@@ -54,6 +54,7 @@ def telling(listener: Callable[[str], object]) -> Iterator[None]:
 
 def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
     """Note that compilation begins; ``kept_in`` is the folder of the cache, None if no folder can be written."""
+    # messages and warnings are for the outermost kernel only
     if _state.depth == 0:
         for listener in _state.listeners:
             if id(listener) not in _state.notified:

@@ -46,6 +46,7 @@ def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = homes[name]
         value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        # from now on the name is an ordinary attribute, for which Python does not call __getattr__
         vars(sys.modules[package])[name] = value
         return value
 

@@ -19,6 +19,7 @@ def count_threads(n_jobs: int | None) -> int:
         )
     if n_jobs > 0:
         return int(n_jobs)
+    # processors that the scheduler gives this process, which may be fewer than those of the machine
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     return max(1, available + 1 + int(n_jobs))
 

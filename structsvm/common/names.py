@@ -52,6 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     if "," in name:
         return "name one at a time"
+    # compare the names without cut-offs, and put the given cut-off back
     base, at, depth = plain_name(name).partition("@")
     known = set(known)
     bases = {one.partition("@")[0] for one in known}

@@ -246,6 +246,7 @@ class DaskStructuralRanker(BaseEstimator):
         n_threads = max(1, sum(one["nthreads"] for one in there.values()))
         source = pieces(X, y, qid, sample_weight, n_threads=n_threads, features=features)
         limit = sum(memory_limits(client).values())
+        # refused before anything is read, as a worker without memory is killed and takes its work with it
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise ClusterError(
                 f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(there)} workers have {limit / 1e9:.1f} GB "
@@ -292,6 +293,7 @@ class DaskStructuralRanker(BaseEstimator):
         if self._within_queries() and qid is None:
             raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
         model = {"coef": self.coef_, "scaler": self.scaler_}
+        # a frame, an array, or rows in the memory of this process
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
             given = [] if qid is None else [X[qid] if isinstance(qid, str) else qid]
             X = X[self._columns(X.columns)]
@@ -327,6 +329,7 @@ class DaskStructuralRanker(BaseEstimator):
             source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
             if source.reload is not None:
                 source = source.reload(self.n_features_in_, None)
+            # all parts are computed at once, and fetched one after the other; rows are freed when they are scored
             raw = list(client.compute(source.delayed))
             futures = [client.submit(_in_order, rows, self.coef_, self.scaler_, pure=False) for rows in raw]
             del raw

@@ -150,6 +150,7 @@ def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) 
 
 def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
     """Move the rows of each cut query to the first partition that has any."""
+    # the rows stay on the workers: each move is a task that takes them from one partition, and one that joins them
     gets: dict[int, list[Any]] = {}
     drops: dict[int, list[Any]] = {}
     for query, (first, *others) in cut:

@@ -140,6 +140,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
                 raise BadInput(
                     "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
                 )
+        # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
     X = check_features(X)
@@ -162,6 +163,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         if missing.size:
             raise BadInput("qid", "expected the query of each row, got a missing one", at=f"[{missing[0]}]")
         ids = np.asarray(qid.astype(qid.cat.categories.dtype))
+    # weights of rows; those of queries, their means, are computed when the rows are in their final partition
     weights = None
     if weight is not None:
         weights = _column("sample_weight", weight, n_rows)

@@ -154,6 +154,7 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     blocks = [list(X.to_delayed().ravel())]
+    # chunks of labels, ids and weights are aligned to those of X; chunks of unknown size only by their number
     for name, column in (("y", y), ("qid", qid), ("sample_weight", weight)):
         if column is None:
             blocks.append([None] * len(blocks[0]))
@@ -243,6 +244,7 @@ def _of_tables(
 
 def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[int]:
     """Return where parts of about equal size begin in a sequence of units, and its end."""
+    # cut where the sum of sizes passes each of n_parts - 1 evenly spaced targets
     n_parts = min(len(sizes), max(n_threads, -(-n_bytes // _PART_BYTES)))
     ends = np.cumsum(sizes)
     targets = ends[-1] * np.arange(1, n_parts) / n_parts

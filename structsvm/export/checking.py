@@ -129,6 +129,7 @@ def compare_scores(
         expected = np.asarray(model.predict(as_given(model, rows)), dtype=np.float64)
         return expected, np.array([scores(content, one, names, target) for one in sent], dtype=np.float64)
 
+    # ranks do not depend on a constant, such as an intercept that the format lacks: compare up to the median difference
     expected, engine = score(rows, sent)
     spread, shift = float(np.ptp(expected)) or 1.0, float(np.median(engine - expected))
     off = np.abs(engine - expected - shift).max(axis=0)
@@ -179,6 +180,7 @@ Split = Callable[[dict[str, Any]], tuple[Any, Any, Any] | float]
 
 def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
     """Score rows by one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
+    # the rows that reach a node are followed together, so that each node is compared once
     out, stack = np.zeros(n), [(root, np.arange(n))]
     while stack:
         node, rows = stack.pop()
@@ -222,6 +224,7 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
     def split(node: dict[str, Any]) -> tuple[Any, Any, Any] | float:
         if "leaf" in node:
             return float(node["leaf"])
+        # the order of the children is not defined: "yes" has the id of one of them
         yes, no = sorted(node["children"], key=lambda child: child["nodeid"] != node["yes"])
         value = values32[:, at[node["split"]]]
         goes = value < _F32(node["split_condition"])
@@ -269,6 +272,7 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 def score_elastic(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
     """Score rows by a trained model of Elastic: values of float32, thresholds and sums of float64."""
+    # values are stored as float32, but compared and added as float64
     values, total = X.astype(_F32).astype(np.float64), np.zeros(len(X))
     for model in json.loads(content)["definition"]["trained_model"]["ensemble"]["trained_models"]:
         nodes = model["tree"]["tree_structure"]
@@ -290,6 +294,7 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
     block = re.search(r"expression \{\n(.*?)\n        \}", content.decode(), re.S)
     assert block is not None
     total = np.zeros(len(X))
+    # each line is "weight * name", "weight * (name - shift) / scale" or a constant
     for term in block[1].split("\n"):
         weight, _, rest = term.strip().removeprefix("+ ").partition(" * ")
         if not rest:
@@ -305,6 +310,7 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
 
 def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
     """Score rows by a linear model of SVM-light, whose single support vector holds the weights."""
+    # ten lines of parameters, the threshold, then support vectors as "alpha index:value ..."
     lines = [line.split("#")[0].split() for line in content.decode().splitlines()]
     total = np.full(len(X), -float(lines[10][0]))
     for alpha, *pairs in lines[11:]:

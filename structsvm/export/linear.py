@@ -98,10 +98,12 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
         intercept = float(getattr(model, "intercept_", 0.0))
     else:
         if scaler is not None:
+            # a feature that was constant in training has an infinite scale: its weight has no effect
             constant = ~np.isfinite(scaler.scale_)
             coef = np.where(constant, 0.0, coef)
             shift = np.where(constant, 0.0, scaler.shift_)
             scale = np.where(constant, 1.0, scaler.scale_)
+        # the score of a row of zeros is the intercept minus the sum of the shifts
         moved = coef / scale * shift
         intercept = float(_predict(model, np.zeros((1, n_features)))[0] + moved.sum())
         if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # rounding error of the two sums

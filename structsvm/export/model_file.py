@@ -111,6 +111,7 @@ def load(path: str | Path) -> Any:
     >>> load("model.npz")
     SVMMap(C=10)
     """
+    # three stages with errors of their own: whether this is a model at all, its version, and its content
     path = Path(path)
     try:
         with Archive(path) as archive:
@@ -240,6 +241,7 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
         raise Damaged("a list without a tag")
     if not isinstance(value, dict):
         return value
+    # every other object is {tag: content}, a class {"class": name, "fields": {...}}
     (tag, content), *rest = value.items()
     if tag == "float":
         return float.fromhex(content)
@@ -265,7 +267,7 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     if not _has_fields(cls):
         raise Damaged(f"a class of {content!r:.40}")
     if not hasattr(cls, "get_params"):
-        return cls(**fields)
+        return cls(**fields)  # a record, whose constructor may check its fields
     parameters = set(cls._get_param_names())
     # parameters that are newer than the file get their defaults; those that this version no longer has are ignored
     model = cls(**{key: value for key, value in fields.items() if key in parameters})

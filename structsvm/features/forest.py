@@ -71,6 +71,7 @@ class Forest:
     @classmethod
     def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
         """Return the forest of the given trees."""
+        # sets[k] numbers the set of node k of the forest, whose members are in ``values`` in the order of the numbers
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = offsets_of(sizes)
         sets = np.full(int(first[-1]), -1, dtype=np.int64)
@@ -174,6 +175,7 @@ class Forest:
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest followed by those of another one over the same features."""
+        # children are numbered within their tree, and need no change; numbers of sets are of the whole forest
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(
@@ -194,6 +196,7 @@ class Forest:
             every = every.joined(forest)
         if len(forests) == 1:
             return every
+        # trees sorted by their number in their own forest; the sort is stable, and keeps the order of the forests
         turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
         return every._chosen(np.argsort(turns, kind="stable"))
 

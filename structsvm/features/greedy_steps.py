@@ -79,6 +79,7 @@ class StepFeatures:
             self.similarities.append(self._similarity(given, SIMILARITIES))
 
     def _similarity(self, given: Float, cuts: tuple[float, ...]) -> _Similarity:
+        # the level of a pair is the number of thresholds that its similarity reaches, up to rounding
         values = np.maximum(given, 0.0)
         levels = np.searchsorted(cuts, values + 1e-12, side="right").astype(np.int8)
         smooth = np.hstack([smoothed_scores(values, self.document, power) for power in POWERS])
@@ -92,6 +93,7 @@ class StepFeatures:
         entries = [("relevance", name) for name in scores]
         kinds = {1: [""], 2: [" by words", " by neighbours"]}[len(self.similarities)]
         for kind, similarity in zip(kinds, self.similarities, strict=True):
+            # the order of the columns is that of Walk.features
             smooth = [f"{name} smoothed, p={p}" for p in POWERS for name in scores]
             gains = ["facility location", "probability of cover"]
             entries += [("relevance", f"{name}{kind}") for name in (*smooth, "mean similarity")]
@@ -139,6 +141,7 @@ class Walk:
         for cover in self._covers:
             columns += cover.features(rows, one.document, len(self.chosen))
         if self._new is not None and one.words is not None:
+            # whole numbers, whose sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
                 sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n).astype(np.float64)
                 columns.append(sums[rows, None])
@@ -157,6 +160,7 @@ class _Cover:
         self.left, self.level = np.ones(n), np.zeros(n, dtype=np.int8)
 
     def add(self, d: int) -> None:
+        # float32 halves the memory of n * n similarities; sums are float64
         values = self.of.values[d].astype(np.float64)
         self.best, self.least = np.maximum(self.best, values), np.minimum(self.least, values)
         self.total += values

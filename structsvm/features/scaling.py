@@ -198,6 +198,7 @@ def _figures(X: Any, method: str) -> tuple[Float, Float]:
     low, high = column_edges(X)
     if method == "minmax":
         return shift_and_scale(low, high, low, high - low)
+    # two passes: the sum of squares minus the squared mean would lose the digits of a feature far from 0
     total, n = column_sums(X)
     shift = total / np.maximum(1, n)
     squares, _ = column_sums(X, shift)
@@ -236,6 +237,7 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 def _percentile(block: Any) -> Float:
     """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
+    # columns with missing values are ranked one by one, as each has other rows
     present = ~np.isnan(block)
     if not present.all():
         out = np.full(block.shape, np.nan)

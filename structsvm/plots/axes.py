@@ -77,6 +77,7 @@ def step_functions(
     >>> print(*ax.lines[0].get_xydata().tolist())
     [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
     """
+    # a model has a method that returns its functions; a function has thresholds; anything else is a sequence
     given: Any = steps
     if hasattr(given, "step_functions"):
         given = given.step_functions()
@@ -344,6 +345,7 @@ def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[An
 
 def _means(search: Any) -> Any:
     """Return the mean measure for each C of a search."""
+    # (n_Cs,), (n_queries or n_folds, n_Cs), or for trees (n_queries, n_numbers_of_trees, n_Cs)
     scores = search.scores_
     if scores.ndim == 3:
         scores = scores[:, search.numbers_of_trees_.tolist().index(search.n_trees_)]

@@ -152,6 +152,7 @@ def _lines(figure: Lines, ax: Any) -> None:
 
 def _intervals(figure: Intervals, ax: Any) -> None:
     at, values = np.arange(len(figure.values)), np.asarray(figure.values, dtype=np.float64)
+    # the axis ends a little beyond the largest finite number, where open intervals have their arrows
     ends = np.array([figure.low, figure.high], dtype=np.float64)
     edge = 1.1 * np.abs(np.concatenate([values, ends[np.isfinite(ends)]])).max() or 1.0
     for row, (low, high) in enumerate(ends.T):

@@ -137,6 +137,7 @@ def line_chart(series: Sequence[Series], **options: Any) -> str:
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
     """Return bars of values by name, each with its number; negative ones point to the left."""
+    # bars grow from the middle if any value is negative, else from the left edge, with the whole width
     extent = max((abs(v) for v in values), default=0.0) or 1.0
     signed = any(v < 0 for v in values)
     rows = [
