@@ -15,7 +15,6 @@ from structsvm.common.rows import check_offsets as check_offsets
 from structsvm.common.rows import check_sparse as check_sparse
 from structsvm.common.rows import first_beyond as first_beyond
 from structsvm.common.rows import refuse_first as refuse_first
-from structsvm.common.rows import stacklevel_of_user as stacklevel_of_user
 from structsvm.common.rows import warn_user as warn_user
 from structsvm.common.tables.roles import first_inexact, id_texts
 from structsvm.protocols import Float, Int
@@ -73,10 +72,8 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     A single int is the id of all rows, and None means 0; callers warn of None by :func:`one_query`.
     """
     refuse_name(qid)
-    if qid is None:
-        return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
-    if isinstance(qid, (int, np.integer)) and not isinstance(qid, bool):
-        return Grouping(np.array([0, n_rows], dtype=np.int64), _check_ids([qid], 1), None)
+    if qid is None or (isinstance(qid, (int, np.integer)) and not isinstance(qid, bool)):
+        return Grouping(offsets_of([n_rows]), _check_ids([0 if qid is None else qid], 1), None)
     ids = _check_ids(qid, n_rows)
     if n_rows == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
@@ -134,6 +131,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
+    # floats only as whole numbers that no rounding could have made equal
     if ids.dtype.kind == "f":
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
         if (inexact := first_inexact(ids)) is not None:
@@ -209,6 +207,7 @@ def column_numbers(X: Any) -> tuple[int, ...] | None:
 
     A number is ambiguous for such a frame: it may be a label, or a position.
     """
+    # 0, 1, 2, ... are both labels and positions
     labels = list(getattr(X, "columns", ()))
     if not labels or not all(isinstance(one, (int, np.integer)) for one in labels):
         return None
@@ -364,9 +363,8 @@ class QueryData:
         if docid is not None:
             documents = np.array(id_texts("docid", docid, empty=True), dtype=np.str_)
             if documents.shape != (n_rows,):
-                raise BadInput(
-                    "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
-                )
+                problem = f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
+                raise BadInput("docid", problem)
         return rows_in_groups(X, labels, grouping, documents, feature_names)
 
     @property

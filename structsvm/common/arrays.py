@@ -86,6 +86,7 @@ class Archive:
     """
 
     def __init__(self, path: Path) -> None:
+        # opened here and not by ZipFile, so that errors of the system, such as a missing file, stay as they are
         self._file = path.open("rb")
         try:
             self._zip = zipfile.ZipFile(self._file)

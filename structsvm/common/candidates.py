@@ -135,12 +135,7 @@ class CandidateSet:
         CandidateSet(3 documents, similarity)
         """
         check_sparse(similarity, "similarity")
-        try:
-            matrix = np.array(similarity, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(
-                "similarity", f"expected a square matrix of numbers, got {similarity!r:.60}"
-            ) from None
+        matrix = np.array(_as_numbers(similarity, "similarity", "a square matrix of numbers"))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
         # comparisons with NaN are False, so that each condition refuses NaN, too
@@ -337,11 +332,11 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
     return pairs
 
 
-def _as_numbers(values: Any, argument: str) -> Float:
+def _as_numbers(values: Any, argument: str, expected: str = "numbers") -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(argument, f"expected numbers, got {values!r:.60}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(argument, f"expected {expected}, got {values!r:.60}") from None
 
 
 def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
@@ -366,6 +361,7 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
         if value.ndim != 2:
             raise BadInput(argument, f"expected a matrix (n_documents, n_words), got shape {value.shape}")
         check_sparse(value, argument)
+        # a copy in canonical form: entries are words of the document, once each, without zeros
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()
@@ -395,21 +391,15 @@ def _is_tokens(document: Any) -> bool:
 
 def _features(features: Any, n: int) -> Float:
     check_sparse(features, "features")
-    try:
-        values = np.array(
-            features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64
-        )
-    except (TypeError, ValueError, OverflowError):
-        raise BadInput(
-            "features", f"expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
-        ) from None
+    dense = features.toarray() if bool(sparse.issparse(features)) else features
+    expected = f"numbers of shape ({n}, n_features), NaN for missing"
+    values = np.array(_as_numbers(dense, "features", expected))  # a copy: candidate sets are immutable
     if values.ndim != 2 or values.shape[0] != n:
         raise BadInput("features", f"expected shape ({n}, n_features), got {values.shape}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
-        raise BadInput(
-            "features", "expected a finite number, or NaN for missing, got infinity", at=f"[{row}, {column}]"
-        )
+        problem = "expected a finite number, or NaN for missing, got infinity"
+        raise BadInput("features", problem, at=f"[{row}, {column}]")
     return values
 
 

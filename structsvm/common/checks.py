@@ -84,18 +84,15 @@ class BadInput(ValueError):
             return f"{options[name]} {bare}"
 
         # the offender itself: a file, an argument without an option, an option with its value, or a flag
-        if self.is_file or self.argument not in options:
-            head = self._head()
-        elif self.has_value and self.value is not True:
-            head = f"{options[self.argument]} {_shown_bare(self.value)}"
-        else:
-            head = options[self.argument]
-        problem = self._problem(
-            lambda name, value: (
-                f"{options[name]} {_shown_bare(value)}" if name in options else f"{name}={value!r}"
-            )
-        )
-        return self._text(head, problem, self._remedy(option))
+        head = self._head()
+        if not self.is_file and self.argument in options:
+            is_bare = not self.has_value or self.value is True
+            head = options[self.argument] + ("" if is_bare else f" {_shown_bare(self.value)}")
+
+        def given(name: str, value: Any) -> str:
+            return f"{options[name]} {_shown_bare(value)}" if name in options else f"{name}={value!r}"
+
+        return self._text(head, self._problem(given), self._remedy(option))
 
     @property
     def fault(self) -> str:
@@ -122,7 +119,7 @@ class BadInput(ValueError):
         )
 
     def _changed(self, **fields: Any) -> BadInput:
-        # a copy through __reduce__ would replace values by their reprs
+        # copy.copy uses __reduce__, which may replace values by their reprs: put the originals back
         changed = copy.copy(self)
         changed.__dict__.update({"value": self.value, "others": self.others, **fields})
         return changed

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+from structsvm.common.user_warnings import warn_user
 
 _CACHE_REMEDY = "the environment variable NUMBA_CACHE_DIR names another folder"
 
@@ -113,16 +112,4 @@ def not_kept(why: str) -> None:
 def _warn(text: str) -> None:
     if not _state.warned:
         _state.warned = True
-        warnings.warn(text, UserWarning, stacklevel=_stacklevel())
-
-
-def _stacklevel() -> int:
-    """Return the ``stacklevel`` with which :func:`_warn` points to the first line outside this package and Numba."""
-    level, frame = 2, sys._getframe(2)
-    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _inside(module: Any) -> bool:
-    return str(module).split(".")[0] in ("structsvm", "numba", "contextlib")
+        warn_user(text)

@@ -31,6 +31,7 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
 
 def warn_of_cut_queries(model: Any, qid: Any) -> None:
     """Warn if the model was trained on rows of a query that it is measured on."""
+    # scikit-learn scores a pipeline, of which only the last step has noted its queries
     steps = getattr(model, "steps", None)
     before = _TRAINED_ON.get(steps[-1][1] if steps else model)
     if before is None or qid is None or np.ndim(qid) != 1 or not _in_cross_validation():

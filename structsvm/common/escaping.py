@@ -20,5 +20,6 @@ def escape(text: str) -> str:
 
 
 def _escaped(character: re.Match[str]) -> str:
+    # C0, DEL and C1 as two hexadecimal digits, the others as four
     code = ord(character[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

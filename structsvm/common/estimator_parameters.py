@@ -71,6 +71,7 @@ def name_here(name: str) -> str:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
+    # from the most specific remedy to the most general: a synonym, another estimator, another place, a similar name
     here = name_here(name)
     if here in known:
         return f"; it is called {here!r} here"

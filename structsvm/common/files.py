@@ -104,13 +104,10 @@ def _compression(head: bytes, path: Path) -> str | None:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             if is_model(path):
-                raise ValueError(
-                    f"{path}: expected text, got a model of structsvm; structsvm predict {path.name} DATA --output "
-                    "scores.txt writes scores"
-                )
-            raise ValueError(
-                f"{path}: expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got {name}; convert it first"
-            )
+                remedy = f"structsvm predict {path.name} DATA --output scores.txt writes scores"
+                raise BadInput(path, "expected text, got a model of structsvm", remedy)
+            problem = f"expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got {name}"
+            raise BadInput(path, problem, "convert it first")
     for magic, name in _COMPRESSIONS.items():
         if head.startswith(magic):
             return name
@@ -134,21 +131,21 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
             yield from _decompress_streams(
                 source, bz2.BZ2Decompressor if kind == "bzip2" else lzma.LZMADecompressor, n_bytes
             )
-    except EOFError as error:
-        raise ValueError(
-            f"{path}: expected a complete {kind} file, got a truncated one; fetch it again"
-        ) from error
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise _damaged(path, kind, error) from error
-    except MemoryError as error:  # an xz header states how much memory it needs, a damaged one any amount
-        raise ValueError(
-            f"{path}: expected an intact {kind} file, got one that needs more memory than there is; "
-            "fetch it again or decompress it first"
-        ) from error
-    except OSError as error:
-        if error.errno is None:  # bz2 and Arrow raise a plain OSError for invalid data
-            raise _damaged(path, kind, error) from error
-        raise
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # an error of the system; gzip, bz2 and Arrow raise a plain OSError for invalid data
+        whole, problem, remedy = (
+            "an intact",
+            f"a damaged one ({error or 'no reason given'})",
+            "fetch it again",
+        )
+        if isinstance(error, EOFError):
+            whole, problem = "a complete", "a truncated one"
+        elif isinstance(
+            error, MemoryError
+        ):  # an xz header states how much it needs, a damaged one any amount
+            problem, remedy = "one that needs more memory than there is", f"{remedy} or decompress it first"
+        raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 
 
 def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> Iterator[bytes]:
@@ -166,13 +163,6 @@ def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> I
         if piece := current.decompress(data, n_bytes):
             yield piece
         data = b""
-
-
-def _damaged(path: Path, kind: str, error: Exception) -> ValueError:
-    return ValueError(
-        f"{path}: expected an intact {kind} file, got a damaged one ({error or 'no reason given'}); "
-        "fetch it again"
-    )
 
 
 def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Iterator[bytes]:
@@ -226,10 +216,8 @@ def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
             feed = piece.rfind(b"\n", at, at + first + 1)
             if feed < 0:
                 number = lines + piece.count(b"\n", 0, at) + 1
-                raise ValueError(
-                    f"{path}:{number}: expected lines of at most {MAX_LINE_BYTES} bytes, "
-                    "got a longer one; is this a text file?"
-                )
+                problem = f"expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one"
+                raise BadInput(path, problem, "is this a text file?", at=f":{number}")
             at, first = feed + 1, MAX_LINE_BYTES
         last = piece.rfind(b"\n") + 1
         begun = len(piece) - last + (0 if last else begun)
@@ -249,6 +237,7 @@ def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.u
     A plain file that ends in a line feed is mapped, not read, and its lines are not bounded. Streams are read to the
     end.
     """
+    # mapped if possible: the text of a large file then costs no memory, and kernels read it from the page cache
     if not is_stream(path) and compression(path) is None:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -270,6 +259,7 @@ def read_blocks(
     path: Path, n_bytes: int, *, max_expansion: float | None = None
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield the same text in blocks of whole lines, of about ``n_bytes`` each, or one longer line."""
+    # the unfinished line at the end of a piece is kept, and begins the next block
     rest = b""
     for piece in _refuse_long_lines(_read_pieces(path, n_bytes, max_expansion), path):
         cut = piece.rfind(b"\n") + 1
@@ -326,18 +316,15 @@ def decode(raw: bytes, place: str) -> str:
         text = raw.decode()
     except UnicodeDecodeError as error:
         at = max(0, error.start - 16)
-        raise ValueError(
-            f"{place}: expected UTF-8, got {shorten(raw[at : at + 32])}; convert the file to UTF-8"
-        ) from None
+        problem = f"expected UTF-8, got {shorten(raw[at : at + 32])}"
+        raise BadInput(place, problem, "convert the file to UTF-8") from None
     if "\0" in text:
         at = max(0, text.index("\0") - 16)
-        raise ValueError(
-            f"{place}: expected text without NUL bytes, got {shorten(text[at : at + 32])}; remove them"
-        )
+        problem = f"expected text without NUL bytes, got {shorten(text[at : at + 32])}"
+        raise BadInput(place, problem, "remove them")
     if text.startswith("\ufeff"):
-        raise ValueError(
-            f"{place}: expected a byte order mark at the beginning of the file only, got {shorten(text)}; remove it"
-        )
+        problem = f"expected a byte order mark at the beginning of the file only, got {shorten(text)}"
+        raise BadInput(place, problem, "remove it")
     return text
 
 

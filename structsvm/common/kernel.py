@@ -95,6 +95,7 @@ def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
 
     These are all files of its own folder, of ``SHARED`` and of the folders that it calls, and those that compile.
     """
+    # digests and not times, which differ between installations of the same files; each file is read once per state
     folder = Path(locator._py_file).parent
     files = [Path(__file__), Path(numba_internals.__file__), *sorted(folder.glob("*.py"))]
     if folder != _folder(SHARED):
@@ -121,6 +122,7 @@ class _Entries:
         return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
+        # written under a name of its own and renamed, so that other processes never read half a file
         path = self._path(key)
         partial = path.with_suffix(f".{uuid4().hex}")
         try:
@@ -145,6 +147,7 @@ class _Entries:
 
 @lru_cache(maxsize=1024)
 def _writable(folder: Path) -> bool:
+    # by trying: permissions do not tell for read-only file systems and for the user root
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()

@@ -36,6 +36,7 @@ def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]
     itself are its submodules, which a star import leaves out. ``labels`` map the short names by which users choose
     members, such as "rucb", to the members.
     """
+    # a name under the package itself is a submodule; any other is an attribute of the module that it is listed under
     homes = {name: module for module, names in members.items() for name in names.split()}
     exported = sorted(name for name, module in homes.items() if module != package)
     _HOMES[package] = {name: homes[name] for name in homes if homes[name] != package}

@@ -38,6 +38,7 @@ def return_freed_memory() -> bool:
     glibc keeps freed blocks below 32 MB. They can amount to a third of the data that a library read, and large arrays
     cannot use them.
     """
+    # a call of the C library that this process is linked to
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (

@@ -125,6 +125,7 @@ def make_cache(
             kinds: list[Any] = (
                 [_GIVEN, _BESIDE, _WIDE] if getattr(config, "CACHE_DIR", "") else [_BESIDE, _WIDE]
             )
+            # with NUMBA_CACHE_DIR that folder alone is "usual"; without, code is kept beside its source if possible
             folders = [Path(kind(function, file).get_cache_path()) for kind in kinds]
             self.kept = next(filter(writable, folders), None)
             self.usual = self.kept == folders[0]
@@ -149,6 +150,7 @@ def make_cache(
         _impl_class = implementation
 
         def __init__(self, function: Callable[..., Any]) -> None:
+            # Numba's class chooses the locator and file name; its index of files is replaced by ``entries``
             super().__init__(function)
             at = self.locator = self._impl.locator
             name = self._impl.filename_base
@@ -197,6 +199,7 @@ def listen(is_kernel: Callable[[Any], bool]) -> None:
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
+            # a function that is no kernel counts if a kernel is being compiled, as its caller
             compiled = event.data["dispatcher"]
             if is_kernel(compiled) or compiling.underway():
                 at = locator_of(compiled)

@@ -1,9 +1,7 @@
-"""Checks of arrays of rows, and warnings that point to the caller's line outside this package."""
+"""Checks of arrays of rows."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,25 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
+from structsvm.common.user_warnings import warn_user as warn_user
 
 DAMAGED = "the data are damaged, make or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time: a chunk and its mask stay in the cache
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the first line outside of this package."""
-    warnings.warn(message, category, stacklevel=stacklevel_of_user())
-
-
-def stacklevel_of_user() -> int:
-    """Return the ``stacklevel`` at which the caller's warning points to the first line outside of this package."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        # scikit-learn wraps every transform in a function of this module
-        f"{frame.f_globals.get('__name__')}.".startswith(("structsvm.", "sklearn.utils._set_output."))
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def refuse_first(
@@ -70,6 +53,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
     if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)
+    # compressed formats have boundaries of the major axis and indices of the minor one; of BSR both are of blocks
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
         major, minor, axis = n_rows // height, n_columns // width, "column"

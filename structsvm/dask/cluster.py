@@ -45,6 +45,7 @@ def connected(client: Any) -> Iterator[Any]:
                 f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
             )
         with client.as_current():
+            # a client that the user gives stays open; only errors of the connection are translated
             try:
                 yield client
             except (
@@ -82,6 +83,11 @@ def awaited_workers(client: Any) -> dict[str, Any]:
         gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
         there = workers(client)
     return there
+
+
+def count_threads(client: Any) -> int:
+    """Return the number of threads of all workers, at least 1."""
+    return max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
 
 
 def memory_limits(client: Any) -> dict[str, float]:
@@ -154,6 +160,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
             last = now
         if not pending:
             return
+        # with no future done: is there a worker at all, and is the time over?
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:

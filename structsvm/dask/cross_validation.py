@@ -83,6 +83,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         # filled fold by fold
         weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
+        # a generator, so that the next fold is trained when the last one has been measured
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
@@ -112,6 +113,7 @@ def _held_out(
 
     The last result is the number of all queries of the partition.
     """
+    # only weights and values travel: the rows stay where they are
     with held.lock:
         data, weights, folds = held.queries()
         at = np.flatnonzero(folds == fold)

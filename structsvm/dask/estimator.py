@@ -22,8 +22,8 @@ from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
     ask,
-    awaited_workers,
     connected,
+    count_threads,
     gather,
     memory_limits,
 )
@@ -242,14 +242,13 @@ class DaskStructuralRanker(BaseEstimator):
         """Yield futures of rows of whole queries, or with ``coef`` of their scores, and the summaries of partitions."""
         if coef is not None and hasattr(self, "feature_names_in_"):
             features = self.feature_names_in_.tolist()
-        there = awaited_workers(client)
-        n_threads = max(1, sum(one["nthreads"] for one in there.values()))
-        source = pieces(X, y, qid, sample_weight, n_threads=n_threads, features=features)
-        limit = sum(memory_limits(client).values())
+        source = pieces(X, y, qid, sample_weight, n_threads=count_threads(client), features=features)
+        limits = memory_limits(client)
+        limit = sum(limits.values())
         # refused before anything is read, as a worker without memory is killed and takes its work with it
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise ClusterError(
-                f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(there)} workers have {limit / 1e9:.1f} GB "
+                f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(limits)} workers have {limit / 1e9:.1f} GB "
                 "together; use more memory, or stores (structsvm convert), which are mapped instead of read"
             )
         raw: list[Any] = []
@@ -324,9 +323,8 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
         with connected(self.client) as client:
-            n_threads = max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
             features = None if names is None else names.tolist()
-            source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
+            source = pieces(path, y, qid, None, n_threads=count_threads(client), features=features)
             if source.reload is not None:
                 source = source.reload(self.n_features_in_, None)
             # all parts are computed at once, and fetched one after the other; rows are freed when they are scored

@@ -283,6 +283,7 @@ class Held:
         data = rows.data
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
         weights = rows.query_weights()
+        # a query of weight 0 gives no constraint either
         informative = np.asarray(separator.informative) & (weights > 0)
         size = (0 if rows.origin else n_bytes(data)) + (0 if scaler is None else int(data.X.nbytes))
         labels = float(data.y.min()), float(data.y.max())

@@ -84,6 +84,7 @@ def pieces(
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
+    # by the module of its class, so that Dask is not imported for other input; frames were once of dask_expr
     kind = type(X).__module__
     return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
 
@@ -266,6 +267,7 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
 def _load_tables(
     units: Sequence[tuple[Path, list[int], int]], layout: Layout, stamps: dict[Path, Stamp]
 ) -> Rows:
+    # checked again on the worker, and each time that a lost partition is rebuilt
     first, last = units[0][0], units[-1][0]
     for file, expected in stamps.items():
         check_stamp(file, expected)

@@ -75,6 +75,7 @@ def onnx_model(
     **properties: Any,
 ) -> bytes:
     """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
+    # float64 throughout, so that scores are those of predict
     onnx = import_onnx()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     n_features = len(properties["feature_names"])

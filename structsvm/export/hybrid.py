@@ -26,22 +26,27 @@ def _json(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
+def _processor(names: Sequence[str], kind: str, content: Any) -> str:
+    """Return a search pipeline of OpenSearch with one processor."""
+    clauses = "clauses: " + ", ".join(names)
+    return _json({"description": clauses, "phase_results_processors": [{kind: content}]})
+
+
 def _opensearch(technique: str, **options: Any) -> Text:
     def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
         normalization = {"technique": technique}
         if options:  # a lower bound for each clause
             normalization["parameters"] = {"lower_bounds": [options] * len(names)}  # type: ignore[assignment]
         mean = {"technique": "arithmetic_mean", "parameters": {"weights": list(weights)}}
-        processor = {"normalization-processor": {"normalization": normalization, "combination": mean}}
-        return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+        content = {"normalization": normalization, "combination": mean}
+        return _processor(names, "normalization-processor", content)
 
     return text
 
 
 def _opensearch_rrf(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
     rrf = {"technique": "rrf", "rank_constant": k, "parameters": {"weights": list(weights)}}
-    processor = {"score-ranker-processor": {"combination": rrf}}
-    return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+    return _processor(names, "score-ranker-processor", {"combination": rrf})
 
 
 def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
@@ -58,6 +63,7 @@ def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
 
 
 def _qdrant(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    # Qdrant ranks from 0 and adds 1 / (k + rank): with k = 1 these are inverse ranks
     prefetch = [{"query": name, "using": name, "limit": depth} for name in names]
     return _json({"prefetch": prefetch, "query": {"rrf": {"k": 1, "weights": list(weights)}}})
 

@@ -252,14 +252,10 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
         if names.dtype.kind != "U":
             raise Damaged(f"{content}: expected names, got {names.dtype}")
         return names.astype(object)
-    if tag == "list":
-        return [_decode(v, arrays) for v in content]
-    if tag == "tuple":
-        return tuple(_decode(v, arrays) for v in content)
-    if tag == "pairs":
-        return {k: _decode(v, arrays) for k, v in content}
-    if tag == "dict":
-        return {k: _decode(v, arrays) for k, v in content.items()}
+    if tag in ("list", "tuple"):
+        return (list if tag == "list" else tuple)(_decode(v, arrays) for v in content)
+    if tag in ("dict", "pairs"):
+        return {k: _decode(v, arrays) for k, v in (content.items() if tag == "dict" else content)}
     if tag != "class" or [key for key, _ in rest] != ["fields"] or content not in _homes():
         raise Damaged(f"a {tag!r:.20} of {content!r:.40}")
     fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}

@@ -52,6 +52,7 @@ def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
         f"expected an affine step, such as a scaler or an imputer, got {type(step).__name__}",
         "apply it before, and train on what it gives",
     )
+    # f(0) = b and f(c e_j) = c A e_j + b; then f(x) = A x + b is tested at points of several magnitudes
     points = np.concatenate([np.zeros((1, n)), _FAR * np.eye(n)])
     rng = np.random.default_rng(0)
     test = rng.normal(size=(32, n)) * 10.0 ** rng.integers(-3, 7, (32, 1))
@@ -71,6 +72,7 @@ def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
     """Return the number that is imputed for a missing value of each feature; NaN where the steps keep it missing."""
     imputed = np.full(A.shape[1], np.nan)
     for j in range(A.shape[1]):
+        # the image of a row whose only missing value is feature j, all others 0
         row = np.zeros((1, A.shape[1]))
         row[0, j] = np.nan
         filled_by = None

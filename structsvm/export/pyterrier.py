@@ -81,22 +81,19 @@ class PyTerrierRanker(BaseEstimator):
         """
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
-            raise BadInput(
-                "estimator",
-                "expected scaling that is the same for all queries, got {scale}",
-                "PyTerrier does not pass a learner the queries of the documents when it predicts",
-                others={"scale": scale},
-            )
+            problem = "expected scaling that is the same for all queries, got {scale}"
+            remedy = "PyTerrier does not pass a learner the queries of the documents when it predicts"
+            raise BadInput("estimator", problem, remedy, others={"scale": scale})
         qid = _qid(group, len(y), "group")
         if self.Cs is None:
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
             return self
         if not eval_set or not eval_group:
-            raise BadInput(
-                "eval_set", "expected validation queries to choose C on, got none", "pass them or {Cs=None}"
-            )
+            problem = "expected validation queries to choose C on, got none"
+            raise BadInput("eval_set", problem, "pass them or {Cs=None}")
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
+        # from the smallest C: of equally good values the most regularised one is kept
         best = -np.inf
         for C in sorted(set(self.Cs)):
             model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)
@@ -116,8 +113,7 @@ class PyTerrierRanker(BaseEstimator):
         -------
         ndarray of float64, shape (n_rows,)
         """
-        scores: Float = self.estimator_.predict(X)
-        return scores
+        return np.asarray(self.estimator_.predict(X))
 
 
 def _qid(group: Any, n_rows: int, argument: str) -> Any:

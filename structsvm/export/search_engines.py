@@ -125,6 +125,7 @@ def export_model(
     for given, argument, only in ((store, "store", "solr"), (feature_queries, "feature_queries", "elastic")):
         if given is not None and to != only:
             raise BadInput(argument, f"expected none, as only the format {only!r} has it, got {to!r}")
+    # a ranker over trees has leaves; anything else has to be linear, which linear_form checks
     target = Target(to, name, frozenset(), version, store, feature_queries)
     trees = hasattr(model, "leaves_")
     if not trees and to in TREE_FORMATS and to not in FORMATS:

@@ -88,6 +88,7 @@ def missing_names(
             raise BadInput("unmatched", f"expected 'auto', 'zero' or 'missing', got {how!r} for {name!r}")
         if name not in names:
             raise BadInput("unmatched", f"expected names of features, such as {names[0]!r}, got {name!r}")
+    # "auto" depends on training; an entry of ``unmatched`` overrides it
     auto = {name: "missing" if j in seen else "zero" for j, name in enumerate(names)}
     means = auto | {name: how for name, how in given.items() if how != "auto"}
     return frozenset(name for name, how in means.items() if how == "missing")

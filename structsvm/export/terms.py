@@ -62,6 +62,7 @@ def _of_linear(form: LinearForm, rows: Float) -> Float:
 def _of_trees(valued: ValuedForest, rows: Float) -> Float:
     """Return the Shapley values: each leaf that a mixture of both rows reaches is credited to its features."""
     forest = valued.forest
+    # for both rows and each node, whether the row goes left, as Forest describes it
     value, number = rows[:, forest.feature], forest.sets
     left = np.where(np.isnan(value), forest.nan_left.astype(bool), value <= forest.threshold)
     for k in np.flatnonzero(number >= 0):

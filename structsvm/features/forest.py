@@ -148,7 +148,7 @@ class Forest:
         """Raise for rows whose columns are not those that the trees were grown on, by number and, if known, names."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
-        if names is None or self.feature_names is None:
+        if names is None or self.feature_names is None:  # by position, then
             return
         for j, (own, given) in enumerate(zip(self.feature_names, names, strict=True)):
             if _BLANKS.sub("_", own) != _BLANKS.sub("_", str(given)):

@@ -87,6 +87,7 @@ def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 6
     """
     check_choice("normalizer", normalizer, NORMALIZERS)
     out = np.zeros_like(scores)
+    # list by list, as engines normalize the scores of one clause for one query
     for a, b in pairwise(offsets.tolist()):
         for j, column in enumerate(scores[a:b].T):
             if (has := ~np.isnan(column)).any():

@@ -56,6 +56,7 @@ def soft_subtopics(
             raise BadInput(
                 "marks", f"expected 0 or 1 for each of {n} documents, got {one!r:.60}", at=f"[{i}]"
             )
+        # columns are the marked documents; one over the similarities of a group of n equal ones is 1 / n
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
         degrees[marked, np.arange(len(marked))] = (

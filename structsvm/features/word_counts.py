@@ -99,6 +99,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
 
 def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
     """Return the given similarities of a candidate set, or those of its words, :attr:`Words.cosines`."""
+    # a set has one or the other: words are not read where similarities are given
     given = candidates.similarity
     return count_words(candidates, vectorizer).cosines if given is None else given
 
@@ -172,6 +173,7 @@ def _cosines(gram: Float) -> Float:
 
 def tfidf(counts: Any) -> Any:
     """Return rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without words are zero."""
+    # entry by entry on the arrays of the CSR matrix, so that sums have a fixed order
     n = counts.shape[0]
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
     data = (1.0 + log(np.maximum(counts.data, 1.0))) * log(n / frequency[counts.indices])
@@ -183,6 +185,7 @@ def tfidf(counts: Any) -> Any:
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
     """Return words without the columns that have no entries, as a vocabulary may be much larger than a set's."""
+    # texts and titles share the new numbers of columns
     n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
     used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))
     number = np.zeros(both.shape[1], dtype=np.int32)

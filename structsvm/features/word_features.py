@@ -32,6 +32,10 @@ SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
 """Thresholds of similarity, of texts and of given similarities, at which documents count as neighbours."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
+_SHOWN_AS = {
+    "appears": "appears", "count": "count >= {:g}", "share": "share >= {:g}", "title": "title",
+    "top_tfidf": "top {:g} TFIDF", "neighbours": "cosine >= {:g}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Level:
         return cls("neighbours", least)
 
     def __post_init__(self) -> None:
-        if self.kind not in ("appears", "count", "share", "title", "top_tfidf", "neighbours"):
+        if self.kind not in _SHOWN_AS:
             raise BadInput("Level", f"unknown kind {self.kind!r}", "use Level.appears(), Level.count(3), ...")
         number = isinstance(self.value, numbers.Real)
         whole = self.kind in ("count", "top_tfidf")
@@ -98,14 +102,7 @@ class Level:
             raise BadInput(f"Level.{self.kind}", f"expected a share in (0, 1], got {self.value!r}")
 
     def __str__(self) -> str:
-        return {
-            "appears": "appears",
-            "count": f"count >= {self.value:g}",
-            "share": f"share >= {self.value:g}",
-            "title": "title",
-            "top_tfidf": f"top {self.value:g} TFIDF",
-            "neighbours": f"cosine >= {self.value:g}",
-        }[self.kind]
+        return _SHOWN_AS[self.kind].format(self.value)
 
 
 _NEIGHBOURS = (*map(Level.neighbours, COSINES), Level.appears())

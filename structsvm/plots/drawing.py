@@ -116,7 +116,8 @@ def _signs(values: Sequence[float]) -> list[str]:
 
 
 def _lines(figure: Lines, ax: Any) -> None:
-    for i, s in enumerate(figure.series, len(ax.lines)):  # styles differ from those of lines already there
+    # on axes that already have lines, new ones get other styles
+    for i, s in enumerate(figure.series, len(ax.lines)):
         colour, dashes, marker = line_style(i)
         options: dict[str, Any] = {
             "color": _COLOURS[colour],
@@ -173,6 +174,7 @@ def _intervals(figure: Intervals, ax: Any) -> None:
 def _matrix(figure: Matrix, ax: Any) -> None:
     """Draw numbers as coloured cells, with their signs unless all are positive: colour alone carries no information."""
     values = np.asarray(figure.values, dtype=np.float64)
+    # the colour shows the sign, its opacity the size relative to the largest cell
     share = np.abs(values) / (np.abs(values).max() or 1.0)
     cells = np.empty((*values.shape, 4))
     for sign, name in ((values > 0, "pos"), (values <= 0, "neg")):

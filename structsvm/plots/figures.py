@@ -172,6 +172,7 @@ def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
     """Return the mean cumulative regret of bandits over the last decades of time, with its 95% interval."""
     series = []
     for name, run in results.items():
+        # late times with a positive mean, which a log axis can show; an interval requires several runs
         mean = run.mean()
         keep = _late(run) & (mean > 0)
         low = high = None

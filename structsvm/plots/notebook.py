@@ -34,6 +34,7 @@ def model(estimator: Any, *, top: int = 12) -> str:
 
 def evaluation(result: Any, *, bins: int = 10) -> str:
     """Return a histogram of the values per query."""
+    # NaN is the value of a query that the measure leaves out
     values = np.asarray(result.per_query, dtype=np.float64)
     values = values[~np.isnan(values)]
     pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {values.size} queries")]

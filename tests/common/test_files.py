@@ -17,7 +17,6 @@ from structsvm.readers import (
     make_dataset,
     make_ranking,
     open_store,
-    read_letor,
     read_queries,
     store,
     store_place,
@@ -372,13 +371,3 @@ def test_a_name_that_cannot_be_written_is_found_before_the_work(
     assert cli.err == f"{error}\n"
     assert str(bad) in error
     assert names(tmp_path) == before
-
-
-def test_train_predict_and_convert_write_the_longest_names(text, cli, tmp_path):
-    model, scores, made = f"{LONG}.npz", f"{LONG}.txt", "s" * 255
-    cli(f"train {text} -o {model}")
-    cli(f"predict {model} {text} -o {scores}")
-    for _ in range(2):
-        cli(f"convert {text} {made}")
-    assert names(tmp_path) == sorted([model, scores, made, text.name])
-    np.testing.assert_array_equal(open_store(tmp_path / made).y, read_letor(text).y)

@@ -62,10 +62,7 @@ def exp(x: ArrayLike) -> Any:
     inside = np.clip(x, EXP_ZERO - 1.0, EXP_INFINITE + 1.0)
     k = np.rint(np.where(np.isnan(x), 0.0, inside) * LOG2E)
     r = (inside - k * LN2_HIGH) - k * LN2_LOW
-    # 2^k in two factors, as it may be out of range where the result is not
-    first = np.rint(0.5 * k)
-    with np.errstate(over="ignore", under="ignore"):
-        out = ((1.0 + expm1_series(r)) * _power(first)) * _power(k - first)
+    out = _scaled(1.0 + expm1_series(r), k)
     return np.where(x > EXP_INFINITE, np.inf, np.where(x < EXP_ZERO, 0.0, out))[()]
 
 
@@ -73,10 +70,7 @@ def exp2(x: ArrayLike) -> Any:
     """Return ``2**x``, exactly for whole numbers."""
     x = np.asarray(x, dtype=np.float64)
     k = np.rint(np.clip(np.nan_to_num(x), -1100.0, 1100.0))
-    first = np.rint(0.5 * k)
-    r = (np.clip(x, -1100.0, 1100.0) - k) * LN2
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return (((1.0 + expm1_series(r)) * _power(first)) * _power(k - first))[()]
+    return _scaled(1.0 + expm1_series((np.clip(x, -1100.0, 1100.0) - k) * LN2), k)[()]
 
 
 def expm1(x: ArrayLike) -> Any:
@@ -143,6 +137,13 @@ def expit(x: ArrayLike) -> Any:
     x = np.asarray(x, dtype=np.float64)
     small = exp(-np.abs(x))  # at most 1: no overflow for either sign
     return (np.where(x >= 0, 1.0, small) / (1.0 + small))[()]
+
+
+def _scaled(value: Any, k: Any) -> Any:
+    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range where the result is not."""
+    first = np.rint(0.5 * k)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return (value * _power(first)) * _power(k - first)
 
 
 def _power(k: Any) -> Any:
