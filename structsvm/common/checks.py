@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import copy
-import copyreg
 import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 _NOT_GIVEN: Any = object()
+
+
+class _Value(NamedTuple):
+    """A value as text in Python, and after an option, where strings have no quotes."""
+
+    shown: str
+    bare: str
+
+    @classmethod
+    def of(cls, value: Any) -> _Value:
+        """Return a value on one line, cut if it is long."""
+        text = " ".join(repr(value).split())
+        shown = text if len(text) <= 200 else f"{text[:197]}..."
+        return cls(shown, value if isinstance(value, str) else shown)
 
 
 class BadInput(ValueError):
@@ -49,21 +62,15 @@ class BadInput(ValueError):
         self.remedy = remedy
         self.at = at
         self.code = code
-        self.others = dict(others or {})
-        self.has_value = value is not _NOT_GIVEN
-        self.value = value if self.has_value else None
+        # as text, so that the error can be sent by worker processes whatever the value
+        self.value = None if value is _NOT_GIVEN else _Value.of(value)
+        self.others = {name: _Value.of(other) for name, other in (others or {}).items()}
 
     def __str__(self) -> str:
         remedy = self._remedy(lambda name, value: f"{name}={'' if value is None else value}")
         if self.code:
             remedy += f" ({self.code})"
-        return self._text(self._head(), self._problem(_as_keyword), remedy)
-
-    def __reduce__(self) -> Any:
-        # worker processes send errors back; a value that may not be picklable is sent as its repr
-        others = {name: _portable(value) for name, value in self.others.items()}
-        state = {**self.__dict__, "value": _portable(self.value), "others": others}
-        return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
+        return self._text(self._head(), self._problem({}), remedy)
 
     def spelled(self, options: Mapping[str, str]) -> str:
         """Return the text for the command line: ``options`` maps arguments to options, ``{"C": "--C"}``.
@@ -86,18 +93,14 @@ class BadInput(ValueError):
         # the offender itself: a file, an argument without an option, an option with its value, or a flag
         head = self._head()
         if not self.is_file and self.argument in options:
-            is_bare = not self.has_value or self.value is True
-            head = options[self.argument] + ("" if is_bare else f" {_shown_bare(self.value)}")
-
-        def given(name: str, value: Any) -> str:
-            return f"{options[name]} {_shown_bare(value)}" if name in options else f"{name}={value!r}"
-
-        return self._text(head, self._problem(given), self._remedy(option))
+            is_flag = self.value is None or self.value.shown == "True"
+            head = options[self.argument] + ("" if is_flag or self.value is None else f" {self.value.bare}")
+        return self._text(head, self._problem(options), self._remedy(option))
 
     @property
     def fault(self) -> str:
         """The text without the remedy."""
-        return self._text(self._head(), self._problem(_as_keyword), "")
+        return self._text(self._head(), self._problem({}), "")
 
     def renamed(self, argument: str) -> BadInput:
         """Return the same error for another argument."""
@@ -109,67 +112,33 @@ class BadInput(ValueError):
 
     def within(self, whole: str | PurePath) -> BadInput:
         """Return the error for the file or argument that ``argument`` is a part of, such as the file of ``X``."""
-        return self._changed(
-            argument=str(whole),
-            is_file=isinstance(whole, PurePath),
-            problem=f"{self._head()}{self.at}: {self.problem}",
-            at="",
-            has_value=False,
-            value=None,
-        )
+        problem = f"{self._head()}{self.at}: {self.problem}"
+        is_file = isinstance(whole, PurePath)
+        return self._changed(argument=str(whole), is_file=is_file, problem=problem, at="", value=None)
 
     def _changed(self, **fields: Any) -> BadInput:
-        # copy.copy uses __reduce__, which may replace values by their reprs: put the originals back
         changed = copy.copy(self)
-        changed.__dict__.update({"value": self.value, "others": self.others, **fields})
+        vars(changed).update(fields)
         return changed
 
     def _head(self) -> str:
-        return _as_keyword(self.argument, self.value) if self.has_value else self.argument
+        return self.argument if self.value is None else f"{self.argument}={self.value.shown}"
 
     def _text(self, head: str, problem: str, remedy: str) -> str:
         return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
 
-    def _problem(self, spell: Callable[[str, Any], str]) -> str:
-        # only names in ``others``: a problem also quotes input, which may have braces of its own
-        return re.sub(
-            r"\{(\w+)\}",
-            lambda name: spell(name[1], self.others[name[1]]) if name[1] in self.others else name[0],
-            self.problem,
-        )
+    def _problem(self, options: Mapping[str, str]) -> str:
+        def spell(match: re.Match[str]) -> str:
+            # only names in ``others``: a problem also quotes input, which may have braces of its own
+            name, value = match[1], self.others.get(match[1])
+            if value is None:
+                return match[0]
+            return f"{options[name]} {value.bare}" if name in options else f"{name}={value.shown}"
+
+        return re.sub(r"\{(\w+)\}", spell, self.problem)
 
     def _remedy(self, spell: Callable[[str, str | None], str]) -> str:
         return re.sub(r"\{([A-Za-z_]\w*)(?:=([^{}]*))?\}", lambda name: spell(name[1], name[2]), self.remedy)
-
-
-class _Shown:
-    """The repr of a value of another process."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _as_keyword(name: str, value: Any) -> str:
-    return f"{name}={_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    """Return the ``repr`` of a value on one line, cut where it is long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _portable(value: Any) -> Any:
-    plain = value is None or type(value) in (bool, int, float, str)
-    return value if plain else _Shown(_shown(value))
-
-
-def _shown_bare(value: Any) -> str:
-    """Return a value as it follows an option: strings without quotes."""
-    return value if isinstance(value, str) else _shown(value)
 
 
 def check_number(

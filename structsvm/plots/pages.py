@@ -187,7 +187,7 @@ def _pieces() -> Any:
 @cache
 def _environment() -> Environment:
     """Return the jinja2 environment of the package's templates, which escapes text and its control characters."""
-    # text is escaped unless it is Markup, as results of the functions of this module are; a missing variable is an error
+    # text is escaped unless it is Markup, as the results of this module are; a missing variable is an error
     environment = Environment(
         loader=FunctionLoader(lambda name: files("structsvm").joinpath(name).read_text("utf-8")),
         autoescape=True,

@@ -471,9 +471,9 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
 
 def test_unknown_divisions(client, data, frame, local):
     ddf = dd.from_pandas(frame, npartitions=4).clear_divisions()
-    same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
     X, y, qid = ddf[NAMES], ddf["label"], ddf["qid"]
-    same_optimum(ranker(client, groups="mend").fit(X, y, qid=qid), local, data)
+    for given in ((ddf, "label", "qid"), (X, y, qid)):
+        same_optimum(ranker(client, groups="mend").fit(*given[:2], qid=given[2]), local, data)
     with pytest.raises(BadInput, match="y: expected the 4 partitions of X, got 3"):
         ranker(client).fit(X, dd.from_pandas(frame, npartitions=3)["label"], qid=qid)
 
@@ -518,20 +518,19 @@ def test_bad_options(options, message, client):
 
 
 def test_inputs_that_are_none(client, data, frame):
-    with pytest.raises(BadInput, match=r"expected a dask DataFrame or Array.*got DataFrame"):
-        ranker(client).fit(frame, frame["label"], qid=frame["qid"])
-    ddf = dd.from_pandas(frame, npartitions=2)
-    with pytest.raises(BadInput, match="expected a column of X, got 'grade'"):
-        ranker(client).fit(ddf, "grade", qid="qid")
-    with pytest.raises(BadInput, match="y: expected a dask Series"):
-        ranker(client).fit(ddf, frame["label"], qid="qid")
-    with pytest.raises(BadInput, match="no query carries a constraint"):
-        ranker(client, relevance=9.0, groups="mend").fit(ddf, "label", qid="qid")
-    with pytest.raises(BadInput, match="expected rows, got 1 partitions without any"):
-        ranker(client).fit([delayed((data.X[:0], data.y[:0], data.qid[:0]))])
-    X = da.from_array(data.X, chunks=(720, 5))
-    with pytest.raises(BadInput, match="y: expected 1440 values, one for each row of X, got 1439"):
-        ranker(client).fit(X, da.from_array(data.y[1:], chunks=720), qid=da.from_array(data.qid, chunks=720))
+    ddf, X = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
+    shorter, ids = da.from_array(data.y[1:], chunks=720), da.from_array(data.qid, chunks=720)
+    empty = [delayed((data.X[:0], data.y[:0], data.qid[:0]))]
+    for X, y, qid, options, message in (
+        (frame, frame["label"], frame["qid"], {}, r"expected a dask DataFrame or Array.*got DataFrame"),
+        (ddf, "grade", "qid", {}, "expected a column of X, got 'grade'"),
+        (ddf, frame["label"], "qid", {}, "y: expected a dask Series"),
+        (ddf, "label", "qid", {"relevance": 9.0, "groups": "mend"}, "no query carries a constraint"),
+        (empty, None, None, {}, "expected rows, got 1 partitions without any"),
+        (X, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            ranker(client, **options).fit(X, y, qid=qid)
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(client, frame):

@@ -203,20 +203,19 @@ def test_long_names_leave_room_for_the_bars():
     assert len(ax.get_xticks()) <= 6
 
 
+ONE = evaluate("map", [1, 0], [2, 1], qid=0)
+
+
 @pytest.mark.parametrize(
     ("draw", "given", "message"),
     [
         (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
         (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
-        (
-            plots.differences,
-            (evaluate("map", [1, 0], [2, 1], qid=0),),
-            "other: expected the result to compare",
-        ),
+        (plots.differences, (ONE,), "other: expected the result to compare"),
         (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
         (
             plots.precision_recall,
-            (evaluate("map", [1, 0], [2, 1], qid=0),),
+            (ONE,),
             "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec",
         ),
         (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
