@@ -168,13 +168,7 @@ def check_number(
 
 
 def check_whole(
-    name: str,
-    value: Any,
-    least: int = 1,
-    most: float = math.inf,
-    *,
-    floats: bool = False,
-    remedy: str = "",
+    name: str, value: Any, least: int = 1, most: float = math.inf, *, floats: bool = False, remedy: str = ""
 ) -> int:
     """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
 

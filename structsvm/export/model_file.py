@@ -28,13 +28,7 @@ from structsvm.common.machine import memory_bytes
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2  # version 1 had no digests
 
-_ROOMS = (
-    "structsvm.clicks",
-    "structsvm.estimators",
-    "structsvm.features",
-    "structsvm.oracles",
-    "structsvm.trainers",
-)
+_ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
 """A model file may name the classes of these folders that they, or the package itself, export."""
 
 _RECORDS = {

@@ -297,7 +297,7 @@ def _warn_of_float32(valued: ValuedForest, edges: NDArray[np.float32]) -> None:
     if close:
         warn_user(
             f"{', '.join(close)}: thresholds are the same in float32, in which the engine holds values, so that scores "
-            "differ from those of predict; subtract a constant from the feature, or take its logarithm",
+            "differ from those of predict; subtract a constant from the feature, or take its logarithm"
         )
 
 

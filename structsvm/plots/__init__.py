@@ -27,6 +27,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.plots.axes": (
             "against_C against_features differences gap partial_dependence precision_recall regret step_functions "
             "weights"
-        ),
+        )
     },
 )

@@ -168,11 +168,7 @@ def against_features(
 
 
 def gap(
-    fits: Any,
-    *,
-    x: Literal["passes", "seconds"] = "passes",
-    tol: float | None = None,
-    ax: Axes | None = None,
+    fits: Any, *, x: Literal["passes", "seconds"] = "passes", tol: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the relative duality gap during training.
 

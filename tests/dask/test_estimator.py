@@ -518,7 +518,7 @@ def test_bad_options(options, message, client):
 
 
 def test_inputs_that_are_none(client, data, frame):
-    ddf, X = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
+    ddf, rows = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
     shorter, ids = da.from_array(data.y[1:], chunks=720), da.from_array(data.qid, chunks=720)
     empty = [delayed((data.X[:0], data.y[:0], data.qid[:0]))]
     for X, y, qid, options, message in (
@@ -527,7 +527,7 @@ def test_inputs_that_are_none(client, data, frame):
         (ddf, frame["label"], "qid", {}, "y: expected a dask Series"),
         (ddf, "label", "qid", {"relevance": 9.0, "groups": "mend"}, "no query carries a constraint"),
         (empty, None, None, {}, "expected rows, got 1 partitions without any"),
-        (X, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
+        (rows, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
     ):
         with pytest.raises(BadInput, match=message):
             ranker(client, **options).fit(X, y, qid=qid)
