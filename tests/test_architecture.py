@@ -1,4 +1,4 @@
-"""The direction of travel, read from the imports: who may know whom."""
+"""The allowed imports between the folders of the package, and other rules that are read from its source."""
 
 import ast
 import importlib.util
@@ -216,7 +216,7 @@ def test_only_one_file_compiles(trees):
 
 
 def test_scripts_import_what_there_is():
-    """Scripts run for hours, so no test runs them whole: a name that was moved is found here."""
+    """Scripts run for hours and are not run by tests, so that imports of moved names are checked here."""
     missing = []
     for script in sorted((PACKAGE.parent / "experiments").rglob("*.py")):
         for node in ast.walk(ast.parse(script.read_text())):
@@ -261,7 +261,7 @@ CHOSEN_BY = {
 
 @pytest.mark.parametrize("package", CHOSEN_BY)
 def test_labels_are_those_of_the_classes(package):
-    """Of a loss that takes a cut-off, ``ndcg`` stands as ``ndcg@k``, beside ``ndcg`` if it may be left out."""
+    """A loss with a cut-off has the label ``ndcg@k``, and ``ndcg`` as well if the cut-off is optional."""
     attribute, room = CHOSEN_BY[package], importlib.import_module(package)
     known, expected = labels(package, attribute), {}
     for name in room.__all__:
@@ -321,7 +321,7 @@ def reads_text(node, name):
 
 
 def test_no_code_reads_the_text_of_an_error(trees):
-    """Fields say which argument is wrong and what to do; a text may be shown, or stand in another."""
+    """Fields have the argument and the remedy; a text may only be shown, or be part of another."""
     lines = [
         f"{path}:{node.lineno}"
         for path, tree in trees.items()
@@ -348,7 +348,7 @@ def test_the_reading_of_an_error_is_noticed(statement, reads):
 
 
 def test_no_function_takes_more_than_twelve_arguments(trees):
-    """More belong together under one object that says what they are; compiled code has no objects."""
+    """More arguments belong into an object with a name; compiled code is excepted, as it has no objects."""
     wrong = []
     for path, tree in trees.items():
         kernels = {node.name for node in compiled_functions(tree)}

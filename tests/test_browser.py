@@ -1,4 +1,4 @@
-"""The pages in a browser: nothing sticks out on a phone, nothing is refused or amiss, both colour schemes render."""
+"""Pages in a browser: they fit a phone, load nothing, and have both colour schemes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
 
 
 def fuse_text() -> str:
-    """Eight runs, so that some are behind a click; names and topics that a page must not believe."""
+    """Return a page of eight runs, of which some are hidden at first, with names and topics that contain HTML."""
     rng = np.random.default_rng(3)
     topics = np.repeat([f"{EVIL}{t}" for t in range(12)], 20)
     docid = [f"d{i}" for i in range(topics.size)]

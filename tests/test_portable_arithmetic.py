@@ -80,7 +80,7 @@ def _exact(power: ast.BinOp) -> bool:
 
 
 def offences_in(path):
-    """The offences of a file of the package, without single expressions that have a reason."""
+    """Return the offences of a file of the package, without the expressions that are allowed."""
     name, lines = path.relative_to(PACKAGE).as_posix(), offences(path.read_text())
     return name, [line for line in lines if f"{name}: {line.partition(': ')[2]}" not in ALLOWED]
 

@@ -184,7 +184,7 @@ def test_select_takes_masks_and_does_not_copy_neighbours():
 
 
 def fits(X):
-    """Slow and obvious: whether every index leads to a cell of the matrix."""
+    """Return whether every index is inside the matrix, by loops."""
     n, m = X.shape
     if X.format == "coo":
         return all(0 <= i < n and 0 <= j < m for i, j in zip(X.row.tolist(), X.col.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Rows without query ids are one query, which is seldom meant: said once by each call, and never of rows with ids."""
+"""Warning of rows without query ids: once per call, and never for rows with ids."""
 
 import warnings
 
@@ -154,7 +154,7 @@ def test_scorers_refuse(said):
 
 
 def test_one_id_is_routed_whole(said):
-    """A single id is no array that scikit-learn would cut: it comes to each part as it is."""
+    """scikit-learn passes a single id to each part unchanged, as it only cuts arrays."""
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(SVMMap(), {"C": [0.1, 1.0]}, cv=2, scoring=make_scorer("map"))
         assert 0 < search.fit(X, Y, qid=0).best_score_ <= 1

@@ -1,4 +1,4 @@
-"""Writing: whole or not at all, through links, with the permissions of what is replaced, and beside other writers."""
+"""Writing of complete files: links, permissions, full disks, killed and concurrent writers."""
 
 import errno
 import multiprocessing
@@ -58,7 +58,7 @@ def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
 
 
 def test_a_disk_that_is_full_when_the_file_is_synchronised_leaves_the_old_file(tmp_path, monkeypatch):
-    """Some file systems say so only then."""
+    """Some file systems only report it at this point."""
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -177,7 +177,7 @@ def test_a_store_that_is_replaced_while_it_is_looked_at_is_no_other_file(returns
 
 @pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside", "by a reader after it"])
 def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
-    """Each gap between two renames, met on purpose."""
+    """Another writer acts in each gap between two renames."""
     path, data = tmp_path / "rows.store", {q: make_ranking(q, 3, 2, random_state=q) for q in (2, 3, 4)}
     write_store(data[2], path)
     rename, meddled = Path.rename, []

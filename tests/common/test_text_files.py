@@ -1,4 +1,4 @@
-"""What all text files share: encodings, long lines, compressed files that are damaged or grow without end."""
+"""Common rules of text files: encodings, long lines, damaged compressed files, decompression bombs."""
 
 import bz2
 import gzip

@@ -54,7 +54,7 @@ def on_one_machine(X, y, qid, **options):
 
 
 def nearly(fit):
-    """The objective of another fit, up to the gaps of both."""
+    """Return the objective of another fit, with a tolerance for the gaps of both."""
     return pytest.approx(fit.primal, rel=2 * TOL)
 
 
@@ -173,7 +173,7 @@ def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, f
 
 
 def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, local):
-    """Ids in no order: what is at no border is found, too."""
+    """Ids are not sorted, so that cut queries are not at borders."""
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
@@ -309,7 +309,7 @@ def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame
 
 
 def test_C_by_cross_validation(client, data, frame):
-    """The folds are of queries, whatever the partitions; each value is that of training on the others by hand."""
+    """Folds consist of queries, independently of the partitions; values are those of training on the other folds."""
     Cs = [0.1, 10.0]
     found = []
     for n in (2, 7):
@@ -446,7 +446,7 @@ def test_ids_that_are_text(kind, client, data, frame, local):
 
 
 def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
-    """Of a frame and of files, in Python and from the command line; errors name what the caller can change."""
+    """Columns are named for frames and files; errors name the argument that the caller can change."""
     frame, path = frame.assign(title="text"), tmp_path / "part.parquet"
     wide = dd.from_pandas(frame, npartitions=1)
     model = ranker(client).fit(wide, "label", qid="qid", features=NAMES)

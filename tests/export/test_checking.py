@@ -1,4 +1,4 @@
-"""Random models, exported and scored from the text by the rules of each engine; what the rules find."""
+"""Random models, exported and scored from the text by the rules of each engine, and what the check refuses."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ def ranker(forest, coef, missing=()):
 
 
 def random_trees(rng):
-    """A ranker as training leaves it, and rows on, beside and between its thresholds, some with gaps."""
+    """Return a ranker over random trees, and rows at, near and between its thresholds, some with missing values."""
     unit = 10.0 ** rng.uniform(-30, 30, N) if rng.random() < 0.5 else 10.0 ** rng.integers(-9, 9, N)
     forest = Forest.of([random_tree(rng, unit) for _ in range(6)], N)
     coef = rng.normal(size=int(forest.leaves[-1])) * 10.0 ** rng.integers(-3, 4)

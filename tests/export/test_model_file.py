@@ -1,4 +1,4 @@
-"""Models in files: every one comes back, everything else is refused, and nothing is lost on failure."""
+"""Model files: every model is restored, other files are refused, and a failure loses nothing."""
 
 import io
 import json
@@ -117,7 +117,7 @@ def test_what_cannot_be_described_is_refused(tmp_path):
 
 
 def rewritten(source, target, change, *, signed=False):
-    """A model file whose description, and arrays, were changed; ``signed``: with the digests of the changed ones."""
+    """Return a model file with a changed description or arrays; ``signed`` updates the digests."""
     with np.load(source) as archive:
         arrays = dict(archive)
     description = json.loads(bytes(arrays["description"]))
@@ -266,7 +266,7 @@ def with_array(name, array):
     ],
 )
 def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change, tmp_path):
-    """Its digests are right, so that it loads; what is not an index is refused where it would be followed."""
+    """A file with valid digests loads; invalid indices and shapes are refused before compiled code uses them."""
     if model == "tree":
         made = fitted(structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0))
     elif model == "descent":

@@ -1,4 +1,4 @@
-"""Each export read back by a reader written here, and the learner as PyTerrier calls it."""
+"""Exports of linear models, scored by the rules of their engines, and the learner as PyTerrier calls it."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def model(request):
 
 
 def without_warning(model, to, **options):
-    """The export, and how much lower its scores are, as the warning has it."""
+    """Return the export, and the difference of its scores that the warning states."""
     if to in ("solr", "elasticsearch", "opensearch") and linear_form(model).intercept:
         with pytest.warns(UserWarning, match=r"no intercept: its scores are lower by"):
             return export_model(model, to, **options), linear_form(model).intercept

@@ -102,7 +102,7 @@ def saved(array):
 
 
 def spoil_members(rng, parts, name, other):
-    """Exchange, drop, damage or prolong a member, add one that is not used, or one of the same name."""
+    """Exchange, drop, damage or lengthen a member, add an unused one, or one of the same name."""
     raw, more = parts[name], parts[other]
     return parts | rng.choice((
         {name: more, other: raw}, {name: None}, {name: mutate_bytes(rng, raw)}, {"unused.npy": rng.randbytes(100)},

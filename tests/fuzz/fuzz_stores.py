@@ -103,7 +103,7 @@ def run_case(folder, seed, case):
 
 
 def settle(rng, path, meta):
-    """Leave the checksums as they were, write them anew, or leave them out, as a store of an earlier version does."""
+    """Keep the checksums, update them, or remove them, as in a store of an earlier version."""
     choice = rng.randrange(3)
     if isinstance(meta, dict) and choice:
         specs = meta.get("arrays")
@@ -120,7 +120,7 @@ def settle(rng, path, meta):
 
 
 def use(data):
-    """What goes by the indices in compiled code: SciPy's and ours."""
+    """Run compiled code, of SciPy and of this package, that uses the indices."""
     assert data.qid.shape == (data.n_rows,)
     data.select([0, data.n_queries - 1])
     if data.n_features > 10**6:

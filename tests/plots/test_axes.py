@@ -1,4 +1,4 @@
-"""What the figures show is what was measured: the points, bars and steps drawn, not only that something was."""
+"""The points, bars and steps of figures are those of the results."""
 
 from __future__ import annotations
 
