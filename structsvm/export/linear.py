@@ -124,9 +124,9 @@ def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearFo
             "expected a ranker whose scaling is the same for all queries at the end of a pipeline, got "
             f"scale='query-{form.method}'",
         )
-    A, b, missing = affine_steps(pipeline)
+    A, b, imputed = affine_steps(pipeline)
     n = A.shape[1]
-    names, missing = engine_names(pipeline, feature_names, n), None if np.isnan(missing).all() else missing
+    names, missing = engine_names(pipeline, feature_names, n), None if np.isnan(imputed).all() else imputed
     slope = np.diag(A)
     if A.shape == (n, n) and not (A - np.diag(slope)).any() and (slope > 0).all():
         # steps that scale each feature by itself remain a shift and a scale: folded into the weights, the shifts would

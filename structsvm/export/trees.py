@@ -399,7 +399,7 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
         "leaf_weights": from_array(values, "weights"),
     }
     if with_set.any():  # the sets one after the other, each followed by NaN
-        sets = [np.append(valued.members(k), np.nan) for k in np.flatnonzero(with_set)]
+        sets = [np.append(valued.members(k), np.nan) for k in np.flatnonzero(with_set).tolist()]
         attributes["membership_values"] = from_array(np.concatenate(sets), "members")
     nodes = [
         helper.make_node("TreeEnsemble", ["features"], ["sums"], domain="ai.onnx.ml", **attributes),
