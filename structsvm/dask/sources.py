@@ -94,7 +94,8 @@ def _of_anything(part: Any, place: str) -> Rows:
     if isinstance(part, QueryData):
         return Rows(part, None, place)
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
-        return to_rows(*[*part, None][:4], place)
+        X, y, qid, weight = [*part, None][:4]
+        return to_rows(X, y, qid, weight, place)
     raise BadInput(
         place, f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
     )
@@ -144,7 +145,8 @@ class _Block:
 
 
 def _of_block(block: Any, place: str) -> Rows:
-    return to_rows(*block.columns, place)
+    X, y, qid, weight = block.columns
+    return to_rows(X, y, qid, weight, place)
 
 
 def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
