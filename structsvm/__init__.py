@@ -1,10 +1,10 @@
-"""Learning to rank with structural SVMs: exact optimum, with a certificate, at memory speed.
+"""Learning to rank with structural SVMs: the exact optimum, with a certificate, at memory speed.
 
-Names are loaded when first used, so that ``import structsvm`` is quick: numba, scikit-learn, cvxpy and matplotlib
-come with the first thing that needs them.
+Names are imported when first used, and numba, scikit-learn, cvxpy and matplotlib with them, so that
+``import structsvm`` is fast.
 
-Where a docstring says "the thesis" it is Y. Yue, "New learning frameworks for information retrieval", PhD thesis,
-Cornell University, 2011.
+"The thesis" in docstrings is Y. Yue, "New learning frameworks for information retrieval", PhD thesis, Cornell
+University, 2011.
 """
 
 from __future__ import annotations

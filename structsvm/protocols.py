@@ -1,9 +1,9 @@
-"""Protocols: every interface that a class of your own can plug into, and the records they exchange, on one page.
+"""Protocols: all interfaces for classes of your own, and the records that they exchange.
 
-Nothing inherits from a protocol. ``structsvm.testing`` has a check for each but CompiledRows: ``check_oracle`` for an
-``Oracle`` and its ``Separator``, ``check_click_model`` for a ``ClickModel``, ``check_ranker`` for estimators. Data flow
-one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for clicks
-``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``.
+Classes do not inherit from a protocol. ``structsvm.testing`` has a check for each except CompiledRows: ``check_oracle``
+for an ``Oracle`` and its ``Separator``, ``check_click_model`` for a ``ClickModel``, ``check_ranker`` for estimators.
+Data flow in one direction: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator ->
+metrics``, and for clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Rankings = Sequence[Sequence[Hashable]]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings, never data."""
+    """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings, no data."""
 
     def bind(self, y: Float, offsets: Int) -> Separator:
-        """Precompute what depends on the labels alone; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
+        """Precompute what only depends on the labels; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
 
 
 class Separator(Protocol):
@@ -45,15 +45,15 @@ class Separator(Protocol):
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
 
-        ``scores`` and ``coef`` hold the rows of the queries ``first:last`` only. Several threads call it at once on
-        disjoint queries: release the GIL, and keep no state that could change a result.
+        ``scores`` and ``coef`` only have the rows of the queries ``first:last``. Several threads call this method for
+        disjoint queries at the same time: release the GIL, and keep no state that could change a result.
         """
 
 
 class StructuredModel(Protocol):
     """A problem whose inputs ``x`` and outputs ``y`` are any objects, for ``oracles.StructuredProblem``.
 
-    The joint feature ``Psi(x, y)`` has a fixed length; a loss is >= 0, and zero if the outputs agree. The maximisers
+    The joint feature ``Psi(x, y)`` has a fixed length. The loss is >= 0, and 0 if the outputs agree. The maximisers
     return the ``y`` of largest ``loss(y_true, y) + w . Psi(x, y)`` and of largest ``w . Psi(x, y)``.
     """
 
@@ -65,7 +65,7 @@ class StructuredModel(Protocol):
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in a format of their own, such as ``BinnedRows``, as ``X`` of the rankers; to be compared with dense ones.
+    """Rows in another format, such as ``BinnedRows``, as ``X`` of the rankers; equivalent to dense rows.
 
     Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
     ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and
@@ -83,7 +83,7 @@ class CompiledRows(Protocol):
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight where it was made.
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, with equality at the ``w`` of its call.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Problem(Protocol):
 
 
 class QPResult(NamedTuple):
-    """Solution of the small dual, its value, and the duality gap that certifies it.
+    """Solution of the small dual problem, its value, and its duality gap.
 
     Examples
     --------
@@ -159,11 +159,11 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison a bandit asks for: a pair (twice the same arm to exploit), or a set of arms for multi-dueling.
+    """A comparison that a bandit selects: a pair (of equal arms to exploit), or a set of arms for multi-dueling.
 
-    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie and for an arm
-    against itself; that of a set is one such number per pair of :meth:`pairs`. ``note`` is data of the bandit's own,
-    which JSON can hold, handed back unread.
+    The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
+    itself; that of a set is one such number per pair of :meth:`pairs`. ``note`` is data of the bandit in JSON, which
+    the caller returns unchanged.
 
     Examples
     --------
@@ -183,10 +183,10 @@ class Duel(NamedTuple):
 class Bandit(Protocol):
     """A dueling bandit; outcomes of several duels may arrive in any order, late or never.
 
-    ``select`` changes nothing, and ``rng`` is its only source of random numbers. ``update`` learns from the outcome of
-    a selected duel, and raises ValueError for anything else. ``best`` returns the best arm so far: ``rng`` breaks ties,
-    without it the lowest arm is taken. ``to_json`` returns the whole state, with which a restarted bandit continues
-    identically; ``from_json`` raises ValueError for a text that ``to_json`` did not write.
+    ``select`` does not change the state, and ``rng`` is its only source of random numbers. ``update`` learns from the
+    outcome of a selected duel, and raises ValueError for other duels. ``best`` returns the best arm so far: ``rng``
+    breaks ties, without it the lowest arm is returned. ``to_json`` returns the complete state, with which a restarted
+    bandit continues identically; ``from_json`` raises ValueError for other texts.
     """
 
     n_arms: int
@@ -200,12 +200,12 @@ class Bandit(Protocol):
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings (best document first) and to credit rankers for clicks; it holds settings only.
+    """A method that merges rankings (best document first) and credits rankers for clicks; it only holds settings.
 
-    ``show`` merges them into a list of at most ``length`` documents; ``distribution`` returns every record that it can
-    return, with its exact probability (for short lists). ``credit`` returns the credit of each ranker for ``clicks``,
-    one 0 or 1 for each shown document, and ``outcome`` an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1
-    if it loses, 0 if they tie.
+    ``show`` merges rankings into a list of at most ``length`` documents; ``distribution`` returns all records that
+    ``show`` can return, with their exact probabilities (for short lists). ``credit`` returns the credit of each ranker
+    for ``clicks``, one 0 or 1 for each shown document, and ``outcome`` an antisymmetric matrix: ``[i, j]`` is 1 if
+    ranker i beats j, -1 if it loses, 0 if they tie.
     """
 
     name: str
@@ -217,9 +217,9 @@ class Interleaver(Protocol):
 
 
 class ClickTables(NamedTuple):
-    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
+    """A click model for compiled code: probabilities by grade and position, shape (n_grades, length).
 
-    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
+    The user examines the positions in order. At each of them she may click, and may leave after a click or without.
 
     Examples
     --------
@@ -235,11 +235,11 @@ class ClickTables(NamedTuple):
 
 
 class ClickModel(Protocol):
-    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state.
+    """A simulated user who clicks on a list of graded documents; it holds probabilities and no state.
 
-    ``click`` draws clicks once, True for each clicked position. ``probability`` is the exact one of a click at each
-    position, ``likelihood`` that of a vector of clicks, and ``tables`` the model as tables for lists of ``length``
-    documents.
+    ``click`` draws a vector of clicks, True for each clicked position. ``probability`` returns the exact probability of
+    a click at each position, ``likelihood`` that of a vector of clicks, and ``tables`` the model as tables for lists of
+    ``length`` documents.
     """
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]: ...

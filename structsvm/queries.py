@@ -1,4 +1,4 @@
-"""``QueryData``, the one container of grouped, labelled rows."""
+"""``QueryData``, the container of labelled rows grouped by query, and checks of its parts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from scipy import sparse
 from structsvm.common.checks import BadInput
 from structsvm.common.rows import check_offsets as check_offsets
 from structsvm.common.rows import check_sparse as check_sparse
+from structsvm.common.rows import first_beyond as first_beyond
 from structsvm.common.rows import refuse_first as refuse_first
-from structsvm.common.rows import stacklevel_of_user as stacklevel_of_user
 from structsvm.common.rows import warn_user as warn_user
 from structsvm.common.tables.roles import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
-"""Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
-
-_CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
+"""Largest magnitude of a feature, with which the squared norm of a joint feature vector does not overflow."""
 
 
 class SingleQueryWarning(UserWarning):
     """Warning that no query ids were given, so that all rows are ranked as one query.
 
-    If the rows belong to several queries, measures of such a ranking are meaningless. Pass ``qid``; if the rows are one
-    query, state its id: ``qid=0``.
+    If the rows belong to several queries, measures of such a ranking are meaningless. Pass ``qid``; for rows of one
+    query, pass its id: ``qid=0``.
 
     Examples
     --------
@@ -58,9 +56,9 @@ def one_query(qid: Any, caller: str) -> Any:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Division of rows into queries: ``offsets``, ``query_ids`` in the order of first rows, and ``order``.
+    """Division of rows into queries: ``offsets``, ``query_ids`` in the order of their first rows, and ``order``.
 
-    Grouped row ``i`` is row ``order[i]`` of the input; None where rows were already contiguous.
+    Grouped row ``i`` is row ``order[i]`` of the input; ``order`` is None if the rows of each query are contiguous.
     """
 
     offsets: Int
@@ -69,24 +67,23 @@ class Grouping:
 
 
 def group_queries(qid: Any, n_rows: int) -> Grouping:
-    """Group rows by query id: stable inside a query, queries in the order of their first row.
+    """Group rows by query id; queries are in the order of their first rows, and rows of a query in their own order.
 
-    A single int applies to all rows; None means the id 0, of which :func:`one_query` warns.
+    A single int is the id of all rows, and None means 0; callers warn of None by :func:`one_query`.
     """
     refuse_name(qid)
-    if qid is None:
-        return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
-    if isinstance(qid, (int, np.integer)) and not isinstance(qid, bool):
-        return Grouping(np.array([0, n_rows], dtype=np.int64), _check_ids([qid], 1), None)
+    if qid is None or (isinstance(qid, (int, np.integer)) and not isinstance(qid, bool)):
+        return Grouping(offsets_of([n_rows]), _check_ids([0 if qid is None else qid], 1), None)
     ids = _check_ids(qid, n_rows)
     if n_rows == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
+    # runs of equal ids; if no id has two runs, rows are already contiguous, and are not sorted
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
     run_ids = ids[starts]
     unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     if unique.shape[0] == run_ids.shape[0]:
         return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
-    # number the queries by first appearance, then order the rows by that number, stably
+    # number the queries by their first runs, then sort rows by the number, stably
     number = np.empty(unique.shape[0], dtype=np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
     run_number = number[inverse.ravel()]
@@ -97,7 +94,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def refuse_name(qid: Any) -> None:
-    """Raise for a string in place of ids: it may be the name of a column."""
+    """Raise for a string in place of ids, which may be the name of a column."""
     if isinstance(qid, str):
         raise BadInput(
             "qid",
@@ -113,26 +110,28 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     refuse_masked("qid", qid)
     ids = np.asarray(qid)
     if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
-        # numpy turns a missing id among strings into a string, large integers into floats: check the original values
+        # NumPy converts a missing id among strings to a string, and large integers to floats: check the original values
         originals = np.asarray(qid, dtype=object)
         if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in originals.flat):
             ids = originals
     if ids.dtype.kind in "iuO" and not hasattr(qid, "dtype"):
         originals = np.asarray(qid, dtype=object).ravel()
         flags = [isinstance(v, (bool, np.bool_)) for v in originals]
-        if any(flags) and not all(flags):  # for NumPy True is 1
+        if any(flags) and not all(flags):  # which NumPy converts to 1 and 0
             row = flags.index(True)
-            raise ValueError(f"qid[{row}]: expected an int or a string, got {originals[row]} among other ids")
+            got = f"got {originals[row]} among other ids"
+            raise BadInput("qid", f"expected an int or a string, {got}", at=f"[{row}]")
     if ids.ndim != 1:
         raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
-        sizes = ids.dtype.kind in "iu" and ids.sum() == n_rows
+        sizes = ids.dtype.kind in "iu" and ids.sum() == n_rows  # perhaps group sizes, as LightGBM takes them
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
             "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
+    # floats only as whole numbers that no rounding could have made equal
     if ids.dtype.kind == "f":
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
         if (inexact := first_inexact(ids)) is not None:
@@ -151,7 +150,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
                 "ids that differ in type alone, as 1 and '1', would be one query: convert them all to str",
                 at=f"[{row}]",
             )
-        # numpy drops NULs at the end of a string, so two ids may become one
+        # NumPy drops NULs at the end of a string, so that two ids may become one
         row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
         if row >= 0:
             raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
@@ -163,7 +162,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
 
 
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
-    """Return relative weights scaled to sum to one; equal ones for None. ``each`` names what has a weight."""
+    """Return weights scaled to sum to one; equal ones for None. Errors name by ``each`` what has a weight."""
     if weights is None:
         return np.full(n, 1.0 / n)
     values = np.asarray(weights, dtype=np.float64)
@@ -176,32 +175,8 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     return np.asarray(values / total)
 
 
-def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
-    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude, or None.
-
-    With ``missing``, NaN is accepted. ``X``, an array or a CSR matrix, is read in chunks, without a copy.
-    """
-    matrix = not isinstance(X, np.ndarray)
-    values = X.data if matrix else X
-    step = max(1, _CHUNK_BYTES // max(1, values[:1].nbytes))
-    limit = min(limit, float(np.finfo(values.dtype).max))
-    for start in range(0, values.shape[0], step):
-        chunk = values[start : start + step]
-        if missing:
-            bad = chunk.size and np.fmax.reduce(np.abs(chunk), axis=None) > limit
-        else:  # not "any outside": comparisons with NaN are False
-            bad = chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit)
-        if bad:
-            at = np.argwhere(np.abs(chunk) > limit if missing else ~(np.abs(chunk) <= limit))[0]
-            if not matrix:
-                return start + int(at[0]), int(at[1])
-            entry = start + int(at[0])
-            return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
-    return None
-
-
 def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
-    """Return labels as float64; raise where there are none, or not one for each row of ``offsets``."""
+    """Return labels as float64; raise for missing ones, and unless there is one for each row of ``offsets``."""
     if y is None:
         raise BadInput(name, "expected a label for each row, got None", "give rows with labels")
     labels = np.asarray(y, dtype=np.float64)
@@ -213,14 +188,14 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise for values that are masked: NumPy would go on with whatever is beneath the mask."""
+    """Raise for masked values, as NumPy would use the data below the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
     if masked.size:
         raise BadInput(
             name,
-            f"expected values that are there, got {len(masked)} masked ones",
+            f"expected values without a mask, got {len(masked)} masked ones",
             "fill or drop them first",
             at=f"[{', '.join(map(str, masked[0]))}]",
             code=f"{name}.filled(...)",
@@ -228,10 +203,11 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def column_numbers(X: Any) -> tuple[int, ...] | None:
-    """Return the labels of a frame whose columns are called by whole numbers other than 0, 1, 2, ...; None otherwise.
+    """Return the labels of a frame whose columns are whole numbers other than 0, 1, 2, ...; None for other frames.
 
-    A number then means one column by its label and another by its place.
+    A number is ambiguous for such a frame: it may be a label, or a position.
     """
+    # 0, 1, 2, ... are both labels and positions
     labels = list(getattr(X, "columns", ()))
     if not labels or not all(isinstance(one, (int, np.integer)) for one in labels):
         return None
@@ -240,12 +216,12 @@ def column_numbers(X: Any) -> tuple[int, ...] | None:
 
 
 def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> None:
-    """Raise for a column told by a number where the columns have :func:`column_numbers` of their own."""
+    """Raise for a column given by a number if the columns have :func:`column_numbers`."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
         raise BadInput(
             argument,
-            f"the columns of X are called {shown}, so that it may mean a label or a place",
+            f"the columns of X are called {shown}, so that it may mean a label or a position",
             "call the columns by strings and use those",
             code="X.rename(columns=str)",
             at=f"[{key}]",
@@ -260,13 +236,13 @@ def dense_column(X: Any, j: int) -> Float:
 
 
 def value_at(X: Any, row: int, column: int) -> str:
-    """Format a value as errors show it: ``NaN``, ``infinity``, ``-infinity`` or the number."""
+    """Return a value as text for errors: ``NaN``, ``infinity``, ``-infinity`` or the number."""
     value = float(X[row, column])
     return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
 def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
-    """Return the error of a missing, infinite or too large value; ``at`` is its cell to the user, if another."""
+    """Return the error of a missing, infinite or too large value; ``at`` is its cell if the user's X is another."""
     shown = value_at(X, row, column)
     problem = f"expected a finite number, got {shown}"
     remedy = "replace infinite values first (for example with numpy.clip)"
@@ -281,7 +257,7 @@ def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
 
 
 def check_features(X: Any) -> Any:
-    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix, without a copy if it is one."""
+    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; only other types are copied."""
     refuse_masked("X", X)
     check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
@@ -302,26 +278,26 @@ def check_features(X: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryData:
-    """Rows of all queries stacked in one matrix, validated once and immutable.
+    """Rows of all queries in one matrix, validated once and immutable.
 
-    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor checks nothing.
+    Use :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor does not check anything.
 
     Attributes
     ----------
     X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix
         Features. May be a read-only memory map.
     y : ndarray of float64, shape (n_rows,)
-        Graded labels; None if a reader with ``label=None`` found none.
+        Graded labels; None from a reader with ``label=None`` if there are none.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     query_ids : ndarray of int64 or str, shape (n_queries,)
         Id of each query.
     docid : ndarray of str, shape (n_rows,), or None
-        Document ids, if the source had them.
+        Document ids, if the source has them.
     order : ndarray of int64, shape (n_rows,), or None
-        Row ``i`` was row ``order[i]`` of the input; None when the input was already grouped.
+        Row ``i`` is row ``order[i]`` of the input; None if the input was already grouped.
     feature_names : tuple of str, or None
-        One name per feature, if the source had them.
+        One name per feature, if the source has them.
 
     Examples
     --------
@@ -353,8 +329,8 @@ class QueryData:
         Parameters
         ----------
         X : array-like or sparse matrix, shape (n_rows, n_features)
-            Float32 and float64 are kept as given, anything else becomes float64. Copied only if the rows of a
-            query are not contiguous.
+            Float32 and float64 are kept, other types become float64. Only copied if the rows of a query are not
+            contiguous.
         y : array-like of numbers, shape (n_rows,)
         qid : array-like of int or str, shape (n_rows,), optional
             Rows may be in any order. None means one query.
@@ -387,9 +363,8 @@ class QueryData:
         if docid is not None:
             documents = np.array(id_texts("docid", docid, empty=True), dtype=np.str_)
             if documents.shape != (n_rows,):
-                raise BadInput(
-                    "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
-                )
+                problem = f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
+                raise BadInput("docid", problem)
         return rows_in_groups(X, labels, grouping, documents, feature_names)
 
     @property
@@ -433,7 +408,7 @@ class QueryData:
 def rows_in_groups(
     X: Any, y: Any, grouping: Grouping, docid: Any = None, feature_names: tuple[str, ...] | None = None
 ) -> QueryData:
-    """Return rows that were checked, moved as the grouping says."""
+    """Return checked rows in the order of the grouping."""
     order = grouping.order
     if order is not None:
         X, y, docid = (None if rows is None else rows[order] for rows in (X, y, docid))
@@ -441,12 +416,13 @@ def rows_in_groups(
 
 
 def offsets_of(lengths: Any) -> Int:
-    """Return where groups of these lengths begin, one after the other, and where the last one ends."""
+    """Return the offsets of consecutive groups of these lengths: their beginnings, and the end of the last."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
 def rows_from(starts: Int, lengths: Int) -> Int:
-    """Return ``starts[i], ..., starts[i] + lengths[i] - 1`` of each ``i``, one after the other."""
+    """Return the concatenated ranges ``starts[i]:starts[i] + lengths[i]``."""
+    # entry k of all is entry k - offsets[i] of range i
     offsets = offsets_of(lengths)
     return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
 
@@ -457,17 +433,17 @@ def row_groups(offsets: Int) -> Int:
 
 
 def places_in(offsets: Int) -> Int:
-    """Return the place of each row in its group, from 1."""
+    """Return the position of each row in its group, from 1."""
     return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], np.diff(offsets))
 
 
 def choose_groups(offsets: Int, chosen: Any) -> tuple[Int, Int, Any]:
-    """Return the numbers of chosen groups (indices or a mask), their new offsets, and their rows."""
+    """Return the numbers of chosen groups (indices or a mask), their new offsets, and the index of their rows."""
     numbers = np.asarray(chosen)
     numbers = (np.flatnonzero(numbers) if numbers.dtype == np.bool_ else numbers).astype(np.int64)
     numbers = np.where(numbers < 0, numbers + offsets.shape[0] - 1, numbers)
     lengths = np.diff(offsets)[numbers]
-    if numbers.size and (np.diff(numbers) == 1).all():  # neighbours: views, without a copy
+    if numbers.size and (np.diff(numbers) == 1).all():  # consecutive: a slice, which copies nothing
         rows: Any = slice(int(offsets[numbers[0]]), int(offsets[numbers[-1] + 1]))
     else:
         rows = rows_from(offsets[:-1][numbers], lengths)

@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Fixtures of several folders."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[..., Path]:
-    """A file or folder of the public data sets by its name in ``data/README.md``; where it is not, the test is skipped.
+    """Return a function from the name of a public data set in ``data/README.md`` to its path; skip if it is missing.
 
-    They lie in ``../shared/data`` beside the project, or where the variable ``STRUCTSVM_DATA`` says.
+    The data sets are in ``../shared/data`` beside the project, or in the folder of the variable ``STRUCTSVM_DATA``.
     """
     folder = Path(os.environ.get("STRUCTSVM_DATA", _BESIDE))
 
@@ -44,13 +44,13 @@ def shared_data() -> Callable[..., Path]:
 
 
 class CommandLine:
-    """Runs commands in this process: texts are split as by a shell, anything else is one word."""
+    """Runs commands in this process; texts are split as by a shell, other arguments are single words."""
 
     def __init__(self, capsys):
         self._capsys = capsys
 
     def code(self, *words):
-        """Run a command; what it printed is in ``out`` and ``err``."""
+        """Run a command and return its status; its output is in ``out`` and ``err``."""
         from structsvm.cli import main
 
         split = (shlex.split(word) if isinstance(word, str) else [str(word)] for word in words)
@@ -60,7 +60,7 @@ class CommandLine:
         return code
 
     def __call__(self, *words):
-        """Return what a command printed that did its work."""
+        """Return the output of a command that succeeds."""
         assert self.code(*words) == 0, self.err
         return self.out
 
@@ -72,7 +72,7 @@ class CommandLine:
         return json.loads(text)
 
     def refuses(self, *words):
-        """Return the line that says why a command did nothing; there may be remarks before it."""
+        """Return the error line of a command that is refused; there may be remarks before it."""
         assert self.code(*words) == 2, self.err
         *remarks, error = self.err.splitlines()
         assert error.startswith("structsvm: error: ")
@@ -111,7 +111,7 @@ def skipped(reports: list[Any]) -> dict[str, int]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say at the end of every run what was not tested, and why: no data, no browser, root, no other tool."""
+    """List at the end of a run the reasons for which tests were skipped, with their numbers."""
     reasons = skipped(terminalreporter.stats.get("skipped", []))
     if reasons:
         terminalreporter.section(f"not tested here: {sum(reasons.values())} tests", sep="-")

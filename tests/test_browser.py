@@ -1,4 +1,4 @@
-"""The pages in a browser: nothing sticks out on a phone, nothing is refused or amiss, both colour schemes render."""
+"""Pages in a browser: they fit a phone, load nothing, and have both colour schemes."""
 
 from __future__ import annotations
 

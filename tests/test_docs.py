@@ -41,7 +41,7 @@ def member_of(name):
 
 
 def test_names_exist_are_exported_and_described(names):
-    """The reference lists first sentences, and takes a point before a space for the end of one: not in a formula."""
+    """The reference lists first sentences, which end at a point before a space: there must be none in a formula."""
     for name in names:
         room, attribute = name.rsplit(".", 1)
         member = member_of(name)
@@ -64,7 +64,7 @@ def test_defaults_said_are_those_of_the_signature(names):
 
 
 def _without_example(name, member):
-    """Say what a public name lacks: an example that runs, or a pointer to existing names whose pages have one."""
+    """Return an error for a public name without an example, unless it points to names with one."""
     if getattr(member, "_is_protocol", False):
         return None  # structsvm.protocols says how its check is called
     _, heading, examples = (inspect.getdoc(member) or "").partition("Examples\n--------\n")

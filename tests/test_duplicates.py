@@ -1,4 +1,4 @@
-"""No function of four lines or more stands twice, kernels not even with other names for their variables."""
+"""No function of four lines or more occurs twice, and no kernel with renamed variables."""
 
 import ast
 from collections import defaultdict

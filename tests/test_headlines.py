@@ -1,4 +1,4 @@
-"""Headlines claim what the figures bear: equals are named, tests are followed, and data seen in training are told."""
+"""Headlines of studies: equal methods are named, tests are respected, and training data are mentioned."""
 
 import dataclasses
 from pathlib import Path

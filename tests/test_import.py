@@ -13,18 +13,8 @@ import pytest
 import structsvm
 
 HEAVY = [
-    "numba",
-    "sklearn",
-    "scipy.stats",
-    "cvxpy",
-    "matplotlib",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "dask",
-    "joblib",
-    "typer",
-]
+    "numba", "sklearn", "scipy.stats", "cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "joblib", "typer",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -42,7 +32,7 @@ def test_import_is_light(statement, python):
 
 @pytest.mark.parametrize("table", ["features", "clicks"])
 def test_a_csv_is_read_without_pandas(tmp_path, table, python):
-    """Arrow would import it for a scalar, and takes longer for that than for a small table."""
+    """Arrow imports pandas to convert a scalar, which takes longer than reading a small table."""
     path = tmp_path / "t.csv"
     if table == "features":
         path.write_text("qid,docid,label,x,b\n1,,1,1,true\n".replace(",,", ",7.0,") + "2,é,0,,false\n")
@@ -65,7 +55,7 @@ def test_rooms_are_reached_by_attribute(room, python):
 
 @pytest.fixture(scope="module", params=["a zip", "compiled files without sources"])
 def elsewhere(request, tmp_path_factory):
-    """The package as no ordinary folder of sources."""
+    """The package in a zip, or as compiled files."""
     folder = tmp_path_factory.mktemp("elsewhere")
     copy = shutil.copytree(
         Path(structsvm.__file__).parent,

@@ -198,27 +198,6 @@ def test_every_named_link_is_defined_and_every_definition_is_used(page):
     assert sorted(defined) == sorted(set(re.findall(r"\]\[([\w-]+)\]", text)))
 
 
-def comparisons():
-    """Return the two tables of the comparison, each as rows of cells without the first."""
-    text = (DOCS / "comparison.md").read_text(encoding="utf-8").split("## When to stay")[0]
-    return [
-        [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
-        for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
-    ]
-
-
-def test_every_cell_of_the_comparison_can_be_checked():
-    """A cell about another package leads to its documentation, was tried, or says that nothing was found."""
-    tables = comparisons()
-    assert len(tables) == 2
-    for head, _, *rows in tables:
-        assert all(re.search(r"\d+\.\d+", name) for name in head[2:])  # versions
-        for name, _, *others in rows:
-            for cell in others:
-                plain = ("not found", "not in", "yes", "no", "only", "see")
-                assert "][" in cell or "†" in cell or cell.startswith(plain), (name, cell)
-
-
 def test_every_page_of_the_guide_and_the_theory_is_listed():
     for room in ("guide", "theory", "project"):
         listed = (DOCS / room / "index.md").read_text(encoding="utf-8").split()

@@ -14,25 +14,9 @@ ROOMS = (
 
 BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
 FUNCTIONS = {
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "power",
-    "logaddexp",
-    "tanh",
-    "sin",
-    "cos",
-    "hypot",
-    "cbrt",
-    "arctan",
-    "logspace",
-    "geomspace",
-    "float_power",
-}
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "logaddexp", "tanh", "sin", "cos", "hypot",
+    "cbrt", "arctan", "logspace", "geomspace", "float_power",
+}  # fmt: skip
 """NumPy's and the C library's forms of these differ between processors."""
 EXACT = {"LinAlgError"}
 
@@ -96,7 +80,7 @@ def _exact(power: ast.BinOp) -> bool:
 
 
 def offences_in(path):
-    """The offences of a file of the package, without single expressions that have a reason."""
+    """Return the offences of a file of the package, without the expressions that are allowed."""
     name, lines = path.relative_to(PACKAGE).as_posix(), offences(path.read_text())
     return name, [line for line in lines if f"{name}: {line.partition(': ')[2]}" not in ALLOWED]
 

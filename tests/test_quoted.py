@@ -33,7 +33,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
 
 
 def test_pages_that_name_an_experiment_quote_it():
-    """A paragraph with decimals beside the name of a script takes them from its results, or the table after it does."""
+    """A paragraph that names a script takes its decimals from the results of the script, or the next table does."""
     for page in PAGES:
         paragraphs = re.split(r"\n\s*\n", page.read_text())
         for paragraph, after in zip(paragraphs, [*paragraphs[1:], ""], strict=True):

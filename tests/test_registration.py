@@ -1,4 +1,4 @@
-"""A new member of each kind takes its file and its lines in one table, and is then found everywhere."""
+"""A new member of each kind requires its file and its lines in one table, and is then available everywhere."""
 
 import json
 import os
@@ -306,7 +306,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What is known of the made-up members in a copy of the package; without compilation, which costs minutes."""
+    """Return the results of a script on the added members in a copy of the package, which is not compiled."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "structsvm", folder / "structsvm", ignore=shutil.ignore_patterns("__pycache__"))
     package = folder / "structsvm"

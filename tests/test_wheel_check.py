@@ -1,4 +1,4 @@
-"""The check of wheels accepts the package, and sees what is missing, strange or of another name."""
+"""The check of wheels accepts the package, and reports missing, unexpected and misnamed files."""
 
 import importlib.util
 import zipfile

@@ -1,4 +1,4 @@
-"""Arrays in files that may be damaged: what is declared is held against what is there before anything is read."""
+"""Arrays in files that may be damaged: sizes are checked before memory is allocated, and no byte is unpickled."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MAGIC = b"\x93NUMPY"
-_MOST_HEADER_BYTES = 10_000
-_KINDS = "biufU"
-_BLOCK_BYTES = 1 << 24
-_MOST_MEMBERS = 100_000
+_LARGEST_HEADER = 10_000
+_DTYPE_KINDS = "biufU"
+_MAX_MEMBERS = 100_000
 
 
 class Damaged(ValueError):
-    """What is wrong with a file, without its name: who opened it adds that and the remedy."""
+    """Error of a damaged file, without its name: whoever opened the file adds the name and a remedy."""
 
 
 class Header(NamedTuple):
-    """The header of a ``.npy`` file: ``start`` is the number of bytes before those of the array."""
+    """The header of a ``.npy`` file; ``start`` is the number of bytes before those of the array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -34,39 +33,45 @@ class Header(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the array must have. A Python int: what a damaged file declares may not fit into 64 bits."""
+        """Number of bytes of the array, a Python int: a damaged header may declare more than 64 bits hold."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Read the header of a ``.npy`` file (versions 1.0 to 3.0), and no byte of its array; Damaged if there is none."""
+    """Read the header of a ``.npy`` file (versions 1.0 to 3.0), and nothing of its array; raise Damaged if invalid."""
+    # the format: magic, version (2 bytes), length of the header (2 bytes in version 1, else 4), a Python dictionary
     lead = file.read(8)
     if lead[:6] != _MAGIC or len(lead) < 8 or lead[6] not in (1, 2, 3):
         raise Damaged("it does not begin as an array does")
     width = 2 if lead[6] == 1 else 4
     length = int.from_bytes(file.read(width), "little")
-    if not 0 < length <= _MOST_HEADER_BYTES:
+    if not 0 < length <= _LARGEST_HEADER:
         raise Damaged(f"a header of {length} bytes")
     raw = file.read(length)
     if len(raw) < length:
-        raise Damaged("it is cut short in its header")
+        raise Damaged("it is truncated in its header")
     try:
-        said = ast.literal_eval(raw.decode("utf-8" if lead[6] == 3 else "latin-1").strip())
-        # a declared type of text may be of any width: nothing is allocated for it here
-        dtype, fortran, shape = np.dtype(said["descr"]), said["fortran_order"], said["shape"]
-        if set(said) != {"descr", "fortran_order", "shape"} or not isinstance(said["descr"], str):
+        fields = ast.literal_eval(raw.decode("utf-8" if lead[6] == 3 else "latin-1").strip())
+        # a text dtype may declare any width: nothing is allocated for it here
+        dtype, fortran, shape = np.dtype(fields["descr"]), fields["fortran_order"], fields["shape"]
+        if set(fields) != {"descr", "fortran_order", "shape"} or not isinstance(fields["descr"], str):
             raise ValueError
-    except Exception:  # of whatever the bytes are read as
+    except Exception:  # literal_eval and dtype raise nearly any error for random bytes
         raise Damaged("its header does not describe an array") from None
-    if dtype.kind not in _KINDS or not dtype.isnative or dtype.itemsize == 0 or type(fortran) is not bool:
-        raise Damaged(f"an array of {said['descr']!r:.40}")
+    if (
+        dtype.kind not in _DTYPE_KINDS
+        or not dtype.isnative
+        or dtype.itemsize == 0
+        or type(fortran) is not bool
+    ):
+        raise Damaged(f"an array of {fields['descr']!r:.40}")
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise Damaged(f"an array of shape {shape!r:.40}")
     return Header(dtype, shape, fortran, 8 + width + length)
 
 
 def read_json(raw: bytes) -> Any:
-    """Parse JSON; Damaged if it is none, is nested too deep, or has a number too large to be one."""
+    """Parse JSON; raise Damaged for invalid JSON, nesting that is too deep, and numbers that are too large."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -74,19 +79,24 @@ def read_json(raw: bytes) -> Any:
 
 
 class Archive:
-    """The arrays of an ``.npz`` file, each unpacked when it is asked for; raises Damaged if there is none."""
+    """The arrays of an ``.npz`` file, each read on request; raises Damaged where one is invalid.
+
+    The checksums of the zip format notice flipped bits. They do not protect from a crafted file, so that whoever uses
+    an array as indices checks it first.
+    """
 
     def __init__(self, path: Path) -> None:
+        # opened here and not by ZipFile, so that errors of the system, such as a missing file, stay as they are
         self._file = path.open("rb")
         try:
             self._zip = zipfile.ZipFile(self._file)
             members = self._zip.infolist()
-            if len(members) > _MOST_MEMBERS or len({m.filename for m in members}) < len(members):
+            if len(members) > _MAX_MEMBERS or len({m.filename for m in members}) < len(members):
                 raise Damaged("an array twice, or too many")
             self._members = {m.filename.removesuffix(".npy"): m for m in members}
         except Exception as error:
             self._file.close()
-            raise _said(error, path) from None
+            raise _as_damaged(error, path) from None
         self._path = path
         self.names = frozenset(self._members)
 
@@ -97,7 +107,7 @@ class Archive:
         self._file.close()
 
     def header(self, name: str) -> Header:
-        """What the file says of an array, its size held against that of the archive's own list."""
+        """Return the header of an array; raise Damaged unless its size agrees with the directory of the archive."""
         if not isinstance(name, str) or name not in self._members:
             raise Damaged(f"no array {name!r:.60}")
         member = self._members[name]
@@ -105,7 +115,7 @@ class Archive:
             with self._zip.open(member) as file:
                 header = read_header(file)
         except Exception as error:
-            raise _said(error, self._path, name) from None
+            raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
             raise Damaged(
                 f"{name}: declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}, there are "
@@ -114,30 +124,24 @@ class Archive:
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:
-        """One array, of at most so many bytes. Memory is taken as its bytes come, not as they are declared."""
+        """Return one array of at most ``most_bytes`` bytes."""
         header = self.header(name)
         if header.n_bytes > most_bytes:
             raise Damaged(f"{name}: an array of {header.n_bytes} bytes, expected at most {most_bytes:.0f}")
-        content = bytearray()
         try:
+            # where header and directory both overstate a size, the array costs address space until its bytes run out:
+            # NumPy reads them block by block, and pages without bytes are never touched
             with self._zip.open(self._members[name]) as file:
-                file.read(header.start)
-                while block := file.read(_BLOCK_BYTES):
-                    content += block
-                    if len(content) > header.n_bytes:
-                        break
+                array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         except Exception as error:
-            raise _said(error, self._path, name) from None
-        if len(content) != header.n_bytes:
-            raise Damaged(f"{name}: declared {header.n_bytes} bytes, there are {len(content)}")
-        if header.dtype.kind == "U" and np.frombuffer(content, np.uint32).max(initial=0) > 0x10FFFF:
-            raise Damaged(f"{name}: what is no text")
-        array = np.frombuffer(content, dtype=header.dtype)
-        return array.reshape(header.shape, order="F" if header.fortran else "C")
+            raise _as_damaged(error, self._path, name) from None
+        if array.dtype.kind == "U" and array.ravel("K").view(np.uint32).max(initial=0) > 0x10FFFF:
+            raise Damaged(f"{name}: invalid characters")
+        return array
 
 
-def _said(error: Exception, path: Path, name: str = "") -> Exception:
-    """What damage made the zip reader raise, which is nearly anything; what the system cannot do stays as it is."""
+def _as_damaged(error: Exception, path: Path, name: str = "") -> Exception:
+    """Return Damaged for an error of the zip reader, which damage can make nearly any; errors of the system stay."""
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EINVAL:
         return OSError(error.errno, error.strerror, str(path))
     if isinstance(error, Damaged) and not name:

@@ -1,4 +1,4 @@
-"""Candidate sets: the documents of one query to choose from, and which of them covers what."""
+"""Candidate sets: the documents of one query to choose from, and the elements that each of them covers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from structsvm.protocols import Float, Int
 
 Kind = Literal["text", "tokens", "counts", "similarity"]
 
-_MOST = 2.0**53
-"""Largest count: whole numbers are exact up to here, and sums do not overflow."""
+_LARGEST_COUNT = 2.0**53
+"""Whole numbers are exact in float64 up to here, and their sums do not overflow."""
 
-
-_ROUNDING = 1e-4
-"""Of similarities in single precision, and of their diagonal."""
+_SIMILARITY_TOLERANCE = 1e-4
+"""Largest error of a similarity: embeddings are often of single precision."""
 
 
 class CandidateSet:
@@ -33,17 +32,17 @@ class CandidateSet:
     Parameters
     ----------
     texts : sequence of str, sequence of token lists, or sparse/dense matrix (n_documents, n_words)
-        The documents: texts, lists of words (used as they are), or counts of words. A document with an empty text
+        The documents: texts, lists of words (used unchanged), or counts of words. A document with an empty text
         covers nothing.
-    titles : of the same kind, optional
+    titles : same types as ``texts``, optional
         One for each document; a matrix has the same columns (words) as ``texts``.
     ids : sequence of str or int, optional
         Distinct; ``0 .. n-1`` by default.
     features : array-like of float, shape (n_documents, n_features), optional
-        Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN means that a
-        system did not retrieve the document.
+        Document features: scores of retrieval systems, similarities of embeddings. Higher is better; NaN means that
+        the system did not retrieve the document.
     query : str, optional
-        The query's text (Okapi BM25 needs it), or its name or number.
+        Text of the query (Okapi BM25 needs it), or its name or number.
     vocabulary : sequence of str, optional
         Names of the columns when ``texts`` is a matrix; only explanations use them.
 
@@ -52,9 +51,9 @@ class CandidateSet:
     kind : {"text", "tokens", "counts", "similarity"}
     texts, titles : list, or CSR matrix of float64, or None
     similarity : ndarray of float64, shape (n_documents, n_documents), or None
-        Only of sets made by :meth:`from_similarity`.
+        Only for sets from :meth:`from_similarity`.
     documents : CandidateSet or None
-        The texts of such a set, if they were given.
+        The texts of such a set, if given.
     ids : list of str
     features : ndarray of float64, shape (n_documents, n_features), or None
     query : str or None
@@ -88,18 +87,12 @@ class CandidateSet:
             kind, self.titles = _documents(titles, "titles")
             if kind != self.kind:
                 raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
-            if _length(self.titles) != n:
-                raise BadInput(
-                    "titles", f"expected one for each of the {n} documents, got {_length(self.titles)}"
-                )
+            _check_length("titles", _length(self.titles), n, "documents")
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
-                raise BadInput(
-                    "titles",
-                    f"expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}",
-                )
+                got = self.titles.shape[1]
+                raise BadInput("titles", f"expected the {self.texts.shape[1]} columns of texts, got {got}")
         self.ids = [str(i) for i in (range(n) if ids is None else ids)]
-        if len(self.ids) != n:
-            raise BadInput("ids", f"expected one for each of the {n} documents, got {len(self.ids)}")
+        _check_length("ids", len(self.ids), n, "documents")
         if len(set(self.ids)) != n:
             twice = next(i for i, times in Counter(self.ids).items() if times > 1)
             raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
@@ -109,11 +102,7 @@ class CandidateSet:
         if self.vocabulary is not None:
             if self.kind != "counts":
                 raise BadInput("vocabulary", f"expected only with a matrix of counts, got {self.kind}")
-            if len(self.vocabulary) != self.texts.shape[1]:
-                raise BadInput(
-                    "vocabulary",
-                    f"expected {self.texts.shape[1]} words, one per column, got {len(self.vocabulary)}",
-                )
+            _check_length("vocabulary", len(self.vocabulary), self.texts.shape[1], "columns")
 
     @classmethod
     def from_similarity(
@@ -125,10 +114,10 @@ class CandidateSet:
         query: str | None = None,
         documents: CandidateSet | None = None,
     ) -> CandidateSet:
-        """Return a set of documents of which only the similarity is known, such as the cosines of embeddings.
+        """Return a candidate set from pairwise similarities, such as the cosines of embeddings.
 
-        Methods that compare documents take it as any other set: SVMDiv by its ``neighbours`` levels, MMR, facility
-        location and xQuAD. Those that read words raise an error.
+        Methods that compare documents accept it like any other set: SVMDiv with its ``neighbours`` levels, MMR,
+        facility location and xQuAD. Methods that read words raise an error.
 
         Parameters
         ----------
@@ -137,7 +126,7 @@ class CandidateSet:
         ids, features, query
             As for other sets; by default those of ``documents``.
         documents : CandidateSet, optional
-            The same documents as texts, whose words :class:`~structsvm.DiverseRanker` reads beside the similarity.
+            The same documents as texts: :class:`~structsvm.DiverseRanker` uses their words and the similarity.
 
         Examples
         --------
@@ -146,24 +135,21 @@ class CandidateSet:
         CandidateSet(3 documents, similarity)
         """
         check_sparse(similarity, "similarity")
-        try:
-            matrix = np.array(similarity, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(
-                "similarity", f"expected a square matrix of numbers, got {similarity!r:.60}"
-            ) from None
+        matrix = np.array(_as_numbers(similarity, "similarity", "a square matrix of numbers"))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
-        if not (np.abs(matrix) <= 1 + _ROUNDING).all():  # NaN, too
+        # comparisons with NaN are False, so that each condition refuses NaN, too
+        if not (np.abs(matrix) <= 1 + _SIMILARITY_TOLERANCE).all():
             raise _no_similarity("expected numbers from -1 to 1")
-        if not (np.abs(matrix - matrix.T) <= _ROUNDING).all():
-            i, j = np.argwhere(np.abs(matrix - matrix.T) > _ROUNDING)[0].tolist()
+        if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
+            i, j = asymmetric[0].tolist()
             raise _no_similarity(
                 f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
             )
-        if not (np.abs(matrix.diagonal() - 1.0) <= _ROUNDING).all():
-            i = int(np.abs(matrix.diagonal() - 1.0).argmax())
+        if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
+            i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
+        # within the tolerance, numbers are made exact: methods rely on them
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
         if documents is not None:
@@ -172,25 +158,27 @@ class CandidateSet:
             ids = documents.ids if ids is None else ids
             features = documents.features if features is None else features
             query = documents.query if query is None else query
-        made = cls([""] * len(matrix), ids=ids, features=features, query=query)
-        made.kind, made.texts, made.similarity, made.documents = "similarity", None, matrix, documents
-        return made
+        candidates = cls([""] * len(matrix), ids=ids, features=features, query=query)
+        candidates.kind, candidates.texts = "similarity", None
+        candidates.similarity, candidates.documents = matrix, documents
+        return candidates
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the documents' texts (or similarities), whatever their order, ids, titles and
-        features.
+        """Digest of the documents' texts (or similarities), 16 hexadecimal digits.
 
-        Sets with the same documents have the same fingerprint. A model stores those of its training sets.
+        Sets with the same documents have the same fingerprint, whatever their order, ids, titles and features. A model
+        stores those of its training sets.
 
         Examples
         --------
         >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
         True
         """
+        # one text per document, in a form that does not depend on the order of the documents
         if self.similarity is not None:
             rows = [str(sorted(row)) for row in self.similarity.tolist()]
         elif self.kind == "counts":
@@ -215,11 +203,13 @@ def _no_similarity(problem: str) -> BadInput:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which documents of a candidate set cover which elements: the input of the coverage oracle.
+    """The elements that each document of a candidate set covers: the input of the coverage oracle.
 
-    An element is a word at an importance level. Elements of one level with document frequencies between the same
-    thresholds share a bin, and with it their benefit. Elements of one document are in ``counts`` only, as no other can
-    cover them first. Document ``d`` shares ``doc_elements[doc_start[d]:doc_start[d + 1]]``.
+    An element is a word at an importance level. Elements of one level whose document frequencies lie between the same
+    thresholds share a bin, which has one benefit. An element of a single document only counts in ``counts``: no other
+    document can cover it first. Document ``d`` has the shared elements
+    ``doc_elements[doc_start[d]:doc_start[d + 1]]``; element ``e`` is in bin ``element_bin[e]`` and has the documents
+    ``element_documents[element_start[e]:element_start[e + 1]]``.
     """
 
     counts: NDArray[np.int32]
@@ -240,7 +230,7 @@ class Coverage:
 
 
 def check_sets(sets: Any) -> list[CandidateSet]:
-    """Return the candidate sets as a list; raise TypeError for anything else, a single set in particular."""
+    """Return the candidate sets as a list; raise TypeError for anything else, in particular for a single set."""
     if isinstance(sets, CandidateSet):
         raise TypeError("sets: expected a list of CandidateSet, got a single one; write [candidates]")
     checked = list(sets)
@@ -253,9 +243,9 @@ def check_sets(sets: Any) -> list[CandidateSet]:
 
 
 def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
-    """Return who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
+    """Return labels as boolean matrices (n_documents, n_subtopics): a document covers a subtopic if its label is > 0.
 
-    Columns that no document covers are kept. ``n_documents`` has the number of documents of each set, if known.
+    Subtopics that no document covers are kept. ``n_documents`` is the number of documents of each set, if known.
     """
     return [values > 0 for values in check_grades(labels, n_documents)]
 
@@ -266,26 +256,18 @@ def check_degrees(labels: Any, n_documents: Sequence[int]) -> list[Float]:
     for i, values in enumerate(matrices):
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             got = f"got {values.min():g} to {values.max():g}"
-            raise BadInput(
-                "labels",
-                f"expected degrees from 0 to 1, {got}",
-                "divide grades by the highest one",
-                at=f"[{i}]",
-            )
+            raise _bad_labels(i, f"expected degrees from 0 to 1, {got}", "divide grades by the highest one")
     return matrices
 
 
 def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[Any]]:
-    """Return finite numbers, as matrices (n_documents, n_subtopics)."""
+    """Return labels as finite numbers, in matrices (n_documents, n_subtopics)."""
     try:
         matrices = list(labels)
     except TypeError:
         raise TypeError(f"labels: expected one matrix for each candidate set, got {labels!r:.60}") from None
-    if n_documents is not None and len(matrices) != len(n_documents):
-        raise BadInput(
-            "labels",
-            f"expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}",
-        )
+    if n_documents is not None:
+        _check_length("labels", len(matrices), len(n_documents), "candidate sets")
     checked = []
     for i, matrix in enumerate(matrices):
         check_sparse(matrix, f"labels[{i}]")
@@ -296,7 +278,7 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
             raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             got = f"{values.dtype} of shape {values.shape}"
-            remedy = "features.soft_subtopics makes labels of marks" if values.ndim == 1 else ""
+            remedy = "features.soft_subtopics turns marks into labels" if values.ndim == 1 else ""
             raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}", remedy)
         if n_documents is not None and values.shape[0] != n_documents[i]:
             expected = f"expected {n_documents[i]} rows, one for each document"
@@ -307,12 +289,18 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     return checked
 
 
+def _check_length(argument: str, n_given: int, n: int, what: str) -> None:
+    """Raise unless there is one entry for each of ``n`` documents, columns or sets."""
+    if n_given != n:
+        raise BadInput(argument, f"expected one for each of the {n} {what}, got {n_given}")
+
+
 def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
     return BadInput("labels", problem, remedy, at=f"[{i}]")
 
 
 def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[tuple[Float | None, float]]:
-    """Return the costs of the documents and the budget of each set; None and infinity where none are given."""
+    """Return the costs of the documents and the budget of each set; None and infinity without costs."""
     if costs is None and budget is None:
         return [(None, np.inf)] * len(sets)
     if costs is None or budget is None:
@@ -321,15 +309,11 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
         costs_of_sets = list(costs)
     except TypeError:
         raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
-    if len(costs_of_sets) != len(sets):
-        raise BadInput(
-            "costs", f"expected one list for each of the {len(sets)} sets, got {len(costs_of_sets)}"
-        )
+    _check_length("costs", len(costs_of_sets), len(sets), "sets")
     limits = _as_numbers(budget, "budget")
-    if limits.ndim > 0 and limits.shape != (len(sets),):
-        raise BadInput(
-            "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
-        )
+    if limits.shape not in ((), (len(sets),)):
+        expected = f"expected a number, or one for each of the {len(sets)} sets"
+        raise BadInput("budget", f"{expected}, got shape {limits.shape}")
     if not (np.isfinite(limits) & (limits >= 0)).all():
         raise BadInput("budget", f"expected finite numbers >= 0, got {limits.tolist()!r:.60}")
     limits = np.broadcast_to(limits, (len(sets),))
@@ -341,22 +325,18 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
             raise BadInput("costs", f"{expected}, got shape {prices.shape}", at=f"[{i}]")
         bad = np.flatnonzero(~(np.isfinite(prices) & (prices > 0)))
         if bad.size:
-            document = f"document {candidates.ids[bad[0]]!r}"
-            raise BadInput(
-                "costs",
-                f"expected finite numbers > 0, got {prices[bad[0]]:g} for {document}",
-                "leave out empty documents, or give them a cost",
-                at=f"[{i}][{bad[0]}]",
-            )
+            got = f"got {prices[bad[0]]:g} for document {candidates.ids[bad[0]]!r}"
+            remedy = "leave out empty documents, or give them a cost"
+            raise BadInput("costs", f"expected finite numbers > 0, {got}", remedy, at=f"[{i}][{bad[0]}]")
         pairs.append((prices, float(limits[i])))
     return pairs
 
 
-def _as_numbers(values: Any, argument: str) -> Float:
+def _as_numbers(values: Any, argument: str, expected: str = "numbers") -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{argument}: expected numbers, got {values!r:.60}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(argument, f"expected {expected}, got {values!r:.60}") from None
 
 
 def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
@@ -364,32 +344,30 @@ def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int
     rows = np.asarray(chosen)
     if rows.size == 0:
         return np.zeros(0, dtype=np.int64)
+    problem = ""
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise ValueError(
-            f"{argument}: expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
-        )
-    if rows.min() < 0 or rows.max() >= n_documents:
-        raise ValueError(
-            f"{argument}: expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
-        )
-    if np.unique(rows).size != rows.size:
-        raise ValueError(f"{argument}: expected each document once, got {rows.tolist()}")
+        problem = f"expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
+    elif rows.min() < 0 or rows.max() >= n_documents:
+        problem = f"expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
+    elif np.unique(rows).size != rows.size:
+        problem = f"expected each document once, got {rows.tolist()}"
+    if problem:
+        raise BadInput(argument, problem)
     return rows.astype(np.int64)
 
 
 def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
     if bool(sparse.issparse(value)) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif"):
         if value.ndim != 2:
-            raise ValueError(f"{argument}: expected a matrix (n_documents, n_words), got shape {value.shape}")
+            raise BadInput(argument, f"expected a matrix (n_documents, n_words), got shape {value.shape}")
         check_sparse(value, argument)
+        # a copy in canonical form: entries are words of the document, once each, without zeros
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()
-        if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _MOST):
-            raise ValueError(
-                f"{argument}: expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to "
-                f"{counts.data.max():g}"
-            )
+        if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _LARGEST_COUNT):
+            got = f"got {counts.data.min():g} to {counts.data.max():g}"
+            raise BadInput(argument, f"expected finite counts >= 0 (and up to 2**53), {got}")
         return "counts", counts
     if isinstance(value, str):
         raise TypeError(f"{argument}: expected a list of texts, got a single text")
@@ -413,21 +391,15 @@ def _is_tokens(document: Any) -> bool:
 
 def _features(features: Any, n: int) -> Float:
     check_sparse(features, "features")
-    try:
-        values = np.array(
-            features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64
-        )
-    except (TypeError, ValueError, OverflowError):
-        raise BadInput(
-            "features", f"expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
-        ) from None
+    dense = features.toarray() if bool(sparse.issparse(features)) else features
+    expected = f"numbers of shape ({n}, n_features), NaN for missing"
+    values = np.array(_as_numbers(dense, "features", expected))  # a copy: candidate sets are immutable
     if values.ndim != 2 or values.shape[0] != n:
         raise BadInput("features", f"expected shape ({n}, n_features), got {values.shape}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
-        raise BadInput(
-            "features", "expected a finite number, or NaN for missing, got infinity", at=f"[{row}, {column}]"
-        )
+        problem = "expected a finite number, or NaN for missing, got infinity"
+        raise BadInput("features", problem, at=f"[{row}, {column}]")
     return values
 
 

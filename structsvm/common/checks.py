@@ -1,25 +1,39 @@
-"""One way to check a value, and one error for what is wrong with it: argument, problem, remedy."""
+"""``BadInput``, the error of an invalid value with argument, problem and remedy, and checks that raise it."""
 
 from __future__ import annotations
 
 import copy
-import copyreg
 import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 _NOT_GIVEN: Any = object()
 
 
-class BadInput(ValueError):
-    """An argument, a file or a place in the data that cannot be used, with what was expected and what to do.
+class _Value(NamedTuple):
+    """A value as text in Python, and after an option, where strings have no quotes."""
 
-    The command line says ``--C 0`` where Python says ``C=0``: other arguments stand in braces in ``problem`` (with
-    values in ``others``) and ``remedy``, ``"raise {max_passes}"``. ``at`` is the place in the argument (``"[3, 1]"``),
-    ``code`` is Python that does what ``remedy`` says. A ``Path`` is never taken for an argument of the same name.
+    shown: str
+    bare: str
+
+    @classmethod
+    def of(cls, value: Any) -> _Value:
+        """Return a value on one line, cut if it is long."""
+        text = " ".join(repr(value).split())
+        shown = text if len(text) <= 200 else f"{text[:197]}..."
+        return cls(shown, value if isinstance(value, str) else shown)
+
+
+class BadInput(ValueError):
+    """Error of an argument, a file or an entry that cannot be used: what was expected, what was given, what to do.
+
+    The command line spells an argument ``--C 0`` that Python spells ``C=0``. So ``problem`` and ``remedy`` name other
+    arguments in braces: ``"raise {max_passes}"``; their values, where a problem shows them, are in ``others``. ``at``
+    is the index of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that does what ``remedy`` says. A
+    ``Path`` is a file even if an argument has the same name.
 
     Examples
     --------
@@ -48,29 +62,24 @@ class BadInput(ValueError):
         self.remedy = remedy
         self.at = at
         self.code = code
-        self.others = dict(others or {})
-        self.has_value = value is not _NOT_GIVEN
-        self.value = value if self.has_value else None
+        # as text, so that the error can be sent by worker processes whatever the value
+        self.value = None if value is _NOT_GIVEN else _Value.of(value)
+        self.others = {name: _Value.of(other) for name, other in (others or {}).items()}
 
     def __str__(self) -> str:
         remedy = self._remedy(lambda name, value: f"{name}={'' if value is None else value}")
         if self.code:
             remedy += f" ({self.code})"
-        return self._text(self._head(), self._problem(_as_keyword), remedy)
-
-    def __reduce__(self) -> Any:
-        # errors come back from worker processes; a value that perhaps cannot be pickled is shown as it was written
-        others = {name: _portable(value) for name, value in self.others.items()}
-        state = {**self.__dict__, "value": _portable(self.value), "others": others}
-        return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
+        return self._text(self._head(), self._problem({}), remedy)
 
     def spelled(self, options: Mapping[str, str]) -> str:
         """Return the text for the command line: ``options`` maps arguments to options, ``{"C": "--C"}``.
 
-        Others are for Python only, and the text says so. A key ``"sparse=True"`` is for that value alone.
+        Arguments without an option are marked "(in Python)". A key ``"sparse=True"`` is an option for that value only.
         """
 
         def option(name: str, value: str | None) -> str:
+            # "{C}" is --C, "{C=1}" --C 1, a flag "{positive=True}" --positive; others stay Python
             whole = name if value is None else f"{name}={value}"
             if value is not None and whole in options:
                 return options[whole]
@@ -81,94 +90,55 @@ class BadInput(ValueError):
             bare = value.strip("'")
             return f"{options[name]} {bare}"
 
-        if self.is_file or self.argument not in options:
-            head = self._head()
-        elif self.has_value and self.value is not True:
-            head = f"{options[self.argument]} {_shown_bare(self.value)}"
-        else:
-            head = options[self.argument]
-        problem = self._problem(
-            lambda name, value: (
-                f"{options[name]} {_shown_bare(value)}" if name in options else f"{name}={value!r}"
-            )
-        )
-        return self._text(head, problem, self._remedy(option))
+        # the offender itself: a file, an argument without an option, an option with its value, or a flag
+        head = self._head()
+        if not self.is_file and self.argument in options:
+            is_flag = self.value is None or self.value.shown == "True"
+            head = options[self.argument] + ("" if is_flag or self.value is None else f" {self.value.bare}")
+        return self._text(head, self._problem(options), self._remedy(option))
 
     @property
     def fault(self) -> str:
         """The text without the remedy."""
-        return self._text(self._head(), self._problem(_as_keyword), "")
+        return self._text(self._head(), self._problem({}), "")
 
     def renamed(self, argument: str) -> BadInput:
         """Return the same error for another argument."""
         return self._changed(argument=argument, is_file=False)
 
     def recommending(self, argument: str, instead_of: str) -> BadInput:
-        """Return the same error with another argument in the remedy, for a caller that names it differently."""
+        """Return the same error with another argument in the remedy, for a caller that has another name for it."""
         return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
 
-    def within(self, place: str | PurePath) -> BadInput:
-        """Return the error of what ``argument`` is a part of: of a file that held ``X``, of ``validation``."""
-        return self._changed(
-            argument=str(place),
-            is_file=isinstance(place, PurePath),
-            problem=f"{self._head()}{self.at}: {self.problem}",
-            at="",
-            has_value=False,
-            value=None,
-        )
+    def within(self, whole: str | PurePath) -> BadInput:
+        """Return the error for the file or argument that ``argument`` is a part of, such as the file of ``X``."""
+        problem = f"{self._head()}{self.at}: {self.problem}"
+        is_file = isinstance(whole, PurePath)
+        return self._changed(argument=str(whole), is_file=is_file, problem=problem, at="", value=None)
 
     def _changed(self, **fields: Any) -> BadInput:
         changed = copy.copy(self)
-        changed.__dict__.update({"value": self.value, "others": self.others, **fields})
+        vars(changed).update(fields)
         return changed
 
     def _head(self) -> str:
-        return _as_keyword(self.argument, self.value) if self.has_value else self.argument
+        return self.argument if self.value is None else f"{self.argument}={self.value.shown}"
 
     def _text(self, head: str, problem: str, remedy: str) -> str:
         return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
 
-    def _problem(self, spell: Callable[[str, Any], str]) -> str:
-        # names that were declared only: the text also quotes what users wrote
-        return re.sub(
-            r"\{(\w+)\}",
-            lambda name: spell(name[1], self.others[name[1]]) if name[1] in self.others else name[0],
-            self.problem,
-        )
+    def _problem(self, options: Mapping[str, str]) -> str:
+        def spell(match: re.Match[str]) -> str:
+            # only names in ``others``: a problem also quotes input, which may have braces of its own
+            name, value = match[1], self.others.get(match[1])
+            if value is None:
+                return match[0]
+            return f"{options[name]} {value.bare}" if name in options else f"{name}={value.shown}"
+
+        return re.sub(r"\{(\w+)\}", spell, self.problem)
 
     def _remedy(self, spell: Callable[[str, str | None], str]) -> str:
         return re.sub(r"\{([A-Za-z_]\w*)(?:=([^{}]*))?\}", lambda name: spell(name[1], name[2]), self.remedy)
-
-
-class _Shown:
-    """A value that another process showed."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _as_keyword(name: str, value: Any) -> str:
-    return f"{name}={_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    """Return the ``repr`` of a value on one line, cut where it is long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _portable(value: Any) -> Any:
-    plain = value is None or type(value) in (bool, int, float, str)
-    return value if plain else _Shown(_shown(value))
-
-
-def _shown_bare(value: Any) -> str:
-    """Return a value as it stands behind an option: strings without quotes."""
-    return value if isinstance(value, str) else _shown(value)
 
 
 def check_number(
@@ -181,9 +151,10 @@ def check_number(
     open_end: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``value`` is a finite number from ``least`` (excluded with ``open_end``) to ``most``; no bool."""
+    """Raise unless ``value`` is a finite number in [least, most], or (least, most] with ``open_end``; not a bool."""
     kind = numbers.Integral if whole else numbers.Real
-    number: Any = value  # NaN compares false; a whole number may be too large for a float
+    # compared, not converted: NaN compares false, and a whole number may be too large for a float
+    number: Any = value
     ok = isinstance(value, kind) and not isinstance(value, bool) and -math.inf < number < math.inf
     if ok and least <= number <= most and not (open_end and number == least):
         return
@@ -197,17 +168,11 @@ def check_number(
 
 
 def check_whole(
-    name: str,
-    value: Any,
-    least: int = 1,
-    most: float = math.inf,
-    *,
-    floats: bool = False,
-    remedy: str = "",
+    name: str, value: Any, least: int = 1, most: float = math.inf, *, floats: bool = False, remedy: str = ""
 ) -> int:
     """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
 
-    With ``floats``, a float without a fraction is taken, too: ``1e6`` for a million steps.
+    With ``floats``, floats without a fraction are accepted, too: ``1e6`` for a million steps.
     """
     fractional = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     number = int(value) if floats and fractional and float(value).is_integer() else value
@@ -230,7 +195,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 def check_flag(name: str, value: Any) -> None:
     """Raise unless ``value`` is True or False."""
-    # by name also numpy's bool, which is not imported here
+    # by name, as NumPy's bool counts too and NumPy is not imported here
     if type(value).__name__ not in ("bool", "bool_"):
         raise BadInput(name, "expected True or False", value=value)
 
@@ -247,10 +212,10 @@ def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str
         raise BadInput(name, f"expected {expected}", remedy, value=value)
 
 
-def missing_parts(protocol: type, made: object) -> str:
-    """Return the members that a protocol has and this object has not."""
+def missing_parts(protocol: type, candidate: object) -> str:
+    """Return the members of a protocol that an object lacks."""
     parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]
-    return ", ".join(part for part in parts if not hasattr(made, part))
+    return ", ".join(part for part in parts if not hasattr(candidate, part))
 
 
 def check_C(C: Any) -> float:

@@ -1,4 +1,8 @@
-"""Queries that the folds of scikit-learn's cross-validation cut: rows in the training part and in the test part."""
+"""Warning of queries that the folds of scikit-learn's cross-validation cut.
+
+A cut query has rows in the training part and in the test part, so that its score is not that of a whole query. No
+callback of scikit-learn sees both parts: a model notes its query ids in ``fit``, and its scorer compares them.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ from structsvm.common.names import QID
 from structsvm.common.rows import warn_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
-"""Ids by model, as long as scikit-learn is between training and measuring it."""
+"""Query ids of the training part by model, from ``fit`` until the model is measured."""
 
 
 def note_queries(model: Any, X: Any, qid: Any) -> None:
-    """Keep the ids that a model was trained on where it is going to be measured on others."""
+    """Keep the query ids that a model is trained on, if scikit-learn's cross-validation trains it."""
     _TRAINED_ON.pop(model, None)
     if _in_cross_validation():
         ids = getattr(X, "get", lambda _: None)(QID) if qid is None else qid
@@ -26,13 +30,14 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
 
 
 def warn_of_cut_queries(model: Any, qid: Any) -> None:
-    """Warn where a query that the model is measured on is among those that it was trained on."""
+    """Warn if the model was trained on rows of a query that it is measured on."""
+    # scikit-learn scores a pipeline, of which only the last step has noted its queries
     steps = getattr(model, "steps", None)
     before = _TRAINED_ON.get(steps[-1][1] if steps else model)
     if before is None or qid is None or np.ndim(qid) != 1 or not _in_cross_validation():
         return
     now = np.asarray(qid)
-    if np.array_equal(before, now):  # the training part, by return_train_score
+    if np.array_equal(before, now):  # the training part itself, with return_train_score=True
         return
     shared = np.intersect1d(before, now)
     if shared.size:
@@ -44,6 +49,7 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
 
 
 def _in_cross_validation() -> bool:
+    # _fit_and_score is the function of scikit-learn that fits and scores one split
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_name == "_fit_and_score" and frame.f_globals.get("__name__", "").startswith(

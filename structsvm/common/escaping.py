@@ -1,24 +1,25 @@
-"""Text from files as terminals and pages show it: control characters are written out, never carried out."""
+"""Escapes for text from files: terminals and pages show control characters and do not obey them."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# C0 but tab and newline, DEL, C1, what turns the direction of writing, and halves of surrogate pairs
+# C0 except tab and newline, DEL, C1, marks that change the direction of text, and lone surrogates
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """``text`` with escapes for control characters, which could recolour, move or erase what a terminal shows."""
-    return _UNPRINTABLE.sub(_written_out, text)
+    """Return ``text`` with escapes for control characters, which could recolour, move or erase terminal output."""
+    return _UNPRINTABLE.sub(_escaped, text)
 
 
 def escape(text: str) -> str:
-    """``text`` for HTML, without the control characters that are not allowed there."""
+    """Return ``text`` escaped for HTML, its control characters written as by :func:`printable`."""
     return html.escape(printable(text))
 
 
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(character: re.Match[str]) -> str:
+    # C0, DEL and C1 as two hexadecimal digits, the others as four
+    code = ord(character[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""``parameters``: estimators as dataclasses of their parameters, each of which is described once."""
+"""``parameters``: a decorator for estimators whose parameters are dataclass fields, each described once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 
 _Class = TypeVar("_Class", bound=type)
 
-_ELSEWHERE = {
+_FOREIGN_NAMES = {
     "n_estimators": "n_trees", "num_trees": "n_trees", "num_iterations": "n_trees", "num_boost_round": "n_trees",
     "iterations": "n_trees", "num_leaves": "n_leaves", "max_leaf_nodes": "n_leaves", "max_leaves": "n_leaves",
     "eta": "learning_rate", "min_child_samples": "min_rows", "min_data_in_leaf": "min_rows",
@@ -23,34 +23,36 @@ _ELSEWHERE = {
     "thread_count": "n_jobs", "max_iter": "max_passes", "metric": "scoring", "eval_metric": "scoring",
     "early_stopping_rounds": "n_iter_no_change", "callbacks": "callback",
 }  # fmt: skip
-"""Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, and what they are called here."""
+"""Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, with their names in this package."""
 
-_OF_FIT = {
+_REMEDIES = {
     "verbose": "it is an argument of fit",
     "max_depth": "trees are limited by n_leaves",
     "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
 }
+"""Remedies for parameters of other packages that no parameter here corresponds to."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def parameters(cls: _Class) -> _Class:
-    """Make the annotated members of a class the parameters of its ``__init__``, with those of its bases. A parameter of
-    a base that the class fixes is ``field(default=..., init=False)`` in it. What the docstring does not say of a
-    parameter or an attribute is taken from the bases.
+    """Make the annotated members of a class, and of its bases, the parameters of its ``__init__``.
+
+    A class fixes a parameter of a base by ``field(default=..., init=False)``. Descriptions of parameters and attributes
+    that the docstring lacks are inherited from the bases.
     """
     described = cls.__doc__ is not None  # not with python -OO
-    made: Any = dataclass(eq=False, repr=False)(cls)
-    made.__init__ = _hinting(made.__init__)
+    estimator: Any = dataclass(eq=False, repr=False)(cls)
+    estimator.__init__ = _hinting(estimator.__init__)
     if described:
-        bases = [base.__doc__ for base in made.__mro__[1:] if base.__doc__]
-        made.__doc__ = completed(made.__doc__, bases, signature(made).parameters)
-    return cast(_Class, made)
+        bases = [base.__doc__ for base in estimator.__mro__[1:] if base.__doc__]
+        estimator.__doc__ = completed(estimator.__doc__, bases, signature(estimator).parameters)
+    return cast(_Class, estimator)
 
 
 def _hinting(init: Any) -> Any:
-    """Return ``init`` with an error that says how an unknown parameter is called here."""
+    """Return ``init`` with an error for unknown parameters that names the corresponding one of this package."""
     known = signature(init).parameters
 
     @wraps(init)
@@ -64,11 +66,12 @@ def _hinting(init: Any) -> Any:
 
 
 def name_here(name: str) -> str:
-    """Return what we call a parameter of other packages."""
-    return _ELSEWHERE.get(name, name)
+    """Return the name in this package of a parameter of other packages."""
+    return _FOREIGN_NAMES.get(name, name)
 
 
 def _hint(name: str, known: Collection[str]) -> str:
+    # from the most specific remedy to the most general: a synonym, another estimator, another place, a similar name
     here = name_here(name)
     if here in known:
         return f"; it is called {here!r} here"
@@ -77,44 +80,47 @@ def _hint(name: str, known: Collection[str]) -> str:
     if name in ("positive", "monotone_constraints", "constraints", "penalty"):
         pairs = "" if "n_trees" in known else ", with 'pairs' for the hinge over pairs"
         return f"; StructuralRanker, which is linear, takes it{pairs}"
-    if name in _OF_FIT:
-        return f"; {_OF_FIT[name]}"
+    if name in _REMEDIES:
+        return f"; {_REMEDIES[name]}"
     near = get_close_matches(name, known, 1)
     listed = ", ".join(each for each in known if each != "self")
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"
 
 
 def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
-    """Complete what a docstring says of the parameters ``names``, of attributes and of the result by ``others``."""
-    told = [_sections(one) for one in (text, *others)]
+    """Return a docstring with what it lacks on the parameters ``names``, attributes and the result, from ``others``."""
+    docs = [_sections(one) for one in (text, *others)]
 
     def entries(title: str) -> dict[str, str]:
+        # in the order of the docstrings; where several describe a name, the first of them counts
         known: dict[str, str] = {}
-        for one in told:
-            known = {**known, **{k: v for k, v in _entries(one.get(title, "")).items() if k not in known}}
+        for doc in docs:
+            known = {**known, **{k: v for k, v in _entries(doc.get(title, "")).items() if k not in known}}
         return known
 
-    known, attributes = entries("Parameters"), entries("Attributes").values()
-    written = {
-        "": told[0][""],
+    known = entries("Parameters")
+    merged = {
+        "": docs[0][""],
         "Parameters": "\n".join(dict.fromkeys(known[name] for name in names if name in known)),
-        "Attributes": "\n".join(dict.fromkeys(attributes)),
-        "Returns": next((one["Returns"] for one in told if "Returns" in one), ""),
+        "Attributes": "\n".join(dict.fromkeys(entries("Attributes").values())),
+        "Returns": next((doc["Returns"] for doc in docs if "Returns" in doc), ""),
     }
     return "\n\n".join(
-        said if not title else f"{title}\n{'-' * len(title)}\n{said}"
-        for title, said in (written | told[0] | written).items()
-        if said
+        section if not title else f"{title}\n{'-' * len(title)}\n{section}"
+        for title, section in (merged | docs[0] | merged).items()
+        if section
     )
 
 
 def _sections(text: str) -> dict[str, str]:
-    """Return the text under each heading of a numpydoc docstring; that before the first is under ``""``."""
+    """Return the sections of a numpydoc docstring by heading; the text before the first heading is under ``""``."""
     parts = _HEADING.split(cleandoc(text))
     return {title: text.strip("\n") for title, text in zip(["", *parts[1::2]], parts[::2], strict=True)}
 
 
 def _entries(section: str) -> dict[str, str]:
-    """Return the entry of each parameter: the line that begins with its name, and the lines indented below."""
-    found = filter(None, re.split(r"^(?=\w)", section, flags=re.MULTILINE))
-    return {name: entry.rstrip("\n") for entry in found for name in re.split(" *:|\n", entry)[0].split(", ")}
+    """Return the entry of each parameter: the line that begins with its name, and the indented lines below it."""
+    entries = filter(None, re.split(r"^(?=\w)", section, flags=re.MULTILINE))
+    return {
+        name: entry.rstrip("\n") for entry in entries for name in re.split(" *:|\n", entry)[0].split(", ")
+    }

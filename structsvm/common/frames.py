@@ -1,4 +1,4 @@
-"""Results as pandas frames; pandas is imported when one is asked for."""
+"""Results as pandas frames; pandas is imported on the first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | No
         import pandas as pd
     except ImportError:
         raise ImportError("to_frame needs pandas: pip install pandas") from None
-    made = pd.DataFrame(dict(columns), index=index)
+    table = pd.DataFrame(dict(columns), index=index)
     if index_name is not None:
-        made.index.name = index_name
-    return made
+        table.index.name = index_name
+    return table

@@ -1,7 +1,8 @@
-"""``run``: call a kernel, as Python where compiling it would take longer than all its work so far.
+"""``run``: call a kernel, interpreted as long as compiling it would take longer than the work so far.
 
-A first fit of little data would otherwise wait seconds for code that it needs for milliseconds. A process that works
-much longer in Python leaves a mark, and the next one compiles. Both round each operation alike: the bits are the same.
+Otherwise the first fit of little data would wait seconds for code that it needs for milliseconds. A process that spends
+much time in Python leaves a mark on disk, by which the next process compiles. Python and compiled code round each
+operation alike, so results have the same bits.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ from structsvm.common.kernel import SHARED, is_kernel
 from structsvm.common.numba_internals import is_kept, mark_of
 
 _SECONDS = 1.0
-"""Work of a kernel, per process, that is done in Python: half of what it takes to compile one of those run here."""
+"""Work of a kernel, per process, that is done in Python: half the time that compiling such a kernel takes."""
 
-
-_MUCH = 0.25
-"""Work in Python after which the next process had better compile."""
+_MARK_SECONDS = 0.25
+"""Work in Python after which the kernel is marked for compilation by the next process."""
 
 
 class _State:
     def __init__(self, compiled: Any) -> None:
         self.python = as_python(compiled)
         self.left = _SECONDS
-        self.looked = False
+        self.looked = False  # whether the disk was searched for compiled code
         self.mark = mark_of(compiled)
 
 
@@ -38,9 +38,10 @@ _off = 0
 
 
 def run(compiled: Any, seconds: float, *args: Any) -> Any:
-    """Return ``compiled(*args)``; ``seconds`` is about how long this call takes in Python."""
+    """Return ``compiled(*args)``; ``seconds`` estimates the time of this call in Python."""
     if compiled.signatures or _off:
         return compiled(*args)
+    # the budget of this process: nothing is left if code is on disk, or an earlier process asked for compilation
     state = _states.get(compiled)
     if state is None:
         state = _states.setdefault(compiled, _State(compiled))
@@ -48,11 +49,11 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
         state.looked = True
         if is_kept(compiled, args) or (state.mark is not None and state.mark.exists()):
             state.left = 0.0
-    # by estimates, not by a clock: a test or a benchmark compiles at the same call each time
+    # estimates and not a clock, so that tests and benchmarks compile at the same call each time
     if state.left <= seconds:
         return compiled(*args)
     state.left -= seconds
-    if state.mark is not None and state.left < _SECONDS - _MUCH:
+    if state.mark is not None and state.left < _SECONDS - _MARK_SECONDS:
         with suppress(OSError):
             state.mark.touch()
         state.mark = None
@@ -61,7 +62,8 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the function of a kernel, with those of its own folder that it calls; kernels of sums stay compiled."""
+    """Return the Python function of a kernel, which calls those of its own folder as Python; sums stay compiled."""
+    # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)
     for name in function.__code__.co_names:
@@ -73,7 +75,7 @@ def as_python(compiled: Any) -> FunctionType:
 
 @contextmanager
 def compiling_all() -> Iterator[None]:
-    """Let all kernels be compiled at their first call."""
+    """Compile all kernels at their first call inside the block."""
     global _off
     _off += 1
     try:

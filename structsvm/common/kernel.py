@@ -1,12 +1,13 @@
-"""``kernel``: compile a function, and keep the result on disk until any file of its folder changes.
+"""``kernel``: compile a function, and cache the machine code on disk until any file of its folder changes.
 
-Numba keeps compiled code until the file of the function itself changes, and would go on running old code of a kernel
-in another file. Here the stamp of the cached code covers every Python file of the folder, so that its kernels may call
-each other. Those of other folders they may call only where ``CALLS`` says so or if they are those of ``SHARED``, which
-the stamp then covers too (``tests/test_architecture.py``).
+Numba's own cache only notices edits of the file of the function itself, and would run outdated code of a kernel that is
+called from another file. Here the stamp of cached code covers every Python file of the folder, so that kernels of one
+folder may call each other. Kernels of other folders may be called only if the folder is ``SHARED`` or listed in
+``CALLS``, which the stamp covers, too (``tests/test_architecture.py``).
 
-Numba's index numbers the files of a function's signatures: two processes that compile two signatures at once can give
-them one number. Here each signature has a file of its own, named by what it is compiled for and replaced at once.
+Numba's cache index numbers the files of a function's signatures, so that two processes that compile two signatures at
+the same time can give them one number. Here each signature has its own file, named by a hash of what it is compiled
+for and replaced atomically.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from structsvm.common import numba_internals
 from structsvm.common.numba_internals import compiled_by_numba, counts_references, dumps, locator_of
 
 SHARED = "structsvm.common.portable"
-"""Folder whose kernels all others may call: sums and elementary functions."""
+"""Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call those of other folders, which call no further."""
+"""Folders whose kernels call kernels of other folders; those call no further ones."""
 
-_MAKERS = {
+_ALLOCATING = {
     "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
     "min", "ones", "sort", "sum", "zeros", "zeros_like",
 }  # fmt: skip
-"""Functions and methods that make arrays, or for which Numba makes some."""
+"""Functions and methods that return new arrays, or for which Numba allocates some."""
 
 
 @overload
@@ -47,38 +48,37 @@ def kernel(function: Callable[..., Any]) -> Any: ...
 @overload
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile ``function`` without the GIL when it is first called, and cache the machine code.
+    """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
-    ``options`` are those of :func:`numba.njit`. Numba optimises a kernel again in each kernel above it, so those that
-    are called from one place are ``inline="always"``. Only kernels that make arrays count the references to them: each
-    call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
+    ``options`` are those of :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
+    kernel with a single caller is ``inline="always"``. Only kernels that allocate arrays count references: otherwise
+    each call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
-    # what is not given here would be taken over from the kernel that first calls this one, and stay in the cache
+    # Numba gives a function without these options those of its first caller, and caches the result
     options = {"fastmath": False, "error_model": "numpy", **options}
-    compiled = compiled_by_numba(function, _makes_arrays(function), options)
-    # compiled files that are imported without their sources name a source that is gone, or that is not theirs
+    compiled = compiled_by_numba(function, _allocates(function), options)
+    # the source that byte code names may be missing, or be another file, where it was moved without its sources
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:
-        with suppress(RuntimeError):  # no file to stamp: compiled in each process
+        with suppress(RuntimeError):  # without a file to stamp, each process compiles
             compiled._cache = _FolderCache(function)
     _kernels.add(compiled)
     return compiled
 
 
-def _makes_arrays(function: Callable[..., Any]) -> bool:
-    """Return whether ``function`` makes an array, or calls a kernel that does and may return it.
-    What is missing in ``_MAKERS`` is refused by Numba when it is compiled, as no references are counted.
+def _allocates(function: Callable[..., Any]) -> bool:
+    """Return whether ``function`` allocates an array, or calls a kernel that does and may return it.
+
+    Numba refuses to compile an allocation that is missing in ``_ALLOCATING``, as references are not counted then.
     """
-    for step in dis.get_instructions(function):
-        if step.opname == "LOAD_GLOBAL":
-            found = function.__globals__.get(step.argval)
-            if counts_references(found):
-                return True
-        elif step.argval in _MAKERS:
-            return True
-    return False
+    return any(
+        counts_references(function.__globals__.get(step.argval))
+        if step.opname == "LOAD_GLOBAL"
+        else step.argval in _ALLOCATING
+        for step in dis.get_instructions(function)
+    )
 
 
 def _folder(package: str) -> Path:
@@ -91,7 +91,11 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 
 
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
-    """Return names and digests of this file, of all in the folder of the kernel, and in those that it calls."""
+    """Return names and digests of the files that the code of a kernel depends on.
+
+    These are all files of its own folder, of ``SHARED`` and of the folders that it calls, and those that compile.
+    """
+    # digests and not times, which differ between installations of the same files; each file is read once per state
     folder = Path(locator._py_file).parent
     files = [Path(__file__), Path(numba_internals.__file__), *sorted(folder.glob("*.py"))]
     if folder != _folder(SHARED):
@@ -104,7 +108,11 @@ def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
 
 
 class _Entries:
-    """Compiled code of a function: one file for each key (signature, processor, byte code), with its key and stamp."""
+    """Compiled code of a function on disk.
+
+    There is one file for each key (signature, processor, byte code). It holds the version of Numba with the stamp, the
+    key, and the code; ``load`` returns the code only if the first two agree.
+    """
 
     def __init__(self, folder: Path, name: str, stamp: Any, read_only: Sequence[Path] = ()) -> None:
         self.folder, self.name, self.head = folder, name, (numba_version, stamp)
@@ -114,6 +122,7 @@ class _Entries:
         return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
+        # written under a name of its own and renamed, so that other processes never read half a file
         path = self._path(key)
         partial = path.with_suffix(f".{uuid4().hex}")
         try:
@@ -123,10 +132,10 @@ class _Entries:
             partial.unlink(missing_ok=True)
 
     def load(self, key: Any) -> Any:
-        path = self._path(key)
-        for place in (path, *(folder / path.name for folder in self.read_only)):
-            # none yet, or a damaged one
-            with suppress(OSError, EOFError, pickle.UnpicklingError), place.open("rb") as file:
+        for folder in (self.folder, *self.read_only):
+            path = folder / self._path(key).name
+            # a missing or damaged file is the same as none
+            with suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
                 if pickle.load(file) == self.head and pickle.load(file) == key:
                     return pickle.load(file)
         return None
@@ -138,6 +147,7 @@ class _Entries:
 
 @lru_cache(maxsize=1024)
 def _writable(folder: Path) -> bool:
+    # by trying: permissions do not tell for read-only file systems and for the user root
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
@@ -147,17 +157,17 @@ def _writable(folder: Path) -> bool:
 
 
 def is_kernel(value: Any) -> bool:
-    """Return whether a value is a function that :func:`kernel` made."""
+    """Return whether a value is a function compiled by :func:`kernel`."""
     try:
         return value in _kernels
-    except TypeError:  # values that cannot be hashed
+    except TypeError:  # not hashable
         return False
 
 
 def kept_in() -> Path | None:
-    """Return the folder under which compiled code is kept; None where none can be written."""
-    places = (getattr(locator_of(kernel), "place", None) for kernel in _kernels)
-    return next((place for place in places if place is not None), None)
+    """Return the folder of the cache; None if no folder can be written."""
+    folders = (getattr(locator_of(kernel), "shown", None) for kernel in _kernels)
+    return next((folder for folder in folders if folder is not None), None)
 
 
 _kernels: WeakSet[Any] = WeakSet()

@@ -1,4 +1,4 @@
-"""What this machine has: processors to share work among, and memory that a request can exceed."""
+"""Processors and memory of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from structsvm.common.checks import BadInput
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads: None is 1, -1 all processors this process may use (the joblib convention)."""
+    """Return the number of threads for ``n_jobs``, by joblib's convention: None is 1, -1 all available processors."""
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
@@ -19,12 +19,13 @@ def count_threads(n_jobs: int | None) -> int:
         )
     if n_jobs > 0:
         return int(n_jobs)
+    # processors that the scheduler gives this process, which may be fewer than those of the machine
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     return max(1, available + 1 + int(n_jobs))
 
 
 def memory_bytes() -> float:
-    """The memory of this machine; infinite where the system does not say."""
+    """Return the memory of this machine in bytes; infinite if the system does not report it."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -32,11 +33,18 @@ def memory_bytes() -> float:
 
 
 def return_freed_memory() -> bool:
-    """Give memory that was freed back to the system, where the C library is glibc; False elsewhere. glibc keeps blocks
-    below 32 MB, which may add up to a third of the data of a library, and large arrays cannot use them.
+    """Return freed memory to the system, if the C library is glibc; return whether any was returned.
+
+    glibc keeps freed blocks below 32 MB. They can amount to a third of the data that a library read, and large arrays
+    cannot use them.
     """
+    # a call of the C library that this process is linked to
     try:
         trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # no such function; on Windows no library without a name
+    except (
+        AttributeError,
+        OSError,
+        TypeError,
+    ):  # another C library; on Windows there is no library without a name
         return False
     return bool(trim(0))

@@ -1,4 +1,4 @@
-"""Names that users write: columns, measures and losses as other programs spell them, and what was probably meant."""
+"""Names that users write: spellings of other programs, and suggestions for misspelled ones."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 QID = "qid"
-"""Column of the query ids in frames and tables, where no other is named."""
+"""Default name of the column of query ids in frames and tables."""
 
-_OTHERS = {
-    "p": "precision",
-    "r": "recall",
-    "ap": "map",
-    "rr": "mrr",
-    "recip_rank": "mrr",
-    "auc": "roc",
-    "roc_auc": "roc",
-}
-"""Names of ir_measures, trec_eval and scikit-learn, in lower case."""
+_SYNONYMS = {
+    "p": "precision", "r": "recall", "ap": "map", "rr": "mrr", "recip_rank": "mrr", "auc": "roc", "roc_auc": "roc",
+}  # fmt: skip
+"""Names of measures in ir_measures, trec_eval and scikit-learn, in lower case."""
 
 _WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
-"""trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
+"""trec_eval writes ``ndcg_cut_10`` in its output and reads ``ndcg_cut.10``."""
 
 _WITHOUT_AT = re.compile(r"([a-z]+)_?(\d+)")
 
 
 def plain_name(name: str) -> str:
-    """Return our name of a measure or loss: ``"ndcg@10"`` for ``"nDCG@10"`` and ``"ndcg_cut_10"``.
+    """Return the name of a measure or loss in this package: ``"ndcg@10"`` for ``"nDCG@10"`` and ``"ndcg_cut_10"``.
 
     Examples
     --------
@@ -35,20 +29,19 @@ def plain_name(name: str) -> str:
     ('mrr@3', 'precision@5')
     """
     lower = name.strip().lower()
-    found = _WITH_CUTOFF.fullmatch(lower)
-    if found:
-        lower = f"{found[1].removesuffix('_cut')}@{found[2]}"
+    if match := _WITH_CUTOFF.fullmatch(lower):
+        lower = f"{match[1].removesuffix('_cut')}@{match[2]}"
     base, at, depth = lower.partition("@")
-    return f"{_OTHERS.get(base, base)}{at}{depth}"
+    return f"{_SYNONYMS.get(base, base)}{at}{depth}"
 
 
 def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
-    """Return names of features as they are shown: numbers from 1, as LETOR files count them, where there are none."""
+    """Return the names of features in output; without names, ``feature 1, ...``, as LETOR files count from 1."""
     return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy that names what is spelled most alike, with the cut-off that was given; empty if nothing is.
+    """Return a remedy that suggests the most similar known name, with the given cut-off; empty if none is similar.
 
     Examples
     --------
@@ -61,6 +54,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     if "," in name:
         return "name one at a time"
+    # compare the names without cut-offs, and put the given cut-off back
     base, at, depth = plain_name(name).partition("@")
     known = set(known)
     bases = {one.partition("@")[0] for one in known}

@@ -1,4 +1,4 @@
-"""Another project on the package index is imported by this name, too; two of them in one folder break both."""
+"""Refusal of another project whose import name is structsvm, too: installed in one folder, they break each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def refuse_namesake(package: str) -> None:
-    """Raise ImportError where another distribution has written into the folder of this package."""
+    """Raise ImportError if another distribution is installed in the folder of this package."""
     folder = Path(package).parent.parent
     for pattern in ("structsvm-*.dist-info", "structsvm-*.egg-info"):
         for record in folder.glob(pattern):

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: made by the room of reports, which results know by the names of its functions."""
+"""``html_by``: views of results in notebooks, which name a function of ``structsvm.plots`` and so do not import it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 
 def html_by(name: str) -> Callable[[Any], str]:
-    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.plots.notebook`` with the result."""
+    """Return a method ``_repr_html_`` that calls the function ``name`` of ``structsvm.plots.notebook``."""
 
     def _repr_html_(self: Any) -> str:
-        made: str = getattr(import_module("structsvm.plots.notebook"), name)(self)
-        return made
+        return str(getattr(import_module("structsvm.plots.notebook"), name)(self))
 
     return _repr_html_

@@ -1,9 +1,7 @@
-"""Checks of arrays of rows, and warnings that point to the line of the user."""
+"""Checks of arrays of rows."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,38 +9,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
+from structsvm.common.user_warnings import warn_user as warn_user
 
 DAMAGED = "the data are damaged, make or read them again"
-_CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the first line outside of this package."""
-    warnings.warn(message, category, stacklevel=stacklevel_of_user())
-
-
-def stacklevel_of_user() -> int:
-    """Return the ``stacklevel`` at which the caller's warning points to the first line outside of this package."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        # scikit-learn's module stands around every transform
-        f"{frame.f_globals.get('__name__')}.".startswith(("structsvm.", "sklearn.utils._set_output."))
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
+_CHUNK_BYTES = 1 << 20  # bytes checked at a time: a chunk and its mask stay in the cache
 
 
 def refuse_first(
     argument: str, values: Any, bad: NDArray[np.bool_], expected: str, remedy: str = "", *, start: int = 0
 ) -> None:
-    """Raise for the first of ``values`` that is ``bad``; the first one of them all is number ``start`` to the user."""
+    """Raise for the first of ``values`` that is ``bad``; ``start`` is the user's index of ``values[0]``."""
     if bad.any():
         row = int(np.argmax(bad))
         raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{start + row}]")
 
 
 def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
-    """Raise for boundaries ``offsets[i]:offsets[i + 1]`` that leave an array of ``n_rows`` entries."""
+    """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
         problem = f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
@@ -62,14 +45,15 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
 
 
 def check_sparse(X: Any, name: str = "X") -> None:
-    """Raise for a sparse matrix whose indices point outside of it: SciPy checks only the shapes of its arrays.
+    """Raise for a sparse matrix whose indices are out of range: SciPy only checks the shapes of its arrays.
 
-    Indices are read once, in chunks that stay in the cache. Anything but such matrices is ignored.
+    Indices are read once, in chunks. Other types of ``X`` are not checked.
     """
     # bool: the type guard would narrow X to a type without attributes
     if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)
+    # compressed formats have boundaries of the major axis and indices of the minor one; of BSR both are of blocks
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
         major, minor, axis = n_rows // height, n_columns // width, "column"
@@ -89,6 +73,31 @@ def check_sparse(X: Any, name: str = "X") -> None:
             )
         _check_range(X.row, n_rows, f"{name}.row", "row")
         _check_range(X.col, n_columns, f"{name}.col", "column")
+
+
+def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
+    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude, or None.
+
+    With ``missing``, NaN is accepted. ``X``, an array or a CSR matrix, is read in chunks, without a copy.
+    """
+    matrix = not isinstance(X, np.ndarray)
+    values = X.data if matrix else X
+    step = max(1, _CHUNK_BYTES // max(1, values[:1].nbytes))
+    limit = min(limit, float(np.finfo(values.dtype).max))
+    for start in range(0, values.shape[0], step):
+        chunk = values[start : start + step]
+        # a pass of reductions first; only a chunk with a bad value is searched for its index
+        if missing:
+            bad = chunk.size and np.fmax.reduce(np.abs(chunk), axis=None) > limit
+        else:  # in this form, as comparisons with NaN are False
+            bad = chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit)
+        if bad:
+            at = np.argwhere(np.abs(chunk) > limit if missing else ~(np.abs(chunk) <= limit))[0]
+            if not matrix:
+                return start + int(at[0]), int(at[1])
+            entry = start + int(at[0])
+            return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
+    return None
 
 
 def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:

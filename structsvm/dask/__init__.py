@@ -1,8 +1,9 @@
 """Rankers on many machines: training, prediction and evaluation over the partitions of a Dask collection.
 
-``estimator`` has what users import; ``sources`` finds out what they gave, ``rows`` is what lies on a worker, ``groups``
-keeps queries whole, ``cluster`` asks all partitions and outlives workers. The algorithm is
-:mod:`structsvm.trainers.partitioned`, and the engine is Dask: ``pip install 'structsvm-ranking[dask]'``.
+``estimator`` and ``cross_validation`` have the estimators; ``sources`` turns their input into delayed partitions,
+``rows`` are the objects on workers, ``groups`` keeps queries whole, ``cluster`` calls partitions and replaces lost
+workers. The algorithm is in :mod:`structsvm.trainers.partitioned`. Requires Dask:
+``pip install 'structsvm-ranking[dask]'``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Asking workers: every wait ends, a lost worker costs the work on its partitions, a lost scheduler is said."""
+"""Calls to workers with time limits.
+
+A lost worker costs the work on its partitions, which are rebuilt. A cluster that cannot go on raises ClusterError.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ from structsvm.common.checks import BadInput
 from structsvm.dask.rows import call
 
 _POLL = 0.25
-"""Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
+"""Seconds between two checks of the cluster while no result arrives, after which a lost worker is noticed."""
 
 _NO_WORKER = 60.0
-"""Seconds that a cluster may be without any worker: those that were killed are started again in a few."""
+"""Seconds that a cluster may be without workers; Dask restarts killed ones within a few."""
 
 _RPC = 30.0
-"""Seconds that a question about the state of the cluster may take."""
+"""Time limit of calls to the scheduler, in seconds."""
 
 
 class ClusterError(RuntimeError):
-    """Error of a cluster that cannot go on: no scheduler, no workers, no memory, or no answer in the time allowed."""
+    """Error of a cluster without scheduler, workers, enough memory, or a result within the time limit."""
 
 
 @contextlib.contextmanager
 def connected(client: Any) -> Iterator[Any]:
-    """Yield the given client, else the current one, else one of a cluster in this process for this block alone."""
+    """Yield the given client, else the current one, else one of a cluster in this process that ends with the block."""
     try:
         import distributed
     except ImportError:
@@ -42,9 +45,13 @@ def connected(client: Any) -> Iterator[Any]:
                 f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
             )
         with client.as_current():
+            # a client that the user gives stays open; only errors of the connection are translated
             try:
                 yield client
-            except (CancelledError, distributed.comm.CommClosedError) as error:  # whichever call met it first
+            except (
+                CancelledError,
+                distributed.comm.CommClosedError,
+            ) as error:  # raised by any call of the block
                 raise _no_scheduler(client) from error
         return
     with (
@@ -56,7 +63,7 @@ def connected(client: Any) -> Iterator[Any]:
 
 
 def workers(client: Any) -> dict[str, Any]:
-    """Return what the scheduler knows of each worker, by address."""
+    """Return the scheduler's description of each worker, by address."""
     if client.status != "running":
         raise _no_scheduler(client)
 
@@ -70,12 +77,17 @@ def workers(client: Any) -> dict[str, Any]:
 
 
 def awaited_workers(client: Any) -> dict[str, Any]:
-    """Return the same once there is a worker: a cluster that adapts starts some when there is work for them."""
+    """Return the same once there is a worker; an adaptive cluster starts workers only when there is work."""
     there = workers(client)
     if not there:
         gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
         there = workers(client)
     return there
+
+
+def count_threads(client: Any) -> int:
+    """Return the number of threads of all workers, at least 1."""
+    return max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
 
 
 def memory_limits(client: Any) -> dict[str, float]:
@@ -92,15 +104,16 @@ def _no_scheduler(client: Any) -> ClusterError:
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
-    """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
-    ``place`` is what was waited for, which a ClusterError names.
+    """Return the results of futures in order; raise ClusterError if none finishes for ``timeout`` seconds.
+
+    The error says by ``place`` what it waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
 
 
 def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
-    """Return the results of futures that are done, or will be within the time."""
+    """Return the results of futures, which have to be done within the time."""
     from distributed import KilledWorker
 
     try:
@@ -122,18 +135,23 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
 def ask(
     client: Any, function: Any, parts: Sequence[Any], *rest: Any, timeout: float, place: str
 ) -> list[Any]:
-    """Return what a function finds of each partition, where it lies."""
+    """Return the results of a function for each partition, computed where the partition is."""
     futures = [client.submit(function, part, *rest, pure=False) for part in parts]
     return gather(client, futures, timeout, place)
 
 
 def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, notice: Any = None) -> None:
-    """Wait until futures are done or failed; ``notice(workers)`` is told of the cluster now and then."""
+    """Wait until futures are done or failed.
+
+    ``notice(workers)`` is called after each check of the cluster, and may return other futures to wait for.
+    """
     pending = list(futures)
-    last, without = time.monotonic(), None
+    last, without = time.monotonic(), None  # when the last future was done, and since when there is no worker
     while pending:
         n = len(pending)
         _nap(pending)
+        # Dask has no time limit that restarts with each result, and waits for ever for a lost scheduler or worker: so
+        # the states of futures and cluster are checked after each nap
         pending = [future for future in pending if future.status in _OPEN]
         if any(future.status == "cancelled" for future in futures) or client.status != "running":
             raise _no_scheduler(client)
@@ -142,6 +160,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
             last = now
         if not pending:
             return
+        # with no future done: is there a worker at all, and is the time over?
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
@@ -161,99 +180,87 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
 
 
 def _nap(pending: Sequence[Any]) -> None:
-    """Wait until all are done, or until it is time to look at the cluster."""
+    """Wait until all futures are done, or until the next check of the cluster."""
     import distributed
 
     try:
         distributed.wait(pending, timeout=_POLL)
-    except (TimeoutError, CancelledError) as error:  # the second is that of all kinds of futures
-        # its frames refer to it and to all futures here, which would keep their results on the workers
+    except (TimeoutError, CancelledError) as error:
+        # the traceback refers to these futures, and would keep their results on the workers
         error.__traceback__ = None
 
 
 _OPEN = ("pending", "lost")
-"""States of calls to wait for: lost ones were answered by a worker that died with the answer, and are made again."""
+"""States of unfinished futures; the result of a lost one was on a worker that died, and is computed again."""
 
-_ANSWER = 1.0
-"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone, and the next
-attempt has twice as many."""
+_FETCH = 1.0
+"""Seconds to fetch finished results, which are a few vectors; after a timeout, look for lost workers, and double it."""
 
 
 class DaskPartitions:
     """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
-    A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone, the
-    scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
+
+    A call is sent to the worker that holds its partition: another worker would copy the partition without its cached
+    planes. If that worker is gone, the scheduler rebuilds the partition from its source. ``lost`` counts repeated
+    calls.
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], timeout: float) -> None:
         self._client, self._parts, self._timeout = client, list(parts), timeout
         self.n_parts = len(self._parts)
         self.lost = 0
-        self._find()
+        self._locate()
 
-    def _find(self) -> None:
-        """Find out on which worker each partition lies."""
+    def _locate(self) -> None:
+        """Ask the scheduler for the worker of each partition."""
         there = workers(self._client)
         holders = self._client.sync(
             lambda: self._client.scheduler.who_has(keys=[part.key for part in self._parts]),
             callback_timeout=_RPC,
         )
-        self._places = [next(iter(holders.get(part.key) or ()), None) for part in self._parts]
+        self._holders = [next(iter(holders.get(part.key) or ()), None) for part in self._parts]
         self._share = -(-self.n_parts // max(1, len(there)))
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
         """See :class:`structsvm.trainers.partitioned.driver.Partitions`."""
-        if any(place is None for place in self._places):
-            self._find()
+        if None in self._holders:
+            self._locate()
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]
 
-        def notice(there: dict[str, Any]) -> list[Any] | None:
-            stuck = [
-                k
-                for k, future in enumerate(futures)
-                if future.status in _OPEN and self._places[k] is not None and self._places[k] not in there
-            ]
-            if not stuck:
-                return None
-            again(stuck)
-            return [future for future in futures if future.status in _OPEN]
-
-        def again(calls: list[int]) -> None:
-            self.lost += len(calls)
-            for k in calls:
-                self._places[k] = None
+        def repeat(there: dict[str, Any], states: Sequence[str]) -> bool:
+            """Repeat calls in some states whose worker is gone, on any worker; return whether there were any."""
+            gone = [k for k, holder in enumerate(self._holders) if holder is not None and holder not in there]
+            gone = [k for k in gone if futures[k].status in states]
+            self.lost += len(gone)
+            for k in gone:
+                self._holders[k] = None
                 old, futures[k] = futures[k], self._submit(k, method, payloads[k])
                 old.release()
+            return bool(gone)
 
-        begun, patience = time.monotonic(), _ANSWER
+        def notice(there: dict[str, Any]) -> list[Any] | None:
+            repeated = repeat(there, _OPEN)
+            return [future for future in futures if future.status in _OPEN] if repeated else None
+
+        begun, patience = time.monotonic(), _FETCH
         try:
             while True:
                 wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
                 try:
                     return collect(self._client, futures, min(self._timeout, patience))
                 except ClusterError as error:
-                    if (
-                        not isinstance(error.__cause__, TimeoutError)
-                        or time.monotonic() - begun > self._timeout
-                    ):
+                    timed_out = isinstance(error.__cause__, TimeoutError)
+                    if not timed_out or time.monotonic() - begun > self._timeout:
                         raise
+                # a worker died with finished results, for which the scheduler would wait
                 patience *= 2
-                # a worker died with answers that were ready; the scheduler would wait for it to come back
-                there = workers(self._client)
-                again([k for k, place in enumerate(self._places) if place is not None and place not in there])
+                repeat(workers(self._client), (*_OPEN, "finished"))
         except BaseException:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures)
             raise
 
     def _submit(self, k: int, method: str, payload: tuple[Any, ...]) -> Any:
-        place = self._places[k]
-        return self._client.submit(
-            call,
-            self._parts[k],
-            method,
-            payload,
-            self._share,
-            pure=False,
-            workers=None if place is None else [place],
-        )
+        only = None if self._holders[k] is None else [self._holders[k]]
+        arguments = call, self._parts[k], method, payload, self._share
+        return self._client.submit(*arguments, pure=False, workers=only)

@@ -23,10 +23,10 @@ from structsvm.trainers.partitioned import fit_path_partitioned
 
 @parameters
 class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
-    """:class:`DaskStructuralRanker` that picks C by cross-validation over queries and trains on all of them.
+    """:class:`DaskStructuralRanker` that chooses C by cross-validation over queries, and then trains on all of them.
 
-    The fold of a query follows from its id and ``random_state`` alone, however the rows are partitioned. Each fold
-    trains one path over C, and is measured where the rows are.
+    The fold of a query only depends on its id and ``random_state``, not on the partitions. For each fold one path over
+    C is trained, and measured on the workers.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
     Attributes
     ----------
     C_ : float
-        The value that was chosen.
+        The chosen value.
     Cs_ : ndarray, shape (n_Cs,)
         The grid, ascending.
     scores_ : ndarray, shape (n_queries, n_Cs)
@@ -80,20 +80,23 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         parts = DaskPartitions(client, held, self.timeout)
         options = self._solving()
         name = self._measured()
-        # known when all folds have been measured
+        # filled fold by fold
         weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
+        # a generator, so that the next fold is trained when the last one has been measured
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
                 start, queries, values = 0, [], []
-                for at, found, weight, names, n in ask(
+                measured = ask(
                     client, _held_out, held, fold, coefs, name, self.relevance,
                     timeout=self.timeout, place="the partitions (held out)",
-                ):  # fmt: skip
+                )  # fmt: skip
+                for at, per_query, weight, names, n in measured:
+                    # queries are numbered through all partitions; ``at`` are numbers within one
                     weights[start + at], ids[start + at] = weight, names
                     queries.append(start + at)
-                    values.append(found)
+                    values.append(per_query)
                     start += n
                 yield np.concatenate(queries), np.concatenate(values)
 
@@ -106,8 +109,11 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
 def _held_out(
     held: Held, fold: int, coefs: Sequence[Float], name: str, relevance: float
 ) -> tuple[Any, Float, Float, Any, int]:
-    """Return which queries are in a fold, their values for each of several weights, their own weights and ids, and how
-    many queries there are."""
+    """Return, for the queries of a fold in a partition, their numbers, values for each ``coefs``, weights and ids.
+
+    The last result is the number of all queries of the partition.
+    """
+    # only weights and values travel: the rows stay where they are
     with held.lock:
         data, weights, folds = held.queries()
         at = np.flatnonzero(folds == fold)

@@ -1,4 +1,4 @@
-"""``DaskStructuralRanker``: the structural SVM for rankings over the partitions of a Dask collection."""
+"""``DaskStructuralRanker``: the structural SVM for rankings on the partitions of a Dask collection."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
     ask,
-    awaited_workers,
     connected,
+    count_threads,
     gather,
     memory_limits,
 )
@@ -47,52 +47,52 @@ from structsvm.trainers.partitioned.driver import PartitionedSolver, check_parti
 _log = logging.getLogger("structsvm")
 
 _USABLE = 0.9
-"""Share of the memory limits that rows may fill before they are read; Dask stops workers beyond."""
+"""Share of the memory limits that rows may fill; Dask pauses and restarts workers that use more."""
 
 
 @parameters
 class DaskStructuralRanker(BaseEstimator):
-    """:class:`~structsvm.StructuralRanker` over the partitions of a Dask collection, or of files on the workers.
+    """:class:`~structsvm.StructuralRanker` on the partitions of a Dask collection, or of files on the workers.
 
-    The same optimum with the same certificate. A round moves a few vectors of one number per feature to each
-    partition and back, whatever the number of rows. A worker that is lost costs the work of that round on its
-    partitions: Dask makes them anew from their source, and bounds never rest on what a worker remembers.
+    It has the same optimum and the same certificate. Each round sends a few vectors, of one number per feature, to each
+    partition and back, independently of the number of rows. A lost worker costs the work of the round on its
+    partitions: Dask rebuilds them from their source, and no bound depends on the memory of a worker.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
         As for :class:`~structsvm.StructuralRanker`.
     C : float, default=None
-        Trade-off; the same value, and None, mean the same model as on one machine.
+        Trade-off, with the same meaning, and the same default, as on one machine.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
-        "newton" is for smooth losses, and "auto" there unless weights are constrained or there is a checkpoint.
-        "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. Of these two "auto" is
-        "one_slack" with constrained weights, below ten queries, where planes do not fit in memory, and where C is large
-        for the number of queries.
+        "newton" is for smooth losses, for which "auto" chooses it unless weights are constrained or there is a
+        checkpoint. "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. Of these two
+        "auto" chooses "one_slack" for constrained weights, fewer than ten queries, planes that do not fit in memory,
+        and a C that is large for the number of queries.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Scaling by statistics of all rows, or of each query. Any but "none" copies the rows of a partition.
+        Scaling by statistics of all rows, or of each query. All except "none" copy the rows of a partition.
     positive : bool, default=False
     max_passes : int, default=1000
     qp : {"active_set", "cvxpy"}, default="active_set"
         As for :class:`~structsvm.StructuralRanker`; the quadratic programme is solved at the driver.
     groups : {"refuse", "mend", "shuffle"}, default="refuse"
-        What to do about a query that a border of partitions cuts. "refuse" names it; "mend" moves its rows to the
-        first partition that has any, if it is at the borders alone; "shuffle" makes new partitions by query,
-        which moves all rows. Never another objective in silence.
+        Treatment of a query with rows in several partitions, with which the objective would be another. "refuse"
+        raises an error; "mend" moves its rows to the first of the partitions, if they are neighbours and the query is
+        at their borders; "shuffle" makes new partitions by query, which moves all rows.
     client : distributed.Client, optional
-        By default the current one; where there is none, a cluster of threads in this process for each call.
+        By default the current one; without one, a cluster of threads in this process for each call.
     checkpoint : path, optional
-        File that keeps the fit after each pass. With the file there, ``fit`` goes on from it; it is removed when the
-        gap is reached.
+        File of the state of the fit after each pass. If the file exists, ``fit`` continues from it; it is removed when
+        the gap is reached.
     timeout : float, default=600
-        Seconds without an answer from any partition after which waiting ends with a ``ClusterError``.
+        Seconds without a result of any partition after which a ``ClusterError`` is raised.
     callback : callable, optional
-        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop. Ctrl-C keeps the best
-        weights, if any were measured.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy result stops training. Ctrl-C
+        keeps the best weights, if any were measured.
 
     Attributes
     ----------
@@ -104,20 +104,20 @@ class DaskStructuralRanker(BaseEstimator):
     feature_names_in_ : ndarray of str
         Only for frames and Parquet files.
     memory_ : dict
-        For each worker ``rows``, ``planes`` and ``limit`` in bytes, as it was reported before training: rows that
-        are read, and what the trainer may come to remember of them.
+        For each worker ``rows``, ``planes`` and ``limit`` in bytes before training: the size of its rows, the largest
+        size of cached planes, and its memory limit.
     n_partitions_ : int
     n_lost_ : int
-        Calls that were made again because their worker was gone.
+        Number of calls that were repeated because their worker was lost.
 
     Notes
     -----
     ``X`` may be a dask DataFrame with ``y`` and ``qid`` as Series of the same partitions or as names of columns; dask
     Arrays with the same chunks of rows; a list of delayed partitions, each ``(X, y, qid)``, ``(X, y, qid,
     sample_weight)`` or a :class:`~structsvm.QueryData`; or the path of Parquet files, LETOR texts or stores (or a
-    list), which every worker must reach. Rows are then read on the workers, stores are mapped there. Labels of
-    rows (an index) play no part, divisions need not be known, partitions without rows are left out, float32 and
-    float64 may differ over partitions.
+    list), which every worker must be able to read. Rows of files are read on the workers, stores are mapped there.
+    Labels of rows (an index) are ignored, divisions may be unknown, partitions may be empty, and some may be float32
+    and others float64.
 
     Examples
     --------
@@ -176,13 +176,12 @@ class DaskStructuralRanker(BaseEstimator):
         Raises
         ------
         ClusterError
-            If the cluster cannot go on, or rows do not fit in its memory.
+            If the cluster fails, or rows do not fit in its memory.
         """
         self.check_options()
         if features is not None and not has_names(X):
-            raise BadInput(
-                "features", "expected none, as only a DataFrame and Parquet files have columns with names"
-            )
+            problem = "expected none, as only a DataFrame and Parquet files have columns with names"
+            raise BadInput("features", problem)
         with (
             connected(self.client) as client,
             self._whole(client, X, y, qid, sample_weight, features) as (parts, about),
@@ -193,22 +192,22 @@ class DaskStructuralRanker(BaseEstimator):
     def _held(
         self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
     ) -> list[Any]:
-        """Make the partitions of the problem on the workers of their rows; set the attributes that describe them."""
+        """Return futures of the partitions of the problem, on the workers of their rows; set the attributes on them."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
         futures = [
             client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
             for rows in raw
         ]
-        said = ask(client, facts, futures, timeout=self.timeout, place="the partitions")
-        self.n_queries_ = sum(one.n_queries for one in said)
-        self.n_uninformative_ = sum(one.n_uninformative for one in said)
+        about_parts = ask(client, facts, futures, timeout=self.timeout, place="the partitions")
+        self.n_queries_ = sum(one.n_queries for one in about_parts)
+        self.n_uninformative_ = sum(one.n_uninformative for one in about_parts)
         if self.n_uninformative_ == self.n_queries_:
-            labels = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
+            labels = min(one.labels[0] for one in about_parts), max(one.labels[1] for one in about_parts)
             raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
         warn_of_uninformative(self, self.loss)
-        self.memory_ = _report(client, futures, said)
-        raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
+        self.memory_ = _report(client, futures, about_parts)
+        raw.clear()  # partitions hold the rows, too: Dask would count them twice, and write some to disk
         self.n_partitions_ = len(futures)
         if about[0].names is not None:
             self.feature_names_in_ = np.array(about[0].names, dtype=object)
@@ -225,7 +224,7 @@ class DaskStructuralRanker(BaseEstimator):
         self.n_lost_ = parts.lost
 
     def _solving(self) -> dict[str, Any]:
-        """Return the options of the trainer, but for C."""
+        """Return the options of the trainer except C."""
         names = ("solver", "max_passes", "positive", "qp", "callback")
         return {"tol": float(self.tol), **{name: getattr(self, name) for name in names}}
 
@@ -240,16 +239,16 @@ class DaskStructuralRanker(BaseEstimator):
         features: Sequence[str] | None = None,
         coef: Float | None = None,
     ) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Yield rows of whole queries on the workers, or with ``coef`` their scores; remove them after the block."""
+        """Yield futures of rows of whole queries, or with ``coef`` of their scores, and the summaries of partitions."""
         if coef is not None and hasattr(self, "feature_names_in_"):
             features = self.feature_names_in_.tolist()
-        there = awaited_workers(client)
-        n_threads = max(1, sum(one["nthreads"] for one in there.values()))
-        source = pieces(X, y, qid, sample_weight, n_threads=n_threads, features=features)
-        limit = sum(memory_limits(client).values())
+        source = pieces(X, y, qid, sample_weight, n_threads=count_threads(client), features=features)
+        limits = memory_limits(client)
+        limit = sum(limits.values())
+        # refused before anything is read, as a worker without memory is killed and takes its work with it
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise ClusterError(
-                f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(there)} workers have {limit / 1e9:.1f} GB "
+                f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(limits)} workers have {limit / 1e9:.1f} GB "
                 "together; use more memory, or stores (structsvm convert), which are mapped instead of read"
             )
         raw: list[Any] = []
@@ -259,20 +258,19 @@ class DaskStructuralRanker(BaseEstimator):
                 raw = self._same_width(client, raw, source)
             if coef is not None:
                 raw = [client.submit(scored, rows, coef, self.scaler_, pure=False) for rows in raw]
-            whole, about = whole_queries(client, raw, self.groups, self.timeout)
-            raw = whole
-            yield whole, about
+            raw, about = whole_queries(client, raw, self.groups, self.timeout)
+            yield raw, about
         except BaseException:
             with contextlib.suppress(Exception):
                 client.cancel(raw)
             raise
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
-        """Give all texts the width of the widest, since a text states only the features that are not 0."""
-        said = ask(client, summary, raw, timeout=self.timeout, place="the texts")
-        width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in said))
-        as_sparse = any(one.kind == "CSR" for one in said)
-        if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in said):
+        """Return futures of texts of the same width: a text only lists nonzero features, which may be few."""
+        about = ask(client, summary, raw, timeout=self.timeout, place="the texts")
+        width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in about))
+        as_sparse = any(one.kind == "CSR" for one in about)
+        if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in about):
             return raw
         return list(client.compute(source.reload(width, as_sparse).delayed))
 
@@ -282,7 +280,7 @@ class DaskStructuralRanker(BaseEstimator):
         Parameters
         ----------
         X : dask DataFrame or Array, numpy array, CSR matrix or pandas DataFrame
-            A column ``qid`` of a frame is no feature.
+            A column ``qid`` of a frame is not a feature.
         qid : as X, optional
             Required where ``scale`` works within queries; each partition must hold whole queries.
 
@@ -294,6 +292,7 @@ class DaskStructuralRanker(BaseEstimator):
         if self._within_queries() and qid is None:
             raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
         model = {"coef": self.coef_, "scaler": self.scaler_}
+        # a frame, an array, or rows in the memory of this process
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
             given = [] if qid is None else [X[qid] if isinstance(qid, str) else qid]
             X = X[self._columns(X.columns)]
@@ -308,14 +307,14 @@ class DaskStructuralRanker(BaseEstimator):
         return self.to_local().predict(X, qid=qid)
 
     def score_files(self, path: Any, y: str | None = None, *, qid: str | None = None) -> Iterator[Float]:
-        """Yield the scores of files, partition by partition, in the order of their rows.
+        """Yield the scores of files by partition, in the order of their rows.
 
         Parameters
         ----------
         path : path or sequence of paths
             As for :meth:`fit`.
         y, qid : str, optional
-            Columns of labels and ids that are no features, of Parquet files.
+            Columns of labels and ids, for Parquet files.
 
         Yields
         ------
@@ -324,11 +323,11 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
         with connected(self.client) as client:
-            n_threads = max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
             features = None if names is None else names.tolist()
-            source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
+            source = pieces(path, y, qid, None, n_threads=count_threads(client), features=features)
             if source.reload is not None:
                 source = source.reload(self.n_features_in_, None)
+            # all parts are computed at once, and fetched one after the other; rows are freed when they are scored
             raw = list(client.compute(source.delayed))
             futures = [client.submit(_in_order, rows, self.coef_, self.scaler_, pure=False) for rows in raw]
             del raw
@@ -352,9 +351,9 @@ class DaskStructuralRanker(BaseEstimator):
         return [there[name] for name in names]
 
     def rank(self, X: Any, qid: Any) -> Any:
-        """Return the lazy rank of each row in its query: 1 is the best, equal scores rank in the order of the rows.
+        """Return the lazy rank of each row in its query, from 1; equal scores are ranked in the order of the rows.
 
-        Ids are looked at now, since each partition must hold whole queries; ranks are computed when asked for.
+        Ids are read immediately to check that each partition holds whole queries; ranks are computed by Dask.
 
         Parameters
         ----------
@@ -388,26 +387,27 @@ class DaskStructuralRanker(BaseEstimator):
         sample_weight: Any = None,
         **options: Any,
     ) -> dict[str, EvaluationResult]:
-        """Measure rankings on the workers, which keep only scores, labels and ids, and return the value of each query.
+        """Measure rankings on the workers, which only keep scores, labels and ids, and return the value of each query.
 
         Parameters
         ----------
         X, y, qid, sample_weight
-            As for :meth:`fit`. Columns of features are found by the names that ``fit`` saw.
+            As for :meth:`fit`. Features are the columns with the names in ``fit``.
         metrics : sequence of str
             Names of :func:`structsvm.metrics.evaluate`.
         **options
-            Of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``, ``max_grade``.
+            Further options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
+            ``max_grade``.
 
         Returns
         -------
         dict of str to EvaluationResult
-            For each measure the value of each query, in the order of the partitions, and the mean, weighted if there
-            are weights.
+            For each measure the value of each query, in the order of the partitions, and the mean, with the weights if
+            given.
         """
         check_is_fitted(self, "coef_")
         for name in metrics:
-            # a bad name is found before rows are read
+            # raises for a bad name before rows are read
             evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **options)
         with (
             connected(self.client) as client,
@@ -432,13 +432,11 @@ class DaskStructuralRanker(BaseEstimator):
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score`."""
         name = StructuralRanker(self.loss)._measure()
-        found = self.evaluate(
-            X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance
-        )
-        return found[name].mean
+        options = {"sample_weight": sample_weight, "relevance": self.relevance}
+        return self.evaluate(X, y, qid=qid, metrics=[name], **options)[name].mean
 
     def to_local(self) -> StructuralRanker:
-        """Return the same model as an ordinary estimator, which saves, explains and exports itself."""
+        """Return the same model as an ordinary estimator, which can be saved, explained and exported."""
         check_is_fitted(self, "coef_")
         shared = ("loss", "tol", "relevance", "scale", "positive", "max_passes", "qp")
         model = StructuralRanker(C=self.fit_.C, **{name: getattr(self, name) for name in shared})
@@ -472,7 +470,7 @@ def _predict(X: Any, qid: Any = None, *, coef: Float, scaler: QueryScaler | None
 
 
 def _as_given(values: Any, rows: Any, name: str) -> Any:
-    """Return values as a column beside rows that are a frame."""
+    """Return values as a Series if the rows are a frame."""
     if not hasattr(rows, "index"):
         return values
     import pandas as pd
@@ -483,16 +481,15 @@ def _as_given(values: Any, rows: Any, name: str) -> Any:
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     """Return the scores in the order of the source."""
     if rows.data.n_features != coef.shape[0]:
-        raise BadInput(
-            rows.place, f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
-        )
+        problem = f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
+        raise BadInput(rows.place, problem)
     scores = scored(rows, coef, scaler).data.X[:, 0]
     order = rows.data.order
     if order is None:
         return scores
-    placed = np.empty_like(scores)
-    placed[order] = scores
-    return placed
+    ordered = np.empty_like(scores)
+    ordered[order] = scores
+    return ordered
 
 
 def _rank(scores: Any, qid: Any) -> Any:
@@ -502,17 +499,17 @@ def _rank(scores: Any, qid: Any) -> Any:
 
 def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
     data = rows.data
-    found = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
-    values, empty = [part.result.per_query for part in found], [part.undefined for part in found]
+    parts = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
+    values, empty = [part.result.per_query for part in parts], [part.undefined for part in parts]
     return data.query_ids, rows.query_weights(), values, empty
 
 
-def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:
-    """Report the memory that each worker needs; raise ClusterError if one has less."""
+def _report(client: Any, parts: Sequence[Any], about: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Return and log the memory that each worker needs; raise ClusterError if one has less."""
     limits = memory_limits(client)
     table = {address: {"rows": 0.0, "planes": 0.0, "limit": limit} for address, limit in limits.items()}
     holders = client.who_has(list(parts))
-    for part, one in zip(parts, said, strict=True):
+    for part, one in zip(parts, about, strict=True):
         address = next(iter(holders.get(part.key) or ()), None)
         if address in table:
             table[address]["rows"] += one.n_bytes

@@ -1,4 +1,8 @@
-"""Queries stay whole: those that a border of partitions cuts are found on the very partitions that are used."""
+"""Whole queries: a query with rows in several partitions is refused, or its rows are moved together.
+
+Cut queries are found by the ids of the partitions themselves, so that sorted data, divisions or an index are not
+required.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +31,11 @@ Groups = Literal["refuse", "mend", "shuffle"]
 _IDS = "the partitions (ids)"
 
 _AT_ONCE = 10_000_000
-"""Query ids that are compared in one go."""
+"""Number of query ids that the driver compares at once."""
 
 
 def check_summaries(summaries: Sequence[Summary]) -> None:
-    """Refuse partitions whose rows do not fit together."""
+    """Raise for partitions whose rows have other features, columns or types of ids."""
     first = summaries[0]
     for one in summaries:
         _check_same(one, first, "n_features", "{} features")
@@ -51,8 +55,8 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
 def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: str = "") -> None:
     found, stated = getattr(one, name), getattr(first, name)
     if found != stated:
-        said = expected.format(stated)
-        raise BadInput(one.place, f"expected {said}, as in {first.place}, got {found}", remedy)
+        problem = f"expected {expected.format(stated)}, as in {first.place}, got {found}"
+        raise BadInput(one.place, problem, remedy)
 
 
 def _with_rows(
@@ -67,7 +71,7 @@ def _with_rows(
 def whole_queries(
     client: Any, raw: Sequence[Any], groups: Groups, timeout: float
 ) -> tuple[list[Any], list[Summary]]:
-    """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` as in the estimator."""
+    """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's."""
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
     if not raw:
@@ -76,51 +80,41 @@ def whole_queries(
     cut = _cut(client, raw, summaries, timeout)
     if not cut:
         return list(raw), summaries
-    query, at = cut[0]
+    far = [(q, parts) for q, parts in cut if not _at_borders(summaries, q, parts)]
+    query, at = far[0] if groups == "mend" and far else cut[0]
+    places = [summaries[k].place for k in at]
+    where = (
+        " and ".join(places) if len(places) < 4 else f"{places[0]}, {places[1]} and {len(places) - 2} more"
+    )
     if groups == "refuse":
-        mendable = all(_at_borders(summaries, q, parts) for q, parts in cut)
-        raise BadInput(
-            "qid",
-            f"query {query!r} is cut: it has rows in {_named([summaries[k].place for k in at])}"
-            f"{f', and {len(cut) - 1} more are' if len(cut) > 1 else ''}; training would go by another objective",
-            "use {groups='mend'}, which moves rows to the neighbour"
-            if mendable
-            else "use {groups='shuffle'}, or sort the data by query",
+        others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
+        problem = (
+            f"query {query!r} is cut: it has rows in {where}{others}; training would have another objective"
         )
-    if groups == "mend":
-        far = [(q, parts) for q, parts in cut if not _at_borders(summaries, q, parts)]
-        if far:
-            query, at = far[0]
-            raise BadInput(
-                "qid",
-                f"query {query!r} has rows in {_named([summaries[k].place for k in at])}, and not at their common "
-                "borders alone",
-                "use {groups='shuffle'}",
-                value=None,
-            )
-        mended = _mend(client, raw, cut)
-    else:
-        mended = _shuffled(client, raw)
-    mended, again = _with_rows(client, mended, timeout, "the partitions (joining)")
-    left = _cut(client, mended, again, timeout)
+        mend = "use {groups='mend'}, which moves rows to the neighbour"
+        raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
+    if groups == "mend" and far:
+        problem = f"query {query!r} has rows in {where}, and not at their common borders alone"
+        raise BadInput("qid", problem, "use {groups='shuffle'}", value=None)
+    whole = _mend(client, raw, cut) if groups == "mend" else _shuffled(client, raw)
+    whole, again = _with_rows(client, whole, timeout, "the partitions (joining)")
+    left = _cut(client, whole, again, timeout)
     assert not left, f"query {left[0][0]!r} is still cut"
-    return mended, again
-
-
-def _named(places: Sequence[str]) -> str:
-    return " and ".join(places) if len(places) < 4 else f"{places[0]}, {places[1]} and {len(places) - 2} more"
+    return whole, again
 
 
 def _cut(
     client: Any, raw: Sequence[Any], summaries: Sequence[Summary], timeout: float
 ) -> list[tuple[Any, list[int]]]:
-    """Return each query that is in several partitions, with their numbers, in the order of the first of them."""
+    """Return each query that is in several partitions, with the numbers of these, ordered by the numbers."""
     found: dict[Any, set[int]] = {}
+    # ids that rise from partition to partition: only the queries at borders can be cut
     if all(a.most <= b.least for a, b in pairwise(summaries)):
         for k, (a, b) in enumerate(pairwise(summaries)):
             if a.most == b.least:
                 found.setdefault(a.most, set()).update((k, k + 1))
         return [(query, sorted(parts)) for query, parts in found.items()]
+    # any other order: compare the hashes of all ids, in buckets that the driver can hold, then the ids of equal hashes
     n_rows = sum(one.n_rows for one in summaries)
     n_buckets = -(-n_rows // (10 * _AT_ONCE))
     by_hash: dict[int, set[int]] = {}
@@ -136,9 +130,11 @@ def _cut(
     if not by_hash:
         return []
     wanted = np.array(sorted(by_hash), dtype=np.uint64)
-    asked = sorted(set().union(*by_hash.values()))
-    found_there = ask(client, ids_of_hashes, [raw[k] for k in asked], wanted, timeout=timeout, place=_IDS)
-    for k, ids in zip(asked, found_there, strict=True):
+    holders = sorted(set().union(*by_hash.values()))
+    ids_of_holders = ask(
+        client, ids_of_hashes, [raw[k] for k in holders], wanted, timeout=timeout, place=_IDS
+    )
+    for k, ids in zip(holders, ids_of_holders, strict=True):
         for query in ids.values():
             found.setdefault(query, set()).add(k)
     cut = [(query, sorted(parts)) for query, parts in found.items() if len(parts) > 1]
@@ -146,7 +142,7 @@ def _cut(
 
 
 def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) -> bool:
-    """Return whether the partitions of a query are neighbours, with the query at all borders between them."""
+    """Return whether the partitions of a query are neighbours, and the query is at each border between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)
     )
@@ -154,6 +150,7 @@ def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) 
 
 def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
     """Move the rows of each cut query to the first partition that has any."""
+    # the rows stay on the workers: each move is a task that takes them from one partition, and one that joins them
     gets: dict[int, list[Any]] = {}
     drops: dict[int, list[Any]] = {}
     for query, (first, *others) in cut:
@@ -169,7 +166,7 @@ def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]])
 
 
 def _frame(rows: Rows) -> Any:
-    """Return the rows as a frame, which Dask can shuffle."""
+    """Return the rows as a frame, for Dask to shuffle."""
     import pandas as pd
 
     data = rows.data
@@ -201,8 +198,7 @@ def _shuffled(client: Any, raw: Sequence[Any]) -> list[Any]:
     from dask import delayed
 
     meta, names, weighted = client.submit(_shape, raw[0], pure=False).result(timeout=60)
-    make = delayed(_frame, pure=False)
-    table = dd.from_delayed([make(rows) for rows in raw], meta=meta, verify_meta=False)
+    frame_of, rows_of = delayed(_frame, pure=False), delayed(_unframed, pure=False)
+    table = dd.from_delayed([frame_of(rows) for rows in raw], meta=meta, verify_meta=False)
     parts = table.shuffle(on="query", npartitions=len(raw)).to_delayed()
-    made = [delayed(_unframed, pure=False)(part, k, names, weighted) for k, part in enumerate(parts)]
-    return list(client.compute(made))
+    return list(client.compute([rows_of(part, k, names, weighted) for k, part in enumerate(parts)]))

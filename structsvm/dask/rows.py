@@ -1,4 +1,4 @@
-"""What lies on a worker: rows of whole queries, and the partition of the problem that is made of them."""
+"""Objects on workers: the rows of a partition, and the partition of the training problem."""
 
 from __future__ import annotations
 
@@ -34,34 +34,33 @@ from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 
 Stamp = tuple[int, int]
-"""Size of a file, and checksum of its ends: a Parquet file has what it says of its columns at the end."""
+"""Size of a file, and checksum of its first and last bytes; the metadata of a Parquet file are at its end."""
 
 _ENDS = 1 << 16
 
 
 def stamp(file: Path) -> Stamp:
-    """Return what tells a file from another that takes its place; times would differ between copies."""
+    """Return a stamp that changes when the file is replaced; times would differ between copies on workers."""
     with file.open("rb") as raw:
-        found = zlib.crc32(raw.read(_ENDS))
+        checksum = zlib.crc32(raw.read(_ENDS))
         size = raw.seek(0, 2)
         raw.seek(max(0, size - _ENDS))
-        return size, zlib.crc32(raw.read(_ENDS), found)
+        return size, zlib.crc32(raw.read(_ENDS), checksum)
 
 
 def check_stamp(file: Path, expected: Stamp) -> None:
-    """Raise if a file has changed since the partitions were described: some rows would be of one, some of another."""
+    """Raise if a file has changed since the call began, as partitions would mix rows of both states."""
     if stamp(file) != expected:
-        raise BadInput(
-            file,
-            "expected the file that it was when this call began, got another",
-            "call again, on the new one",
-        )
+        problem = "expected the file that it was when this call began, got another"
+        raise BadInput(file, problem, "call again, on the new one")
 
 
 @dataclass
 class Rows:
-    """Rows of one partition, grouped by query; ``place`` names it in messages.
-    Rows mapped from a store have its place and stamp in ``origin``: they are not sent, but opened again.
+    """Rows of one partition, grouped by query; ``place`` names the partition in messages.
+
+    Rows that are mapped from a store have its path, range of queries and stamp in ``origin``: instead of being sent to
+    another worker, they are mapped there.
     """
 
     data: QueryData
@@ -92,7 +91,7 @@ class Rows:
 
 
 class Summary(NamedTuple):
-    """Sizes, columns and ids of the rows of a partition."""
+    """Sizes, columns and ids of a partition."""
 
     place: str
     n_rows: int
@@ -112,7 +111,7 @@ class Summary(NamedTuple):
 
 
 def n_bytes(data: QueryData) -> int:
-    """Return the bytes of features and labels."""
+    """Return the size of features and labels in bytes."""
     X = data.X
     parts = [X.data, X.indices, X.indptr] if bool(sparse.issparse(X)) else [X]
     size = sum(part.nbytes for part in parts)
@@ -120,8 +119,9 @@ def n_bytes(data: QueryData) -> int:
 
 
 def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
-    """Return the rows of a block of a collection: of frames, arrays or CSR matrices, checked.
-    Row labels (an index) play no part. Float32 stays, other numbers become float64.
+    """Return the rows of a block of frames, arrays or CSR matrices, after checks.
+
+    Row labels (an index) are ignored. Float32 is kept, other numbers become float64.
     """
     try:
         return _to_rows(X, y, qid, weight, place)
@@ -140,6 +140,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
                 raise BadInput(
                     "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
                 )
+        # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
     X = check_features(X)
@@ -162,6 +163,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         if missing.size:
             raise BadInput("qid", "expected the query of each row, got a missing one", at=f"[{missing[0]}]")
         ids = np.asarray(qid.astype(qid.cat.categories.dtype))
+    # weights of rows; those of queries, their means, are computed when the rows are in their final partition
     weights = None
     if weight is not None:
         weights = _column("sample_weight", weight, n_rows)
@@ -170,7 +172,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
 
 
 def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place: str) -> Rows:
-    """Return rows that were checked, in the order of their queries."""
+    """Return checked rows, grouped by query."""
     data = rows_in_groups(X, y, group_queries(ids, int(X.shape[0])), feature_names=names)
     return Rows(data, weight if weight is None or data.order is None else weight[data.order], place)
 
@@ -215,8 +217,9 @@ def _select(rows: Rows, chosen: Any) -> Rows:
 
 
 def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
-    """Return the rows of several partitions as one; of the first, without the queries of ``drop``.
-    The first goes in whole unless something is dropped or added: then it is copied.
+    """Return the rows of several partitions as one, without the queries ``drop`` of the first.
+
+    The rows of the first are only copied if others are added or queries are dropped.
     """
     kept = _select(first, ~np.isin(first.data.query_ids, list(drop))) if drop else first
     parts = [kept, *others]
@@ -235,7 +238,7 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
 
 
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
-    """Return the same rows with their score as the only feature, for an evaluation."""
+    """Return rows with their score as the only feature, for evaluation."""
     data = rows.data
     X = scaled(data, scaler) if data.n_rows else data.X
     column = linear_scores(X, coef)[:, np.newaxis]
@@ -244,24 +247,26 @@ def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
 
 
 def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
-    """Return the features as the trainer sees them: a copy if there is a scaler."""
+    """Return the features for the trainer: scaled, which copies them, or as they are."""
     return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
 
 class Facts(NamedTuple):
-    """Sizes of a partition that are reported before training."""
+    """Numbers on a partition that are reported before training."""
 
     n_queries: int
     n_uninformative: int
     n_bytes: int
     labels: tuple[float, float]
     n_plane_bytes: int = 0
-    """Known when the problem is bound."""
+    """Largest size of cached planes; 0 until the problem is bound."""
 
 
 class Held:
-    """A partition on its worker. Its planes are a cache: they are neither sent nor written to disk.
-    ``folds`` is the number of folds and the seed: the fold of a query depends on its id alone.
+    """A partition of the training problem on its worker.
+
+    Its planes are a cache, which is neither sent to another worker nor written to disk: a copy begins without planes.
+    ``folds`` is the number of folds and the seed; the fold of a query only depends on its id.
     """
 
     def __init__(
@@ -272,11 +277,13 @@ class Held:
         scaler: QueryScaler | None,
         folds: tuple[int, int] | None,
     ) -> None:
-        self._made_of = rows, loss, relevance, scaler, folds
+        self._arguments = rows, loss, relevance, scaler, folds
+        # calls run in threads of the worker, and change the cached planes
         self.lock = threading.Lock()
         data = rows.data
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
         weights = rows.query_weights()
+        # a query of weight 0 gives no constraint either
         informative = np.asarray(separator.informative) & (weights > 0)
         size = (0 if rows.origin else n_bytes(data)) + (0 if scaler is None else int(data.X.nbytes))
         labels = float(data.y.min()), float(data.y.max())
@@ -286,31 +293,32 @@ class Held:
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
 
     def queries(self) -> tuple[QueryData, Float, Any]:
-        """Return the rows as they are trained on, and weight and fold of each query."""
-        return dataclasses.replace(self._made_of[0].data, X=self._scaled), self._weights, self._folds
+        """Return the rows that are trained on, and weight and fold of each query."""
+        return dataclasses.replace(self._arguments[0].data, X=self._scaled), self._weights, self._folds
 
     def __getstate__(self) -> Any:
-        return self._made_of
+        return self._arguments
 
-    def __setstate__(self, made_of: Any) -> None:
-        self.__init__(*made_of)  # type: ignore[misc]
+    def __setstate__(self, arguments: Any) -> None:
+        self.__init__(*arguments)  # type: ignore[misc]
 
     def __sizeof__(self) -> int:
-        return sys.getsizeof(self._made_of[0]) + self.part.n_bytes
+        return sys.getsizeof(self._arguments[0]) + self.part.n_bytes
 
 
 def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
     if folds is None:
         return None
+    # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get different high bits
     n, seed = folds
     mixed = hashes(ids) ^ np.random.default_rng(seed).integers(2**64, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        mixed = mixed * np.uint64(0x9E3779B97F4A7C15)  # an odd constant: neighbouring numbers part
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(32)) % np.uint64(n)).astype(np.int64)
 
 
 def hashes(ids: Any) -> Any:
-    """Return a 64-bit number for each id, the same in every process and for every width of numbers."""
+    """Return a 64-bit hash of each id, the same in all processes and for integers of any width."""
     from pandas.util import hash_array
 
     ids = widened(np.asarray(ids))
@@ -318,25 +326,25 @@ def hashes(ids: Any) -> Any:
 
 
 def widened(ids: Any) -> Any:
-    """Return signed ids as int64: pandas hashes the bytes of a number, so that -1 has a hash for each width."""
+    """Return signed ids as int64: pandas hashes the bytes of numbers, which for -1 differ between widths."""
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
 
 def unique_hashes(rows: Rows, bucket: int, n_buckets: int) -> Any:
-    """Return the hashes of the query ids that fall into a bucket."""
+    """Return the hashes of query ids that are in a bucket."""
     values = hashes(rows.data.query_ids)
     return values[values % np.uint64(n_buckets) == np.uint64(bucket)]
 
 
 def ids_of_hashes(rows: Rows, wanted: Any) -> dict[int, Any]:
-    """Return the ids behind hashes."""
+    """Return the ids that have one of the wanted hashes, by hash."""
     values = hashes(rows.data.query_ids)
     at = np.flatnonzero(np.isin(values, wanted))
     return {int(values[i]): _plain(rows.data.query_ids[i]) for i in at}
 
 
 def hold(rows: Rows, *problem: Any) -> Held:
-    """Make the partition, on its worker."""
+    """Return the partition of the problem; runs on the worker of its rows."""
     try:
         return Held(rows, *problem)
     except BadInput as error:
@@ -344,14 +352,14 @@ def hold(rows: Rows, *problem: Any) -> Held:
 
 
 def facts(held: Held) -> Facts:
-    """Return the sizes of a partition, for which its problem is bound."""
+    """Return the numbers on a partition, after binding its problem."""
     with held.lock:
         held.part.describe(None)
         return held.facts._replace(n_plane_bytes=held.part.n_bytes)
 
 
 def call(held: Held, method: str, payload: tuple[Any, ...], parts_per_worker: int) -> Any:
-    """Call a method of the partition, with the threads of this worker that are its share."""
+    """Return the result of a method of the partition, run with its share of the threads of this worker."""
     from distributed import get_worker
 
     threads = get_worker().state.nthreads
@@ -361,15 +369,12 @@ def call(held: Held, method: str, payload: tuple[Any, ...], parts_per_worker: in
 
 
 def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
-    """Map some queries of a store; it must lie at the same place on every worker."""
+    """Map some queries of a store, which has the same path on every worker."""
     meta = Path(path, "meta.json")
     if not meta.exists():
-        raise BadInput(
-            Path(path),
-            "expected the store on the worker, got nothing there",
-            "keep stores where every worker reaches them by the same path",
-        )
+        remedy = "keep stores where every worker reaches them by the same path"
+        raise BadInput(Path(path), "expected the store on the worker, got nothing there", remedy)
     check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
-    check_stamp(meta, expected)  # opening follows a store that is replaced meanwhile
+    check_stamp(meta, expected)  # again, as the store may be replaced while it is opened
     return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last, expected))

@@ -1,4 +1,4 @@
-"""Scaling by statistics of all rows, which are added up over partitions."""
+"""Scaling by statistics of all rows, which are combined from those of partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def fitted_scaler(
     client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float
 ) -> QueryScaler | None:
     """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
-    A partition sends two numbers per feature and round: one for "minmax", three for "zscore", none within queries.
+
+    Each round of calls returns two numbers per feature and partition. "minmax" has one round, "zscore" three, scaling
+    within queries none.
     """
     scaler = make_scaler(scale)
     if scaler is None:
@@ -30,9 +32,10 @@ def fitted_scaler(
         return scaler
 
     def both(function: Any, *rest: Any) -> Iterator[tuple[Float, ...]]:
-        found = ask(client, _dense, raw, function, *rest, timeout=timeout, place="the partitions (scaling)")
-        return zip(*found, strict=True)
+        pairs = ask(client, _dense, raw, function, *rest, timeout=timeout, place="the partitions (scaling)")
+        return zip(*pairs, strict=True)
 
+    # the formulas of features.scaling, with sums and extremes over partitions in place of those over rows
     lows, highs = both(column_edges)
     low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
     if scaler.method == "minmax":
@@ -48,7 +51,7 @@ def fitted_scaler(
 
 
 def _dense(rows: Rows, function: Any, *rest: Any) -> Any:
-    """Return what a function finds of the features, which must be dense."""
+    """Return the result of a function of the features; raise for sparse ones."""
     if sparse.issparse(rows.data.X):
         raise BadInput(rows.place, "expected dense rows to scale, got a sparse matrix", "use {scale='none'}")
     return function(rows.data.X, *rest)

@@ -1,4 +1,4 @@
-"""What users give, as one delayed task for each partition that loads its rows where it runs."""
+"""``pieces``: the input of the estimators as delayed tasks, which load the rows of a partition on a worker."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from structsvm.readers import open_store, read_letor
 from structsvm.readers.tables import Layout, layout_of, read_units
 
 _PART_BYTES = 1 << 31
-"""Bytes of a partition that is made of files: enough work for a round, and not too much to lose."""
+"""Largest size of a partition of files: enough work for a round, and not too much to repeat."""
 
 
 class Pieces(NamedTuple):
-    """The partitions of the input."""
+    """The partitions of the input, as delayed tasks."""
 
     delayed: list[Any]
     n_bytes: int | None
-    """Of all rows in memory, where that is known before they are read; stores take none."""
+    """Size of all rows in memory, if known before they are read; 0 for stores, which are mapped."""
     reload: Any = None
-    """For texts, whose width only a look at all of them tells: makes the pieces again for a width and a format."""
+    """For texts, whose width is only known after reading all: returns the pieces for a width and a format."""
 
 
 def is_path(X: Any) -> bool:
@@ -44,7 +44,7 @@ def is_path(X: Any) -> bool:
 
 
 def has_names(X: Any) -> bool:
-    """Return whether ``X`` has columns with names: a frame, or Parquet files."""
+    """Return whether ``X`` has named columns: a frame, or Parquet files."""
     if is_path(X):
         return all(is_parquet(path) for path in ([X] if isinstance(X, (str, PathLike)) else X))
     return _is(X, "dask.dataframe", "npartitions")
@@ -54,7 +54,8 @@ def pieces(
     X: Any, y: Any, qid: Any, sample_weight: Any, *, n_threads: int, features: Sequence[str] | None = None
 ) -> Pieces:
     """Return the partitions of a collection, of delayed partitions, or of files.
-    Files are made into at least ``n_threads`` partitions; ``features`` are columns to take of tables.
+
+    Files are divided into at least ``n_threads`` partitions; ``features`` are the columns of tables to use.
     """
     if is_path(X):
         if sample_weight is not None:
@@ -69,7 +70,7 @@ def pieces(
         return Pieces(_of_array(X, y, qid, sample_weight), size)
     if isinstance(X, (list, tuple)) and len(X) > 0:
         if y is not None or qid is not None or sample_weight is not None:
-            raise BadInput("X", "expected delayed partitions that hold labels and ids themselves", others={})
+            raise BadInput("X", "expected delayed partitions that hold labels and ids themselves")
         from dask import delayed
 
         make = delayed(_of_anything, pure=False)
@@ -83,12 +84,13 @@ def pieces(
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
+    # by the module of its class, so that Dask is not imported for other input; frames were once of dask_expr
     kind = type(X).__module__
     return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
 
 
 def _of_anything(part: Any, place: str) -> Rows:
-    """Return the rows of a delayed partition: QueryData, or (X, y, qid) with a weight per row if there are any."""
+    """Return the rows of a delayed partition: QueryData, or (X, y, qid) with optional weights."""
     if isinstance(part, QueryData):
         return Rows(part, None, place)
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
@@ -107,7 +109,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     if not hasattr(X, "columns"):
         raise BadInput("X", "expected a DataFrame, got a Series", code="X.to_frame()")
     columns = list(X.columns)
-    taken = []
+    taken = []  # columns of labels, ids and weights, which are no features
     given = {"y": y, "qid": qid, "sample_weight": weight}
     if qid is None and QID in columns:
         given["qid"] = QID
@@ -118,33 +120,25 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
             given[name] = X[column]
             taken.append(column)
         elif column is not None and not hasattr(column, "npartitions"):
-            raise BadInput(
-                name,
-                "expected a dask Series with the partitions of X, or the name of a column, got "
-                f"{type(column).__name__}",
-            )
+            expected = "expected a dask Series with the partitions of X, or the name of a column"
+            raise BadInput(name, f"{expected}, got {type(column).__name__}")
         elif column is not None and column.npartitions != X.npartitions:
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
     missing = [name for name in features or () if name not in columns]
     if missing:
         raise BadInput("features", f"expected columns of X, got {missing[0]!r}, of {columns[:5]}...")
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
-    # one expression for all four: the optimiser would make other partitions of each alone
-    made = dd.map_partitions(
-        _Block,
-        rows,
-        *given.values(),
-        meta=pd.Series([], dtype=object),
-        enforce_metadata=False,
-        align_dataframes=False,
-        transform_divisions=False,
-    )
-    make = delayed(_of_block, pure=False)
-    return [make(part, f"partition {k}") for k, part in enumerate(made.to_delayed())]
+    # one expression for all four: the optimiser of Dask may partition each of them differently
+    blocks = dd.map_partitions(
+        _Block, rows, *given.values(), meta=pd.Series([], dtype=object), enforce_metadata=False,
+        align_dataframes=False, transform_divisions=False,
+    )  # fmt: skip
+    load = delayed(_of_block, pure=False)
+    return [load(block, f"partition {k}") for k, block in enumerate(blocks.to_delayed())]
 
 
 class _Block:
-    """One partition of several frames."""
+    """One partition of several frames and Series, which Dask passes on unchanged."""
 
     def __init__(self, X: Any, y: Any, qid: Any, weight: Any) -> None:
         self.columns = X, y, qid, weight
@@ -163,6 +157,7 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     blocks = [list(X.to_delayed().ravel())]
+    # chunks of labels, ids and weights are aligned to those of X; chunks of unknown size only by their number
     for name, column in (("y", y), ("qid", qid), ("sample_weight", weight)):
         if column is None:
             blocks.append([None] * len(blocks[0]))
@@ -195,34 +190,34 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
         raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
-    found = [Path(file) for path in paths for file in _matching(fspath(path))]
-    _refuse_twice(found)
-    stores = [file for file in found if (file / "meta.json").exists()]
-    if stores and len(stores) < len(found):
-        other = next(file for file in found if file not in stores)
+    files = [Path(file) for path in paths for file in _matching(fspath(path))]
+    _refuse_twice(files)
+    stores = [file for file in files if (file / "meta.json").exists()]
+    if stores and len(stores) < len(files):
+        other = next(file for file in files if file not in stores)
         raise BadInput("X", f"expected files of one kind, got {stores[0]}, a store, and {other}")
     if stores:
         return _of_stores(stores, n_threads)
-    texts = [text for file in found for text in (sorted(file.iterdir()) if file.is_dir() else [file])]
+    texts = [text for file in files for text in (sorted(file.iterdir()) if file.is_dir() else [file])]
     return _of_texts([text for text in texts if text.is_file()], None, None)
 
 
 def _refuse_twice(files: Sequence[Path]) -> None:
-    """Raise for a file that is given twice: its rows would count twice."""
+    """Raise for a file that is given twice, as its rows would count twice."""
     twice = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
     if twice:
         raise BadInput(twice[0], "expected each file once, got it twice", "leave one out")
 
 
 def _matching(text: str) -> list[str]:
-    place = Path(text)
-    if place.is_dir() and not (place / "meta.json").exists():
-        stores = sorted(str(path.parent) for path in place.glob("*/meta.json"))
-        return stores or [text]
-    found = [text] if place.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib takes no absolute pattern
-    if not found:
-        raise BadInput(place, "expected a file, a folder or a pattern of some, got nothing there")
-    return found
+    """Return the files of a path or pattern; for a folder of stores, these."""
+    path = Path(text)
+    if path.is_dir() and not (path / "meta.json").exists():
+        return sorted(str(meta.parent) for meta in path.glob("*/meta.json")) or [text]
+    files = [text] if path.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib has no absolute patterns
+    if not files:
+        raise BadInput(path, "expected a file, a folder or a pattern of some, got nothing there")
+    return files
 
 
 def _of_tables(
@@ -235,24 +230,24 @@ def _of_tables(
     except BadInput as error:
         raise error.recommending("y", instead_of="label") from None
     stamps = {file: stamp(file) for file in files}
+    # units are files with row groups and numbers of rows; partitions are ranges of units
     units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
     n_rows = sum(n for _, _, n in units)
     row_bytes = len(layout.features) * layout.dtype.itemsize
     whole = _merged(units)
     if len(whole) >= n_threads and max(n for _, _, n in whole) * row_bytes <= _PART_BYTES:
-        units = whole  # files are likelier than groups of rows to have whole queries
+        units = whole  # files are more likely to have whole queries than row groups are
     size = n_rows * row_bytes
     borders = _borders([n for _, _, n in units], size, n_threads)
-    make = delayed(_load_tables, pure=False)
-    parts = []
-    for a, b in pairwise(borders):
-        some = _merged(units[a:b])
-        parts.append(make(some, layout, {file: stamps[file] for file, _, _ in some}))
+    load = delayed(_load_tables, pure=False)
+    ranges = [_merged(units[a:b]) for a, b in pairwise(borders)]
+    parts = [load(part, layout, {file: stamps[file] for file, *_ in part}) for part in ranges]
     return Pieces(parts, size)
 
 
 def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[int]:
-    """Cut a row of units into parts of about equal size, and return where each begins, and the end."""
+    """Return where parts of about equal size begin in a sequence of units, and its end."""
+    # cut where the sum of sizes passes each of n_parts - 1 evenly spaced targets
     n_parts = min(len(sizes), max(n_threads, -(-n_bytes // _PART_BYTES)))
     ends = np.cumsum(sizes)
     targets = ends[-1] * np.arange(1, n_parts) / n_parts
@@ -261,7 +256,7 @@ def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[i
 
 
 def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, list[int], int]]:
-    """Return units with one entry per file."""
+    """Return units with one entry per file, instead of one per row group."""
     merged: list[tuple[Path, list[int], int]] = []
     for file, groups, n in units:
         if merged and merged[-1][0] == file:
@@ -274,6 +269,7 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
 def _load_tables(
     units: Sequence[tuple[Path, list[int], int]], layout: Layout, stamps: dict[Path, Stamp]
 ) -> Rows:
+    # checked again on the worker, and each time that a lost partition is rebuilt
     first, last = units[0][0], units[-1][0]
     for file, expected in stamps.items():
         check_stamp(file, expected)
@@ -287,7 +283,7 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
 
     make = delayed(load_store, pure=False)
     parts = []
-    # before they are opened: one that is replaced meanwhile is noticed later
+    # stamps before opening: a store that is replaced in between is noticed when it is loaded
     stamps = [stamp(store / "meta.json") for store in stores]
     opened = [open_store(store) for store in stores]
     for store, data in zip(stores, opened, strict=True):

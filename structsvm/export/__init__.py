@@ -1,4 +1,4 @@
-"""Models out of Python: files of our own, the formats of search engines, PyTerrier."""
+"""Model files, models in the formats of search engines, and learners of PyTerrier."""
 
 from __future__ import annotations
 

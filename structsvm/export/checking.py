@@ -1,8 +1,8 @@
-"""Exports scored by the rules of their engines, from the exported text, and compared with ``predict``.
+"""``check_export``: score rows from an exported text by the rules of its engine, and compare with ``predict``.
 
-The rules are those of the engines' own model code: ``LinearRanker``, ``NaiveAdditiveDecisionTree`` and the normalizers
-of the Learning to Rank plugin; ``LinearModel``, ``MultipleAdditiveTreesModel`` and the normalizers of Solr;
-``TreeInferenceModel`` of Elastic.
+The rules follow the engines' own code: ``LinearRanker``, ``NaiveAdditiveDecisionTree`` and the normalizers of the
+Learning to Rank plugin; ``LinearModel``, ``MultipleAdditiveTreesModel`` and the normalizers of Solr;
+``TreeInferenceModel`` of Elastic. They share no code with the writers of the formats, whose errors they would repeat.
 """
 
 from __future__ import annotations
@@ -18,29 +18,28 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput
 from structsvm.export.linear import engine_names, linear_form
 from structsvm.export.pipelines import as_given
-from structsvm.export.target import Target, missing_names, parse_version
+from structsvm.export.target import SOLR_SLACK, Target, missing_names, parse_version
 from structsvm.protocols import Float
 
-_OFF = 1e-4
-"""Of the spread of scores; what float32 rounds is below 1e-6."""
+_TOLERANCE = 1e-4
+"""Largest difference of a score, as a share of the spread of the scores; float32 alone causes less than 1e-6."""
 _TIED = 1e-5
-"""Of the spread of scores; nearer ones are in no order."""
-_MOST_PAIRS = 36_000
+"""Difference of two scores, as a share of the spread, below which their order does not count."""
+_MAX_PAIRS = 36_000
 _F32 = np.float32
-_SLACK = _F32(1e-6)
 
 
 class ExportCheck(NamedTuple):
-    """How far an engine's scores are from those of ``predict``, up to a constant.
+    """Differences between an engine's scores and those of ``predict``, up to a constant.
 
     Attributes
     ----------
     difference : float
-        Largest difference, as a part of the spread of the scores.
+        Largest difference, as a share of the spread of the scores.
     n_pairs, n_reversed : int
-        Pairs of rows that were compared (all, or a random sample), and those in another order.
+        Number of pairs of rows that were compared (all, or a random sample), and of those in the opposite order.
     features : tuple of str
-        Features whose values explain the largest difference, where it is above 1e-4.
+        Features whose values explain the largest difference, if it is above 1e-4.
 
     Examples
     --------
@@ -59,8 +58,8 @@ class ExportCheck(NamedTuple):
         )
 
     def require(self, to: str) -> None:
-        """Raise BadInput where scores are off by more than 1e-4 of their spread."""
-        if not self.difference <= _OFF:
+        """Raise BadInput if scores differ by more than 1e-4 of their spread."""
+        if not self.difference <= _TOLERANCE:
             by = ", ".join(self.features) or "no single feature explains it"
             raise BadInput(
                 "check", f"expected {to} to score the rows as predict does, got {self}: {by}",
@@ -83,13 +82,13 @@ def check_export(
     Parameters
     ----------
     content : bytes
-        What :func:`export_model` returned.
+        Result of :func:`export_model`.
     model, to, feature_names, unmatched, engine_version
-        As it was called; ``onnx`` needs onnxruntime, ``lightgbm`` LightGBM.
+        Its arguments. ``onnx`` requires onnxruntime, ``lightgbm`` LightGBM.
     X : array-like or frame, shape (n_rows, n_features)
-        NaN where a feature does not match. Features whose unset values count as 0 are tried both ways where they
-        are 0, but for OpenSearch 3.2 to 3.7, where features have to match. For scaling within queries there is no
-        check.
+        NaN where a feature does not match. A value 0 of a feature whose unset values count as 0 is scored both as 0 and
+        as unset, except for OpenSearch 3.2 to 3.7, where features have to match. Models with scaling within queries
+        cannot be checked.
 
     Returns
     -------
@@ -114,7 +113,7 @@ def check_export(
 def compare_scores(
     content: bytes, model: Any, target: Target, X: Any, feature_names: Sequence[str] | None = None
 ) -> ExportCheck:
-    """Return the comparison; ``target.missing`` says which unset features are missing values."""
+    """Return the comparison; the unset values of the features of ``target.missing`` are missing values."""
     names = engine_names(model, feature_names, model.n_features_in_)
     own = getattr(model, "feature_names_in_", None)
     rows = np.array(X[list(own)] if own is not None and hasattr(X, "columns") else X, dtype=np.float64)
@@ -122,57 +121,57 @@ def compare_scores(
         raise BadInput("check", f"expected rows of {len(names)} features, got shape {rows.shape}")
     if target.to not in RULES:
         raise BadInput("check", "expected one of " + ", ".join(map(repr, RULES)), value=target.to)
-    zero = np.array([name not in target.missing for name in names])
-    sent = rows
-    if hasattr(model, "leaves_"):
-        rows = np.where(zero & np.isnan(rows), 0.0, rows)
-        if target.follows_branches:  # else features are to match always, and NaN says where one does not
-            sent = np.where(zero & (rows == 0), np.nan, rows)
-        if target.to in ("onnx", "lightgbm", "json"):
-            sent = rows
-    else:
-        form = linear_form(model, feature_names)
-        if form.within_query:
-            raise BadInput("check", "expected a model whose scaling is the same for all queries")
-        if form.missing is not None:
-            rows, sent = sent, np.where(np.isnan(rows), form.missing, rows)
+    rows, *sent = _variants(model, target, rows, names, feature_names)
+    scores = RULES[target.to]
 
-    def difference(rows: Float, *sent: Float) -> tuple[Float, Float, list[Float]]:
+    def score(rows: Float, sent: list[Float]) -> tuple[Float, Float]:
+        """Return the scores of ``predict``, and for each variant of the rows those of the engine."""
         expected = np.asarray(model.predict(as_given(model, rows)), dtype=np.float64)
-        engine = [np.asarray(score(content, one, names, target), dtype=np.float64) for one in sent]
-        return expected, np.max([np.abs(one - expected - shift) for one in engine], axis=0), engine
+        return expected, np.array([scores(content, one, names, target) for one in sent], dtype=np.float64)
 
-    score = RULES[target.to]
-    tried = (rows, sent) if sent is not rows else (rows,)
-    shift = 0.0
-    expected, _, engine = difference(rows, *tried)
-    shift = float(np.median(np.concatenate([one - expected for one in engine])))
-    off = np.max([np.abs(one - expected - shift) for one in engine], axis=0)
-    spread = float(np.ptp(expected)) or 1.0
-    n_pairs, reversed_ = 0, 0
-    for one in engine:
-        n, r = _reversed_pairs(expected, one, _TIED * spread)
-        n_pairs, reversed_ = n_pairs + n, reversed_ + r
-    worst, best, features = int(np.argmax(off)), int(np.argmin(off)), []
-    if not off[worst] <= _OFF * spread:
-        for j, name in enumerate(names):  # would the value of the row that agrees best lessen the difference?
-            changed = np.array([one[worst] for one in tried])
-            changed[:, j] = rows[best, j]
-            _, still, _ = difference(changed[:1], *changed[:, None])
-            if not off[worst] - still[0] <= _OFF * spread:
-                features.append(name)
-    return ExportCheck(float(off[worst]) / spread, n_pairs, reversed_, tuple(features))
-
-
-def _reversed_pairs(expected: Float, engine: Float, least: float) -> tuple[int, int]:
-    """Return the number of pairs of rows, and of those in another order; scores nearer than ``least`` have none."""
+    # ranks do not depend on a constant, such as an intercept that the format lacks: compare up to the median difference
+    expected, engine = score(rows, sent)
+    spread, shift = float(np.ptp(expected)) or 1.0, float(np.median(engine - expected))
+    off = np.abs(engine - expected - shift).max(axis=0)
+    # all pairs, or a sample; a pair of nearly equal scores has no order
     n = len(expected)
-    if n * (n - 1) // 2 <= _MOST_PAIRS:
-        i, j = np.triu_indices(n, 1)
-    else:
-        i, j = np.random.default_rng(0).integers(0, n, (2, _MOST_PAIRS))
-    ours, theirs = expected[i] - expected[j], engine[i] - engine[j]
-    return len(i), int(((ours * np.sign(theirs) < 0) & (np.abs(ours) > least)).sum())
+    i, j = np.triu_indices(n, 1)
+    if len(i) > _MAX_PAIRS:
+        i, j = np.random.default_rng(0).integers(0, n, (2, _MAX_PAIRS))
+    ours, theirs = expected[i] - expected[j], engine[:, i] - engine[:, j]
+    n_reversed = int(((ours * np.sign(theirs) < 0) & (np.abs(ours) > _TIED * spread)).sum())
+    worst, best, features = int(np.argmax(off)), int(np.argmin(off)), []
+    if not off[worst] <= _TOLERANCE * spread:
+        # a feature explains the difference of the worst row if the value of the best row lessens it
+        for k, name in enumerate(names):
+            changed = np.array([one[worst] for one in sent])
+            changed[:, k] = rows[best, k]
+            one, others = score(changed[:1], list(changed[:, None]))
+            if not off[worst] - np.abs(others - one - shift).max() <= _TOLERANCE * spread:
+                features.append(name)
+    return ExportCheck(float(off[worst]) / spread, engine.shape[0] * len(i), n_reversed, tuple(features))
+
+
+def _variants(
+    model: Any, target: Target, rows: Float, names: Sequence[str], feature_names: Sequence[str] | None
+) -> list[Float]:
+    """Return the rows for ``predict``, and then one or two variants of them as the engine gets them.
+
+    An engine may store the value 0 or leave the feature unset, and both have to be scored alike.
+    """
+    if hasattr(model, "leaves_"):
+        zero = np.array([name not in target.missing for name in names])
+        unset, rows = rows, np.where(zero & np.isnan(rows), 0.0, rows)
+        if target.to in ("onnx", "lightgbm", "json"):
+            return [rows, rows]
+        # versions that do not follow branches need features that match: for these NaN stays unset, and 0 stays 0
+        return [rows, rows, np.where(zero & (rows == 0), np.nan, rows) if target.follows_branches else unset]
+    form = linear_form(model, feature_names)
+    if form.within_query:
+        raise BadInput("check", "expected a model whose scaling is the same for all queries")
+    if form.missing is None:
+        return [rows, rows]
+    return [rows, rows, np.where(np.isnan(rows), form.missing, rows)]
 
 
 Rule = Callable[[bytes, Float, Sequence[str], Target], Any]
@@ -180,7 +179,8 @@ Split = Callable[[dict[str, Any]], tuple[Any, Any, Any] | float]
 
 
 def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
-    """Score rows by one tree: ``split`` returns the value of a leaf, or who goes left, and both children."""
+    """Score rows by one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
+    # the rows that reach a node are followed together, so that each node is compared once
     out, stack = np.zeros(n), [(root, np.arange(n))]
     while stack:
         node, rows = stack.pop()
@@ -194,6 +194,7 @@ def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
 
 
 def _added(parts: Any, n: int) -> NDArray[np.float32]:
+    """Add up parts of scores in float32, one after the other."""
     total = np.zeros(n, _F32)
     for part in parts:
         total = total + np.asarray(part).astype(_F32)
@@ -201,7 +202,7 @@ def _added(parts: Any, n: int) -> NDArray[np.float32]:
 
 
 def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a model of the Learning to Rank plugin, or by the trees alone."""
+    """Score rows by a model of the Learning to Rank plugin, or by its trees alone."""
     spec = json.loads(content)
     model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
     definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])
@@ -223,6 +224,7 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
     def split(node: dict[str, Any]) -> tuple[Any, Any, Any] | float:
         if "leaf" in node:
             return float(node["leaf"])
+        # the order of the children is not defined: "yes" has the id of one of them
         yes, no = sorted(node["children"], key=lambda child: child["nodeid"] != node["yes"])
         value = values32[:, at[node["split"]]]
         goes = value < _F32(node["split_condition"])
@@ -259,7 +261,7 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
         if "value" in node:
             return float(node["value"])
         value = values[node["feature"]]
-        goes = value <= _F32(node["threshold"]) + _SLACK
+        goes = value <= _F32(node["threshold"]) + SOLR_SLACK
         if nulls:
             goes = np.where(np.isnan(value), node["missing"] == "left", goes)
         return goes, node["left"], node["right"]
@@ -269,7 +271,8 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 
 def score_elastic(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a trained model of Elastic: float32 values, thresholds and sums in float64."""
+    """Score rows by a trained model of Elastic: values of float32, thresholds and sums of float64."""
+    # values are stored as float32, but compared and added as float64
     values, total = X.astype(_F32).astype(np.float64), np.zeros(len(X))
     for model in json.loads(content)["definition"]["trained_model"]["ensemble"]["trained_models"]:
         nodes = model["tree"]["tree_structure"]
@@ -291,6 +294,7 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
     block = re.search(r"expression \{\n(.*?)\n        \}", content.decode(), re.S)
     assert block is not None
     total = np.zeros(len(X))
+    # each line is "weight * name", "weight * (name - shift) / scale" or a constant
     for term in block[1].split("\n"):
         weight, _, rest = term.strip().removeprefix("+ ").partition(" * ")
         if not rest:
@@ -305,7 +309,8 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
 
 
 def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
-    """Score rows by a linear model of SVM-light, whose support vector has the weights."""
+    """Score rows by a linear model of SVM-light, whose single support vector holds the weights."""
+    # ten lines of parameters, the threshold, then support vectors as "alpha index:value ..."
     lines = [line.split("#")[0].split() for line in content.decode().splitlines()]
     total = np.full(len(X), -float(lines[10][0]))
     for alpha, *pairs in lines[11:]:
@@ -315,7 +320,7 @@ def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Targe
 
 
 def score_json(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
-    """Score rows by the formulas that our own format has."""
+    """Score rows by the formulas that the JSON format states."""
     spec = json.loads(content)
     if spec["format"] == "structsvm-linear":
         total = np.full(len(X), spec["intercept"])
@@ -374,4 +379,4 @@ RULES: dict[str, Rule] = {
     "onnx": score_onnx,
     "lightgbm": score_lightgbm,
 }
-"""How the engine of each format scores rows, NaN where a feature is not set."""
+"""The scores of the engine of each format for rows with NaN where a feature is unset."""

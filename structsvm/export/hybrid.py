@@ -1,4 +1,4 @@
-"""Hybrid queries: what each engine fuses, and the text by which it takes weights."""
+"""Hybrid queries: the fusion of each engine, and the configuration that gives it weights."""
 
 from __future__ import annotations
 
@@ -6,40 +6,47 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from structsvm.export.bodies import vespa_profile
+
 Text = Callable[[Sequence[str], Sequence[float], int, int], str]
-"""From names of the clauses, their weights, depth and the k of ranks."""
+"""Function from the names of the clauses, their weights, the depth of their lists and ``k`` of ranks to a text."""
 
 
 class Engine(NamedTuple):
-    """A fusion of an engine: the normalizer of a clause's scores in ``structsvm.features.hybrid``, and its text."""
+    """A fusion of an engine: its normalizer of scores in ``structsvm.features.hybrid``, and its configuration."""
 
     normalizer: str
     text: Text
     clauses: range = range(2, 100)
     complete: bool = False
-    """Whether the engine has each clause's score for each document, those outside of its list included."""
+    """Whether the engine has the score of each clause for all documents, also for those outside its list."""
 
 
 def _json(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
+def _processor(names: Sequence[str], kind: str, content: Any) -> str:
+    """Return a search pipeline of OpenSearch with one processor."""
+    clauses = "clauses: " + ", ".join(names)
+    return _json({"description": clauses, "phase_results_processors": [{kind: content}]})
+
+
 def _opensearch(technique: str, **options: Any) -> Text:
     def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
         normalization = {"technique": technique}
-        if options:  # a bound of each clause
+        if options:  # a lower bound for each clause
             normalization["parameters"] = {"lower_bounds": [options] * len(names)}  # type: ignore[assignment]
         mean = {"technique": "arithmetic_mean", "parameters": {"weights": list(weights)}}
-        processor = {"normalization-processor": {"normalization": normalization, "combination": mean}}
-        return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+        content = {"normalization": normalization, "combination": mean}
+        return _processor(names, "normalization-processor", content)
 
     return text
 
 
 def _opensearch_rrf(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
     rrf = {"technique": "rrf", "rank_constant": k, "parameters": {"weights": list(weights)}}
-    processor = {"score-ranker-processor": {"combination": rrf}}
-    return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+    return _processor(names, "score-ranker-processor", {"combination": rrf})
 
 
 def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
@@ -56,6 +63,7 @@ def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
 
 
 def _qdrant(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    # Qdrant ranks from 0 and adds 1 / (k + rank): with k = 1 these are inverse ranks
     prefetch = [{"query": name, "using": name, "limit": depth} for name in names]
     return _json({"prefetch": prefetch, "query": {"rrf": {"k": 1, "weights": list(weights)}}})
 
@@ -82,16 +90,13 @@ def _vespa(function: str) -> Text:
     def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
         rest = f", {k}" if function == "reciprocal_rank" else ""
         terms = [f"{w!r} * {function}({name}{rest})" for name, w in zip(names, weights, strict=True)]
-        lines = "\n            + ".join(terms)
-        return (
-            f"rank-profile hybrid {{\n    global-phase {{\n        rerank-count: {depth}\n        expression {{\n"
-            f"            {lines}\n        }}\n    }}\n}}\n"
-        )
+        return vespa_profile("hybrid", terms, depth)
 
     return text
 
 
 def _sql(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    # min-max scaling of each list by window functions; SCORE_j and MATCH_j are for the user to fill in
     width = "max(s) OVER () - min(s) OVER ()"
     lists = ",\n".join(
         f"list_{j} AS (  -- {name}\n  SELECT id, CASE WHEN {width} < 1e-6 THEN 1 ELSE (s - min(s) OVER ()) / ({width}) "
@@ -125,4 +130,4 @@ ENGINES: dict[str, Engine] = {
     "llamaindex": Engine("minmax", _llamaindex),
     "sql": Engine("minmax_near", _sql),
 }
-"""The fusions by the name that ``hybrid_weights`` takes."""
+"""The fusions by their names in ``hybrid_weights``."""

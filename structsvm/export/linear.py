@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import combine, dot, products
+from structsvm.common.rows import warn_user
 from structsvm.export.pipelines import affine_steps, as_given
+from structsvm.export.target import HUGE, TINY
 from structsvm.protocols import Float
+
+_COARSE = 1e-5
+"""Distance between float32 numbers, as a share of the width of a feature, above which ranks may differ."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,13 @@ class LinearForm:
     missing: Float | None = None
 
     @property
+    def terms(self) -> list[tuple[str, float, float, float]]:
+        """Name, weight, shift and scale of each feature."""
+        return [
+            *zip(self.names, self.weights.tolist(), self.shift.tolist(), self.scale.tolist(), strict=True)
+        ]
+
+    @property
     def raw_weights(self) -> Float:
         """Weights of the raw features."""
         return self.weights / self.scale
@@ -39,12 +51,13 @@ class LinearForm:
 
 
 def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> LinearForm:
-    """Weights, scaling and intercept of a fitted linear model of this package.
+    """Return weights, scaling and intercept of a fitted linear model of this package.
 
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted, with ``coef_``; of a pipeline the last step, the others are affine (scalers, imputers, projections).
+        Fitted, with ``coef_``. The last step of a pipeline is such a model, the others are affine (scalers, imputers,
+        projections).
     feature_names : sequence of str, optional
         Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
 
@@ -52,11 +65,11 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     -------
     LinearForm
         ``score = sum of weights * (x - shift) / scale + intercept`` over raw features: ``names``; the arrays
-        ``weights``, ``shift`` and ``scale`` (0, 0 and 1 of a feature that was constant in training); ``intercept``;
-        ``method``, what shift and scale are ("none", "minmax", "zscore", "percentile"); ``within_query``, whether they
-        are figures of each query, and the arrays say nothing; and ``missing``, the numbers that missing values count
-        as, by the imputer of a pipeline, NaN for features without, or None. ``raw_weights`` and ``raw_intercept`` are
-        those without shift and scale.
+        ``weights``, ``shift`` and ``scale`` (0, 0 and 1 for a feature that was constant in training); ``intercept``;
+        ``method``, which names shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
+        they are computed in each query, so that the arrays do not hold them; and ``missing``, the numbers that a
+        pipeline imputes for missing values, NaN for features without, or None. ``raw_weights`` and ``raw_intercept``
+        are the same function without shift and scale.
 
     Examples
     --------
@@ -74,14 +87,9 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     coef = np.asarray(getattr(model, "coef_", np.empty(0)), dtype=np.float64)
     n_features = getattr(model, "n_features_in_", -1)
     if coef.shape != (n_features,) or not hasattr(model, "predict"):
-        remedy = (
-            "pass its best_estimator_"
-            if hasattr(model, "best_estimator_")
-            else "only linear models are exported"
-        )
-        raise ValueError(
-            f"{kind}: expected a fitted model with one weight per feature (coef_), got none; {remedy}"
-        )
+        is_search = hasattr(model, "best_estimator_")
+        remedy = "pass its best_estimator_" if is_search else "only linear models are exported"
+        raise BadInput(kind, "expected a fitted model with one weight per feature (coef_), got none", remedy)
     scaler = getattr(model, "scaler_", None)
     names = engine_names(model, feature_names, n_features)
     within = scaler is not None and scaler.within == "query"
@@ -90,57 +98,51 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
         intercept = float(getattr(model, "intercept_", 0.0))
     else:
         if scaler is not None:
+            # a feature that was constant in training has an infinite scale: its weight has no effect
             constant = ~np.isfinite(scaler.scale_)
             coef = np.where(constant, 0.0, coef)
             shift = np.where(constant, 0.0, scaler.shift_)
             scale = np.where(constant, 1.0, scaler.scale_)
+        # the score of a row of zeros is the intercept minus the sum of the shifts
         moved = coef / scale * shift
         intercept = float(_predict(model, np.zeros((1, n_features)))[0] + moved.sum())
-        if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # the same sum in another order
+        if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # rounding error of the two sums
             intercept = 0.0
-    form = LinearForm(
-        names, coef, shift, scale, intercept, "none" if scaler is None else scaler.method, within
-    )
+    method = "none" if scaler is None else scaler.method
+    form = LinearForm(names, coef, shift, scale, intercept, method, within)
     if not within:
         _check_linear(model, form, kind)
     return form
 
 
 def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearForm:
-    """Return the form of the last step over what the first one takes."""
+    """Return the form of the last step as a function of the input of the first step."""
     form = linear_form(pipeline.steps[-1][1])
     if form.within_query:
-        raise ValueError(
-            f"{pipeline.steps[-1][0]}: expected a ranker whose scaling is the same for all queries at the end of a "
-            f"pipeline, got scale='query-{form.method}'"
+        raise BadInput(
+            pipeline.steps[-1][0],
+            "expected a ranker whose scaling is the same for all queries at the end of a pipeline, got "
+            f"scale='query-{form.method}'",
         )
-    A, b, missing = affine_steps(pipeline)
+    A, b, imputed = affine_steps(pipeline)
     n = A.shape[1]
-    weights, shift, scale, intercept, method = (
-        form.weights,
-        form.shift,
-        form.scale,
-        form.intercept,
-        form.method,
-    )
+    names, missing = engine_names(pipeline, feature_names, n), None if np.isnan(imputed).all() else imputed
     slope = np.diag(A)
     if A.shape == (n, n) and not (A - np.diag(slope)).any() and (slope > 0).all():
-        # a figure of each feature: folded into weights, their shifts would be one large intercept
+        # steps that scale each feature by itself remain a shift and a scale: folded into the weights, the shifts would
+        # add up to a large intercept, which formats without intercept lose
+        form = replace(form, names=names, missing=missing)
         if (slope != 1).any() or b.any():
-            shift, scale, method = (shift - b) / slope, scale / slope, "zscore"
+            form = replace(form, shift=(form.shift - b) / slope, scale=form.scale / slope, method="zscore")
     else:
-        weights, shift, scale, method = combine(form.raw_weights, A), np.zeros(n), np.ones(n), "none"
-        intercept = form.raw_intercept + dot(form.raw_weights, b)
-    out = LinearForm(
-        engine_names(pipeline, feature_names, n), weights, shift, scale, intercept, method, False,
-        None if np.isnan(missing).all() else missing,
-    )  # fmt: skip
-    _check_linear(pipeline, out, "Pipeline")
-    return out
+        weights, intercept = combine(form.raw_weights, A), form.raw_intercept + dot(form.raw_weights, b)
+        form = LinearForm(names, weights, np.zeros(n), np.ones(n), intercept, "none", False, missing)
+    _check_linear(pipeline, form, "Pipeline")
+    return form
 
 
 def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
-    """Return what an engine calls the features: what is given, or the names that the model knows."""
+    """Return the names of the features in the engine: the given ones, or those that the model was trained with."""
     own = getattr(model, "feature_names_in_", None)
     if given is None:
         given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
@@ -162,12 +164,44 @@ def _predict(model: Any, X: Float) -> Float:
 
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
-    """Compare with the model's own scores: ``coef_`` may mean something else in a class we do not know."""
+    """Raise unless the form has the scores of ``predict``: ``coef_`` of another class may have another meaning."""
+    # rows of the size of the training data; the tolerance is relative to the terms of each score
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
     expected = _predict(model, X)
     ours = products(X, form.raw_weights) + form.raw_intercept
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
-        raise ValueError(
-            f"{kind}: expected a model that is linear in its features, got other scores than its weights"
+        raise BadInput(
+            kind, "expected a model that is linear in its features, got other scores than its weights"
+        )
+
+
+def check_figures(form: LinearForm, to: str) -> None:
+    """Raise for weights, shifts and scales that float32 cannot hold, and warn of values that it rounds strongly."""
+    coarse = []
+    for name, weight, low, width in form.terms:
+        if not weight:
+            continue
+        with np.errstate(over="ignore"):
+            low32, high32 = np.float32(low), np.float32(low + width)
+        # the engine computes a scale from minimum and maximum, which have to differ in float32
+        is_range = form.method == "minmax"
+        figures = f"{low!r} to {low + width!r}" if is_range else f"mean {low!r} and deviation {width!r}"
+        problem = ""
+        if not TINY <= abs(weight) <= HUGE:
+            problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
+        elif not TINY <= width <= HUGE or not np.isfinite(high32) or (is_range and high32 <= low32):
+            problem, remedy = (
+                f"values that float32 can tell apart, got {figures} of",
+                "subtract from it, or multiply it",
+            )
+        if problem:
+            remedy = f"{remedy} by a constant before training"
+            raise BadInput("to", f"expected {problem} {name!r}", remedy, value=to)
+        if np.spacing(max(abs(low32), abs(high32))) > _COARSE * width:
+            coarse.append(name)
+    if coarse:
+        warn_user(
+            f"{', '.join(coarse)}: values are large beside their differences, which float32 rounds, so that ranks may "
+            "differ from those of predict; subtract a constant from the feature before training"
         )

@@ -1,8 +1,8 @@
 """Models in one ``.npz`` file: arrays and a JSON description, no pickle, so that loading never runs code.
 
-The description holds a digest of each array, and its own is beside it: a file that was changed is refused, whatever it
-then describes. A file that was made to deceive may have the right digests: classes whose compiled code is led by saved
-numbers check these where they use them.
+The description holds a digest of each array, and its own digest is beside it, so that an edited file, or one with an
+array of another model, is refused. A crafted file can have valid digests: classes check saved numbers before compiled
+code uses them as indices.
 """
 
 from __future__ import annotations
@@ -26,16 +26,10 @@ from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 
 _FORMAT = "structsvm-model"
-_FORMAT_VERSION = 2  # the first had no digests
+_FORMAT_VERSION = 2  # version 1 had no digests
 
-_ROOMS = (
-    "structsvm.clicks",
-    "structsvm.estimators",
-    "structsvm.features",
-    "structsvm.oracles",
-    "structsvm.trainers",
-)
-"""A model file may name classes that live in these rooms: those that they, or the package itself, export."""
+_ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
+"""A model file may name the classes of these folders that they, or the package itself, export."""
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",
@@ -45,17 +39,19 @@ _RECORDS = {
     "LambdaRankFit": "structsvm.trainers.lambdarank",
     "Progress": "structsvm.protocols",
 }
-"""Classes of attributes of models that it may name besides."""
+"""Further classes that it may name, with their modules: those of attributes of models."""
 
-_MOST_DESCRIPTION_BYTES = 1 << 26
+_LARGEST_DESCRIPTION = 1 << 26
 
 _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 """Parameters that are functions: a model file holds no code. They are None after loading."""
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model or transformer of this package to ``path``, completely or not at all. Functions and requests
-    for metadata routing are not saved; ``constraints_`` and ``penalty_`` tell what functions said.
+    """Write a fitted model or transformer of this package to ``path``, completely or not at all.
+
+    Functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_`` describe what functions
+    returned.
     """
     path = Path(path)
     if is_packed(path):
@@ -77,7 +73,7 @@ def save(model: Any, path: str | Path) -> None:
     buffer = io.BytesIO()
     try:
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    except ValueError as error:  # an interrupt, behind zipfile's complaint that an entry is still open
+    except ValueError as error:  # zipfile hides an interrupt behind its own error about an open entry
         raise (error.__context__ or error) from None
     with replacing(path) as file:
         file.write(buffer.getvalue())
@@ -109,11 +105,12 @@ def load(path: str | Path) -> Any:
     >>> load("model.npz")
     SVMMap(C=10)
     """
+    # three stages with errors of their own: whether this is a model at all, its version, and its content
     path = Path(path)
     try:
         with Archive(path) as archive:
             try:
-                raw = archive.array("description", most_bytes=_MOST_DESCRIPTION_BYTES)
+                raw = archive.array("description", most_bytes=_LARGEST_DESCRIPTION)
                 description = read_json(raw.tobytes())
                 if description["format"] != _FORMAT or type(description["format_version"]) is not int:
                     raise _not_ours(path)
@@ -129,11 +126,9 @@ def load(path: str | Path) -> Any:
             try:
                 if not isinstance(content, dict) or "class" not in content:
                     raise Damaged("no model")
-                digests = None
-                if version > 1:
-                    digests = description["digests"]
-                    if archive.array("digest", most_bytes=1 << 10) != _digest(raw):
-                        raise Damaged("a changed description")
+                digests = description["digests"] if version > 1 else None
+                if digests is not None and archive.array("digest", most_bytes=1 << 10) != _digest(raw):
+                    raise Damaged("a changed description")
                 return _decode(content, _Arrays(archive, digests))
             except (
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
@@ -152,8 +147,7 @@ class _Arrays:
     """The arrays of a model file that its description refers to; together they must fit into memory."""
 
     def __init__(self, archive: Archive, digests: dict[str, str] | None) -> None:
-        self._archive = archive
-        self._digests = digests
+        self._archive, self._digests = archive, digests
         self._left = memory_bytes()
         self._read: dict[str, np.ndarray] = {}
 
@@ -192,32 +186,30 @@ def _homes() -> dict[str, str]:
 
 
 def _has_fields(cls: Any) -> bool:
-    """Whether a class is a record or an estimator, which are made again from their fields."""
-    if not isinstance(cls, type):
-        return False
-    return dataclasses.is_dataclass(cls) or hasattr(cls, "_fields") or hasattr(cls, "_get_param_names")
+    """Return whether a class is a record or an estimator, which ``_decode`` constructs from their fields."""
+    names = ("__dataclass_fields__", "_fields", "_get_param_names")
+    return isinstance(cls, type) and any(hasattr(cls, name) for name in names)
 
 
 def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """A JSON-able description; arrays go to ``arrays`` under the path where they were met."""
-    if value is None or isinstance(value, (bool, str)):
+    """Return a value as JSON; its arrays are added to ``arrays`` under their path in the model."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, str, int)):
         return value
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return {"float": float(value).hex()}
+    if isinstance(value, float):
+        return {"float": value.hex()}  # JSON has no NaN, no infinity, and readers that round
     if isinstance(value, np.ndarray):
         if value.dtype != object:
             arrays[path] = value
             return {"array": path}
-        if all(isinstance(v, str) for v in value.flat):  # scikit-learn keeps names so
+        if all(isinstance(v, str) for v in value.flat):  # scikit-learn keeps names as an array of objects
             arrays[path] = value.astype(str)
             return {"names": path}
     name = type(value).__name__
     if _homes().get(name) == type(value).__module__ and _has_fields(type(value)):
-        if isinstance(value, tuple):  # a named tuple
+        # of an estimator all attributes are saved, of a record its fields
+        if isinstance(value, tuple):
             fields = value._asdict()  # type: ignore[attr-defined]
         elif not hasattr(value, "get_params"):
             saved = [f.name for f in dataclasses.fields(value) if f.metadata.get("saved", True)]
@@ -238,10 +230,12 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _decode(value: Any, arrays: _Arrays) -> Any:
+    """Return the value that ``_encode`` described; other descriptions raise one of the errors that ``load`` lists."""
+    if isinstance(value, list):
+        raise Damaged("a list without a tag")
     if not isinstance(value, dict):
-        if isinstance(value, list):
-            raise Damaged("a list that is not called one")
         return value
+    # every other object is {tag: content}, a class {"class": name, "fields": {...}}
     (tag, content), *rest = value.items()
     if tag == "float":
         return float.fromhex(content)
@@ -252,14 +246,10 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
         if names.dtype.kind != "U":
             raise Damaged(f"{content}: expected names, got {names.dtype}")
         return names.astype(object)
-    if tag == "list":
-        return [_decode(v, arrays) for v in content]
-    if tag == "tuple":
-        return tuple(_decode(v, arrays) for v in content)
-    if tag == "pairs":
-        return {k: _decode(v, arrays) for k, v in content}
-    if tag == "dict":
-        return {k: _decode(v, arrays) for k, v in content.items()}
+    if tag in ("list", "tuple"):
+        return (list if tag == "list" else tuple)(_decode(v, arrays) for v in content)
+    if tag in ("dict", "pairs"):
+        return {k: _decode(v, arrays) for k, v in (content.items() if tag == "dict" else content)}
     if tag != "class" or [key for key, _ in rest] != ["fields"] or content not in _homes():
         raise Damaged(f"a {tag!r:.20} of {content!r:.40}")
     fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}
@@ -267,9 +257,9 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     if not _has_fields(cls):
         raise Damaged(f"a class of {content!r:.40}")
     if not hasattr(cls, "get_params"):
-        return cls(**fields)
+        return cls(**fields)  # a record, whose constructor may check its fields
     parameters = set(cls._get_param_names())
-    # parameters that came after the file was written have their defaults, those that have gone are left out
+    # parameters that are newer than the file get their defaults; those that this version no longer has are ignored
     model = cls(**{key: value for key, value in fields.items() if key in parameters})
     kept = {key for key in fields if key in parameters or key.endswith("_") or key.startswith("_")}
     vars(model).update({key: fields[key] for key in kept})

@@ -1,7 +1,8 @@
-"""scikit-learn pipelines of affine steps before a linear ranker, as one linear form over the raw features.
+"""Affine steps of scikit-learn pipelines before a linear ranker, as one affine function of the raw features.
 
-Steps are not known by their classes: each is asked for the images of zero, of unit vectors and of random points, and is
-refused by its name where these are not affine. A missing value counts as the number by which it is replaced.
+The function of a step is found from its output, whatever its class: the images of zero and of unit vectors give shift
+and slope, and a step whose images of random points differ from these is refused by name. A missing value counts as the
+number that the pipeline imputes.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from structsvm.common.portable.arrays import matmul, products
 from structsvm.protocols import Float
 
 _FAR = 2.0**40
-"""Length of the unit vectors asked for, beside which shifts of features are small: slopes have all their digits."""
+"""Length of the unit vectors: shifts of features are small compared to it, so that slopes keep all their digits."""
 
 
 def as_given(model: Any, X: Float) -> Any:
-    """Return rows as a step was fitted on them: a frame, where it knows the names of columns."""
+    """Return rows in the type that a step was fitted on: a frame, if it knows the names of the columns."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return X
@@ -30,72 +31,77 @@ def as_given(model: Any, X: Float) -> Any:
 
 
 def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
-    """Return ``A``, ``b`` and the stand-ins of missing values (NaN without): the steps give ``A x + b``."""
+    """Return ``A`` and ``b`` of the function ``A x + b`` of the steps, and the imputed numbers (NaN without)."""
     n = int(pipeline.n_features_in_)
     A, b = np.eye(n), np.zeros(n)
     for name, step in _steps(pipeline):
         slope, shift = _affine(name, step, A.shape[0])
         A, b = matmul(slope, A), products(slope, b) + shift
-    return A, b, _stand_ins(pipeline, A, b)
+    return A, b, _imputed(pipeline, A, b)
 
 
 def _steps(pipeline: Any) -> list[tuple[str, Any]]:
-    """Return the steps before the ranker that do something."""
+    """Return the steps before the ranker, without those that pass rows through."""
     return [(name, step) for name, step in pipeline.steps[:-1] if step not in (None, "passthrough")]
 
 
 def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
+    """Return slope and shift of a step."""
     refused = BadInput(
         f"pipeline step {name!r}",
         f"expected an affine step, such as a scaler or an imputer, got {type(step).__name__}",
         "apply it before, and train on what it gives",
     )
+    # f(0) = b and f(c e_j) = c A e_j + b; then f(x) = A x + b is tested at points of several magnitudes
     points = np.concatenate([np.zeros((1, n)), _FAR * np.eye(n)])
     rng = np.random.default_rng(0)
-    tried = rng.normal(size=(32, n)) * 10.0 ** rng.integers(-3, 7, (32, 1))
+    test = rng.normal(size=(32, n)) * 10.0 ** rng.integers(-3, 7, (32, 1))
     try:
-        images, seen = _transform(step, points), _transform(step, tried)
+        images, test_images = _transform(step, points), _transform(step, test)
     except Exception as error:
         raise refused from error
     shift, slope = images[0], ((images[1:] - images[0]) / _FAR).T
-    expected = matmul(tried, slope.T) + shift
-    room = 1e-8 * (matmul(np.abs(tried), np.abs(slope).T) + np.abs(shift)) + 1e-300
-    if seen.shape != expected.shape or not (np.abs(seen - expected) <= room).all():
+    expected = matmul(test, slope.T) + shift
+    tolerance = 1e-8 * (matmul(np.abs(test), np.abs(slope).T) + np.abs(shift)) + 1e-300
+    if test_images.shape != expected.shape or not (np.abs(test_images - expected) <= tolerance).all():
         raise refused
     return slope, shift
 
 
-def _stand_ins(pipeline: Any, A: Float, b: Float) -> Float:
-    """Return the number that a missing value of each feature counts as; NaN where the steps keep it missing."""
-    found = np.full(A.shape[1], np.nan)
+def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
+    """Return the number that is imputed for a missing value of each feature; NaN where the steps keep it missing."""
+    imputed = np.full(A.shape[1], np.nan)
     for j in range(A.shape[1]):
+        # the image of a row whose only missing value is feature j, all others 0
         row = np.zeros((1, A.shape[1]))
         row[0, j] = np.nan
         filled_by = None
         for name, step in _steps(pipeline):
             try:
                 row = _transform(step, row)
-            except ValueError:  # it takes no missing values
+            except ValueError:  # the step accepts no missing values
                 break
             if filled_by is None and not np.isnan(row).any():
                 filled_by = name
         if row.shape[1] != A.shape[0] or np.isnan(row).any():
             continue
+        # The row is A e_j v + b for the imputed number v: solved for v by the largest entry of the column, and compared
+        # in all entries, as an indicator of missing values would add more than a number
         k = int(np.argmax(np.abs(A[:, j])))
         if A[k, j] == 0.0:
-            continue  # the feature has no weight
-        found[j] = (row[0, k] - b[k]) / A[k, j]
-        if not np.allclose(A[:, j] * found[j] + b, row[0], rtol=1e-8, atol=1e-8 * np.abs(row).max()):
+            continue  # the steps drop the feature
+        imputed[j] = (row[0, k] - b[k]) / A[k, j]
+        if not np.allclose(A[:, j] * imputed[j] + b, row[0], rtol=1e-8, atol=1e-8 * np.abs(row).max()):
             raise BadInput(
                 f"pipeline step {filled_by!r}",
-                f"expected a missing feature {j + 1} to count as one number, got more that depends on it",
+                f"expected a missing feature {j + 1} to count as one number, got further features that depend on it",
                 "impute without indicators",
             )
-    return found
+    return imputed
 
 
 def _transform(step: Any, X: Float) -> Float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # points and their scale are ours
+        warnings.simplefilter("ignore")  # about the unusual points of this module
         out = step.transform(as_given(step, X))
     return np.asarray(out.toarray() if hasattr(out, "toarray") else out, dtype=np.float64)

@@ -16,20 +16,20 @@ from structsvm.protocols import Float
 class PyTerrierRanker(BaseEstimator):
     """A learner for ``pt.ltr.apply_learned_model(learner, form="ltr")``.
 
-    PyTerrier tells a learner how many documents each query has (``group``), in the manner of LightGBM, and gives it
-    validation queries; here these choose C. It predicts for the documents of many queries at once without telling
-    which are whose, so scaling within queries is not possible. With ``form="regression"`` it tells a learner nothing of
-    queries: this class refuses to train then, and a ranker given instead of it trains on all rows as one query, with a
+    PyTerrier passes a learner the number of documents of each query (``group``), as LightGBM expects it, and validation
+    queries, on which this class chooses C. It calls ``predict`` with the documents of many queries and without their
+    queries, so that scaling within queries is not possible. With ``form="regression"`` it passes no queries at all:
+    this class then refuses to train, whereas a ranker in its place trains on all rows as one query, with a
     :class:`~structsvm.SingleQueryWarning`.
 
     Parameters
     ----------
     estimator : ranker of this package
-        Such as ``SVMMap()``; it is cloned, never changed.
+        Such as ``SVMMap()``; it is cloned, not changed.
     Cs : sequence of float, optional
-        Values of C to choose from; None keeps that of ``estimator``.
+        Values of C to choose from; None keeps the C of ``estimator``.
     scoring : str, default="map"
-        Measure that chooses, by the TREC convention.
+        Measure by which C is chosen, with the TREC convention.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class PyTerrierRanker(BaseEstimator):
     Examples
     --------
     With PyTerrier this is
-    ``pipe = features >> pt.ltr.apply_learned_model(PyTerrierRanker(SVMMap(), Cs=[0.1, 1, 10]), form="ltr")``. What
-    happens inside:
+    ``pipe = features >> pt.ltr.apply_learned_model(PyTerrierRanker(SVMMap(), Cs=[0.1, 1, 10]), form="ltr")``, which
+    calls
 
     >>> from structsvm import SVMMap
     >>> X, y = np.array([[1.0], [0.0], [0.5], [0.2]]), [1, 0, 1, 0]
@@ -62,15 +62,15 @@ class PyTerrierRanker(BaseEstimator):
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_group: Sequence[Any] | None = None,
     ) -> PyTerrierRanker:
-        """Train; with several values of C keep the model that is best on ``eval_set``.
+        """Train; with several values of C, keep the model that is best on ``eval_set``.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Query after query.
+            Rows in the order of their queries.
         y : array-like, shape (n_rows,)
         group : array-like of int, shape (n_queries,)
-            Documents of each query.
+            Number of documents of each query.
         eval_set : sequence of one pair (X, y), optional
         eval_group : sequence of one array, optional
             The group sizes of ``eval_set``.
@@ -81,22 +81,19 @@ class PyTerrierRanker(BaseEstimator):
         """
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
-            raise BadInput(
-                "estimator",
-                "expected scaling that is the same for all queries, got {scale}",
-                "PyTerrier does not tell a learner which documents are of one query when it predicts",
-                others={"scale": scale},
-            )
+            problem = "expected scaling that is the same for all queries, got {scale}"
+            remedy = "PyTerrier does not pass a learner the queries of the documents when it predicts"
+            raise BadInput("estimator", problem, remedy, others={"scale": scale})
         qid = _qid(group, len(y), "group")
         if self.Cs is None:
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
             return self
         if not eval_set or not eval_group:
-            raise BadInput(
-                "eval_set", "expected validation queries to choose C on, got none", "pass them or {Cs=None}"
-            )
+            problem = "expected validation queries to choose C on, got none"
+            raise BadInput("eval_set", problem, "pass them or {Cs=None}")
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
+        # from the smallest C: of equally good values the most regularised one is kept
         best = -np.inf
         for C in sorted(set(self.Cs)):
             model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)
@@ -106,7 +103,7 @@ class PyTerrierRanker(BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Float:
-        """Scores, higher is better.
+        """Return scores; higher is better.
 
         Parameters
         ----------
@@ -116,8 +113,7 @@ class PyTerrierRanker(BaseEstimator):
         -------
         ndarray of float64, shape (n_rows,)
         """
-        scores: Float = self.estimator_.predict(X)
-        return scores
+        return np.asarray(self.estimator_.predict(X))
 
 
 def _qid(group: Any, n_rows: int, argument: str) -> Any:

@@ -1,7 +1,7 @@
-"""Linear models in the formats of search engines: Solr, Elasticsearch/OpenSearch, Vespa, SVM-light, JSON, ONNX.
+"""``export_model``, and linear models in the formats of search engines and runtimes.
 
-Weights and scaling go out together, so that the engine scores raw features. What a format cannot say is refused with
-the reason, never left out silently.
+Weights and scaling are exported together, so that the engine scores raw features. A model that a format cannot express
+is refused with the reason, or exported with a warning.
 """
 
 from __future__ import annotations
@@ -15,21 +15,14 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 from structsvm.common.rows import warn_user
+from structsvm.export.bodies import as_json, import_onnx, onnx_model, solr_feature, solr_model, vespa_profile
 from structsvm.export.checking import compare_scores
-from structsvm.export.linear import LinearForm, engine_names, linear_form
-from structsvm.export.target import (
-    Target,
-    Unmatched,
-    check_figures,
-    missing_names,
-    parse_version,
-    warn_of_unset,
-)
-from structsvm.export.trees import TREE_FORMATS, as_json, import_onnx, onnx_model, valued_forest
+from structsvm.export.linear import LinearForm, check_figures, engine_names, linear_form
+from structsvm.export.target import Target, Unmatched, missing_names, parse_version, warn_of_unset
+from structsvm.export.trees import TREE_FORMATS, valued_forest
 
-_SOLR = "org.apache.solr.ltr"
-_ONNX_OPSET = 13  # any onnxruntime of the last years
-_ONNX_IR = 8
+_ONNX_OPSET, _ONNX_IR = 13, 8  # versions that every onnxruntime of the last years reads
+_SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch")
 
 
 def export_model(
@@ -47,7 +40,7 @@ def export_model(
     """Return a linear model, or a ranker over trees, in the format of another system.
 
     ================= ===============================================================================================
-    ``to``            what comes out
+    ``to``            content
     ================= ===============================================================================================
     ``solr``          the body of a PUT to ``/schema/model-store``: a ``LinearModel``, scaling as ``MinMaxNormalizer``
                       or ``StandardNormalizer`` of each feature; of trees a ``MultipleAdditiveTreesModel``
@@ -58,8 +51,8 @@ def export_model(
                       which needs no plugin, from 8.12 on
     ``vespa``         a rank profile of a linear model; scaling ``query-minmax`` as ``normalize_linear``
     ``xgboost``       trees as XGBoost dumps them, which Vespa's ``xgboost("model.json")`` reads
-    ``svmlight``      a model file for ``svm_rank_classify`` and ``svm_classify``; the scaling is folded into weights
-                      and threshold
+    ``svmlight``      a model file for ``svm_rank_classify`` and ``svm_classify``; weights and threshold include the
+                      scaling
     ``lightgbm``      trees as LightGBM's model file, which any runtime that reads LightGBM serves
     ``json``          names, weights, scaling and intercept, or trees, with the formula; it can also describe scaling
                       within queries
@@ -67,40 +60,40 @@ def export_model(
                       opset 21 with ``ai.onnx.ml`` 5, which onnxruntime has from 1.21 on
     ================= ===============================================================================================
 
-    Trees are written with values in their leaves, followed by one tree per feature for its bins. To ``elasticsearch``
-    and ``opensearch`` a last tree of one leaf makes all scores positive, as documents behind the window of a rescorer
-    have score 0. LightGBM takes values up to 1e-35 in magnitude for 0.
+    Trees have values in their leaves, and are followed by one tree per feature for its bins. For ``elasticsearch`` and
+    ``opensearch`` a last tree of one leaf makes all scores positive, as documents outside the window of a rescorer have
+    the score 0. LightGBM takes values up to 1e-35 in magnitude for 0.
 
-    The engines compute in float32, so their scores agree to about seven digits. Thresholds of trees are rounded as the
-    engine rounds values, so that a value goes the way it goes in ``predict``, unless a threshold stands between it and
-    another value that are the same in float32. Solr's slack of 1e-6 at thresholds is compensated, by a power of two as
-    ``StandardNormalizer`` where the values of a feature are small.
+    The engines compute in float32, so that scores agree to about seven digits. Thresholds of trees are rounded as the
+    engine rounds values, so that a value takes the same branches as in ``predict``, unless a threshold separates two
+    values that are equal in float32. Solr adds a slack of 1e-6 to thresholds, which is compensated; features of small
+    values are multiplied by a power of two for this, with a ``StandardNormalizer``.
 
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank, also behind
+        Fitted. Linear (the support vector machines, stochastic descent, LambdaRank without hidden layers), also after
         affine steps of a pipeline; or over trees.
     to : str
         One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
     feature_names : sequence of str, optional
-        What the engine calls the features, in the order of the columns; see :func:`linear_form` for the default.
+        Names of the features in the engine, in the order of the columns; see :func:`linear_form` for the default.
     name : str, default="structsvm"
-        What the engine calls the model.
+        Name of the model in the engine.
     unmatched : {"auto", "zero", "missing"}, or mapping of names to these, default="auto"
-        What it meant in training that a feature does not match a document, which leaves it without a value in the
-        engine: the value 0, or a missing one (NaN). "auto": missing for features with missing values in training, else
-        zero. Linear models count it as 0.
+        Value in training of a feature that does not match a document, which the engine leaves unset: 0, or a missing
+        value (NaN). "auto" is "missing" for features with missing values in training, else "zero". Linear models count
+        unset features as 0.
     engine_version : str, optional
-        Of Solr, OpenSearch or Elasticsearch (``elastic``), such as "3.8". Default: the newest, with a warning that
-        names versions for which the file is wrong.
+        Version of Solr, OpenSearch or Elasticsearch (``elastic``), such as "3.8". Default: the newest, with a warning
+        that names the versions for which the file is wrong.
     store : str, optional
-        For Solr: the feature store. Default: its ``_DEFAULT_``.
+        Feature store, for Solr only. Default: its ``_DEFAULT_``.
     feature_queries : mapping of str to dict, optional
-        For ``elastic``: the query of each feature. Default: the file has the trees only.
+        Query of each feature, for ``elastic`` only. Default: the file has only the trees.
     check : array-like or frame, shape (n_rows, n_features), optional
-        Rows that are scored from the exported text by the rules of the engine, see
-        :func:`~structsvm.export.check_export`, NaN where a feature does not match.
+        Rows to score from the exported text by the rules of the engine, and to compare with ``predict``; see
+        :func:`~structsvm.export.check_export`. NaN where a feature does not match.
 
     Returns
     -------
@@ -109,16 +102,16 @@ def export_model(
     Raises
     ------
     ImportError
-        For ``onnx`` where the package is missing.
+        For ``onnx`` if the package is missing.
     BadInput
-        Where the format, or float32, cannot hold the model, or scores of ``check`` are off by more than 1e-4 of their
+        If the format, or float32, cannot express the model, or if scores of ``check`` differ by more than 1e-4 of their
         spread.
 
     Warns
     -----
     UserWarning
-        Where the format has no place for an intercept (ranks do not depend on it, scores do), or for the values that an
-        imputer gives missing features; where a version of the engine, or float32, may give other scores.
+        If the format has no intercept (on which scores depend, ranks do not) or no imputed values; if a version of the
+        engine, or float32, may give other scores.
 
     Examples
     --------
@@ -131,9 +124,8 @@ def export_model(
     version = parse_version(to, engine_version)
     for given, argument, only in ((store, "store", "solr"), (feature_queries, "feature_queries", "elastic")):
         if given is not None and to != only:
-            raise BadInput(
-                argument, f"expected none, as only the format {only!r} has a place for it, got {to!r}"
-            )
+            raise BadInput(argument, f"expected none, as only the format {only!r} has it, got {to!r}")
+    # a ranker over trees has leaves; anything else has to be linear, which linear_form checks
     target = Target(to, name, frozenset(), version, store, feature_queries)
     trees = hasattr(model, "leaves_")
     if not trees and to in TREE_FORMATS and to not in FORMATS:
@@ -142,9 +134,7 @@ def export_model(
     if trees:
         if unmatched != "auto" and to in ("lightgbm", "onnx", "json"):
             raise BadInput(
-                "unmatched",
-                f"expected 'auto' for {to}, whose rows say themselves what is NaN",
-                value=unmatched,
+                "unmatched", f"expected 'auto' for {to}, whose rows have NaN themselves", value=unmatched
             )
         valued = valued_forest(model, engine_names(model, feature_names, model.n_features_in_))
         seen = getattr(model, "missing_features_", ())
@@ -159,6 +149,7 @@ def export_model(
 
 
 def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
+    """Return a linear model in a format that can express it, with warnings about what the format lacks."""
     to = target.to
     if missing_names(form.names, (), unmatched):
         raise BadInput(
@@ -166,27 +157,25 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
             value=unmatched,
         )  # fmt: skip
     if form.within_query and not (to == "json" or (to == "vespa" and form.method == "minmax")):
-        raise ValueError(
-            f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
-            "figures are those of each query's own candidates, which the format cannot compute; train with --scale "
-            f"{'minmax' if form.method == 'percentile' else form.method} or none, or export json; for weights of a "
-            "hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python"
+        raise BadInput(
+            to,
+            f"expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
+            "figures are those of each query's own candidates, which the format cannot compute",
+            f"train with {{scale='{'minmax' if form.method == 'percentile' else form.method}'}} or none, or export json; "
+            "for weights of a hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python",
         )
     if form.missing is not None and to not in ("json", "onnx"):
-        said = ", ".join(
-            f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)
-        )
+        imputed = [f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)]
         warn_user(
-            f"{to} has no place for missing values: let the engine's features give {said} where a document has none"
+            f"{to} has no missing values: let the engine's features give {', '.join(imputed)} where a document has none"
         )
-    if to in ("solr", "elasticsearch", "opensearch"):
-        range_ = form.method == "minmax"
-        check_figures(form.names, form.weights, form.shift, form.scale, to, range_=range_)
+    if to in _SINGLE_PRECISION:
+        check_figures(form, to)
     return FORMATS[to](form, target)
 
 
 def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
-    """:func:`export_model` into a file, which appears complete or not at all: one that was there stays if it fails.
+    """Write the result of :func:`export_model` to a file, completely or not at all; an earlier file stays on failure.
 
     Parameters
     ----------
@@ -216,28 +205,16 @@ def _warn_intercept(form: LinearForm, system: str) -> None:
 
 def _solr(form: LinearForm, target: Target) -> bytes:
     _warn_intercept(form, "Solr's LinearModel")
-    features: list[dict[str, Any]] = []
-    for j, feature in enumerate(form.names):
-        entry: dict[str, Any] = {"name": feature}
-        if form.method != "none" and form.weights[j]:
-            # Solr parses the figures from strings
-            shift, scale = form.shift[j], form.scale[j]
-            if form.method == "minmax":
-                kind, params = "MinMaxNormalizer", {"min": shift, "max": shift + scale}
-            else:
-                kind, params = "StandardNormalizer", {"avg": shift, "std": scale}
-            entry["norm"] = {
-                "class": f"{_SOLR}.norm.{kind}",
-                "params": {key: repr(float(value)) for key, value in params.items()},
-            }
-        features.append(entry)
-    return as_json({
-        "class": f"{_SOLR}.model.LinearModel",
-        "name": target.name,
-        **({} if target.store is None else {"store": target.store}),
-        "features": features,
-        "params": {"weights": dict(zip(form.names, form.weights.tolist(), strict=True))},
-    })  # fmt: skip
+    features = []
+    for name, weight, shift, scale in form.terms:
+        if form.method == "none" or not weight:
+            features.append(solr_feature(name))
+        elif form.method == "minmax":
+            features.append(solr_feature(name, "MinMaxNormalizer", min=shift, max=shift + scale))
+        else:
+            features.append(solr_feature(name, "StandardNormalizer", avg=shift, std=scale))
+    weights = dict(zip(form.names, form.weights.tolist(), strict=True))
+    return solr_model("LinearModel", target, features, {"weights": weights})
 
 
 def _elasticsearch(form: LinearForm, target: Target) -> bytes:
@@ -245,41 +222,28 @@ def _elasticsearch(form: LinearForm, target: Target) -> bytes:
     model: dict[str, Any] = {"type": "model/linear"}
     if form.method != "none":
         model["feature_normalizers"] = {
-            # the plugin refuses a negative minimum; the other normalizer is the same function
-            feature: {"min_max": {"minimum": float(shift), "maximum": float(shift + scale)}}
+            # the plugin refuses a negative minimum, for which the other normalizer computes the same
+            name: {"min_max": {"minimum": shift, "maximum": shift + scale}}
             if form.method == "minmax" and shift >= 0
-            else {"standard": {"mean": float(shift), "standard_deviation": float(scale)}}
-            for feature, weight, shift, scale in zip(
-                form.names, form.weights, form.shift, form.scale, strict=True
-            )
+            else {"standard": {"mean": shift, "standard_deviation": scale}}
+            for name, weight, shift, scale in form.terms
             if weight
         }
-    # the plugin wants the definition as a string of JSON
+    # the plugin expects the definition as JSON inside a string
     weights = dict(zip(form.names, form.weights.tolist(), strict=True))
     model["definition"] = as_json(weights).decode()
     return as_json({"model": {"name": target.name, "model": model}})
 
 
 def _vespa(form: LinearForm, target: Target) -> bytes:
-    """One term per line, so that the expression can be read, and edited."""
-    terms = [
-        f"{weight!r} * " + (
-            f"normalize_linear({name})" if form.within_query
-            else name if form.method == "none" else f"({name} - {shift!r}) / {scale!r}"
-        )
-        for name, weight, shift, scale in zip(
-            form.names, form.weights.tolist(), form.shift.tolist(), form.scale.tolist(), strict=True
-        ) if weight
-    ]  # fmt: skip
+    terms = []
+    for name, weight, shift, scale in form.terms:
+        scaled = name if form.method == "none" else f"({name} - {shift!r}) / {scale!r}"
+        if weight:
+            terms.append(f"{weight!r} * " + (f"normalize_linear({name})" if form.within_query else scaled))
     if form.intercept or not terms:
         terms.append(repr(form.intercept))
-    # the rank of a document among those of its query is known to the container only
-    phase, count = (
-        ("global-phase", "        rerank-count: 100\n") if form.within_query else ("first-phase", "")
-    )
-    lines = "\n            + ".join(terms)
-    body = f"{count}        expression {{\n            {lines}\n        }}"
-    return f"rank-profile {target.name} {{\n    {phase} {{\n{body}\n    }}\n}}\n".encode()
+    return vespa_profile(target.name, terms, 100 if form.within_query else None).encode()
 
 
 def _svmlight(form: LinearForm, target: Target) -> bytes:
@@ -296,7 +260,7 @@ def _svmlight(form: LinearForm, target: Target) -> bytes:
         f"{weights.shape[0]} # highest feature index",
         "1 # number of training documents",
         "2 # number of support vectors plus 1",
-        # a classifier subtracts the threshold
+        # SVM-light subtracts the threshold
         f"{-form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
         f"1 {pairs} #",
     ]
@@ -304,31 +268,22 @@ def _svmlight(form: LinearForm, target: Target) -> bytes:
 
 
 def _own_json(form: LinearForm, target: Target) -> bytes:
-    features: list[dict[str, Any]] = [
-        {"name": feature, "weight": float(weight)}
-        for feature, weight in zip(form.names, form.weights, strict=True)
-    ]
+    features: list[dict[str, Any]] = [{"name": name, "weight": weight} for name, weight, *_ in form.terms]
     formula = "score = intercept + sum of weight * x"
     if form.within_query:
         formula = "score = intercept + sum of weight * scaled x, scaled within the documents of its query"
     elif form.method != "none":
         formula = "score = intercept + sum of weight * (x - shift) / scale"
-        for entry, shift, scale in zip(features, form.shift, form.scale, strict=True):
-            entry |= {"shift": float(shift), "scale": float(scale)}
+        for entry, (_, _, shift, scale) in zip(features, form.terms, strict=True):
+            entry |= {"shift": shift, "scale": scale}
     if form.missing is not None:
         for entry, value in zip(features, form.missing.tolist(), strict=True):
             entry |= {} if np.isnan(value) else {"missing": value}
-    return as_json(
-        {
-            "format": "structsvm-linear",
-            "format_version": 1,
-            "name": target.name,
-            "formula": formula,
-            "scaling": {"method": form.method, "within": "query" if form.within_query else "data"},
-            "intercept": form.intercept,
-            "features": features,
-        }
-    )
+    scaling = {"method": form.method, "within": "query" if form.within_query else "data"}
+    return as_json({
+        "format": "structsvm-linear", "format_version": 1, "name": target.name, "formula": formula,
+        "scaling": scaling, "intercept": form.intercept, "features": features,
+    })  # fmt: skip
 
 
 def _onnx(form: LinearForm, target: Target) -> bytes:
@@ -359,4 +314,4 @@ FORMATS: dict[str, Callable[[LinearForm, Target], bytes]] = {
     "json": _own_json,
     "onnx": _onnx,
 }
-"""The formats by name."""
+"""The formats of linear models by name."""

@@ -1,4 +1,4 @@
-"""What an export needs beside the model: names, the version of the engine, and what becomes of unset features."""
+"""Arguments of an export beside the model: names, the version of the engine, and the meaning of unset features."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from structsvm.common.rows import warn_user
 Unmatched = Literal["auto", "zero", "missing"]
 
 TINY, HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+SOLR_SLACK = np.float32(1e-6)
+"""Number that Solr adds to each threshold of a tree, in float32."""
+
+# the first versions with: missing values in Solr; NaN, and branches for it, in OpenSearch; learning to rank in
+# Elasticsearch; models of Elasticsearch that do not list their fields
 _SOLR_NULLS, _OPENSEARCH_NAN, _OPENSEARCH_BRANCHES, _ELASTIC, _ELASTIC_FIELDS = (
     (9, 2), (3, 2), (3, 8), (8, 12), (8, 15)
 )  # fmt: skip
 _VERSIONED = ("solr", "opensearch", "elastic")
-_COARSE = 1e-5
-"""Distance of float32 values beside the width of a feature from which ranks may differ."""
-_MOST_BYTES = 900_000
-"""Of a model for Solr: all models of a collection share a node of ZooKeeper, which holds 1 MB by default."""
 
 
 class Target(NamedTuple):
@@ -32,7 +33,7 @@ class Target(NamedTuple):
     to: str
     name: str
     missing: frozenset[str] = frozenset()
-    """Features whose unset values go along the branch of missing values; those of others go where 0 goes."""
+    """Features whose unset values are missing values; the unset values of all others are 0."""
     version: tuple[int, ...] | None = None
     store: str | None = None
     queries: Mapping[str, Any] | None = None
@@ -44,11 +45,11 @@ class Target(NamedTuple):
 
     @property
     def lists_fields(self) -> bool:
-        """Whether a model for Elastic names its input, as it had to before 8.15."""
+        """Whether a model for Elastic lists its input fields, as was required before 8.15."""
         return self.version is not None and self.version < _ELASTIC_FIELDS
 
     def unset(self, X: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
-        """Return rows as the trees of this version of the engine see them: NaN where a value is not set."""
+        """Return rows as the trees of this version of the engine see them, with NaN for unset values."""
         as_zero = {
             "opensearch": self.version is not None and self.version < _OPENSEARCH_NAN,
             "solr": not self.nulls,
@@ -57,7 +58,7 @@ class Target(NamedTuple):
 
     @property
     def follows_branches(self) -> bool:
-        """Whether the plugin sends an unset value along ``missing``; else it goes to ``no``."""
+        """Whether the plugin sends an unset value along ``missing``; otherwise it goes to ``no``."""
         return self.to != "opensearch" or self.version is None or self.version >= _OPENSEARCH_BRANCHES
 
 
@@ -80,23 +81,23 @@ def parse_version(to: str, text: str | None) -> tuple[int, ...] | None:
 def missing_names(
     names: Sequence[str], seen: Sequence[int], unmatched: Unmatched | Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the features whose unset values are missing values; ``seen`` had some in training."""
+    """Return the features whose unset values are missing values; ``seen`` are those with some in training."""
     given = unmatched if isinstance(unmatched, Mapping) else dict.fromkeys(names, unmatched)
     for name, how in given.items():
         if how not in ("auto", "zero", "missing"):
             raise BadInput("unmatched", f"expected 'auto', 'zero' or 'missing', got {how!r} for {name!r}")
         if name not in names:
             raise BadInput("unmatched", f"expected names of features, such as {names[0]!r}, got {name!r}")
-    return frozenset(
-        name for j, name in enumerate(names)
-        if given.get(name, "auto") == "missing" or (given.get(name, "auto") == "auto" and j in seen)
-    )  # fmt: skip
+    # "auto" depends on training; an entry of ``unmatched`` overrides it
+    auto = {name: "missing" if j in seen else "zero" for j, name in enumerate(names)}
+    means = auto | {name: how for name, how in given.items() if how != "auto"}
+    return frozenset(name for name, how in means.items() if how == "missing")
 
 
 def warn_of_unset(target: Target) -> None:
-    """Warn of versions of the engine that do not follow the branches of a tree for unset values."""
+    """Warn of versions of the engine that treat unset values in another way than training did."""
     to, version, names = target.to, target.version, ", ".join(sorted(target.missing))
-    count_as_0 = "fill the values in training by a number that the engine gives, too"
+    older = ""  # versions that count an unset value as 0
     if to == "opensearch":
         if version is None or _OPENSEARCH_NAN <= version < _OPENSEARCH_BRANCHES:
             warn_user(
@@ -104,89 +105,44 @@ def warn_of_unset(target: Target) -> None:
                 "let each feature match every document there, such as a bool query with match_all of boost 0 beside "
                 "it" + ("; for other versions, give engine_version" if version is None else "")
             )
-        if names and (version is None or version < _OPENSEARCH_NAN):
-            warn_user(
-                f"{names}: values were missing in training, and OpenSearch before 3.2 counts those as 0; {count_as_0}"
-            )
-    elif to == "elasticsearch" and names:
+        if version is None or version < _OPENSEARCH_NAN:
+            older = "OpenSearch before 3.2 counts"
+    elif to == "elasticsearch":
+        older = "releases of the plugin before 2024 count"
+    elif to == "solr" and target.nulls:
         warn_user(
-            f"{names}: values were missing in training, and releases of the plugin before 2024 count those as 0; "
-            f"{count_as_0}"
+            f'{names}: values were missing in training; give these features "defaultValue": "NaN". The file needs '
+            "Solr 9.2" + ("; for older versions give engine_version" if version is None else "")
         )
-    elif to == "solr" and names:
-        if target.nulls:
-            warn_user(
-                f'{names}: values were missing in training; give these features "defaultValue": "NaN". The file needs '
-                "Solr 9.2" + ("; for older versions give engine_version" if version is None else "")
-            )
-        else:
-            warn_user(
-                f"{names}: values were missing in training, and Solr before 9.2 counts those as 0; {count_as_0}"
-            )
-
-
-def warn_of_size(content: bytes, target: Target) -> None:
-    """Warn of a model that the store of SolrCloud may lose."""
-    if len(content) > _MOST_BYTES:
+    elif to == "solr":
+        older = "Solr before 9.2 counts"
+    if names and older:
         warn_user(
-            f"{target.name}: {len(content) / 1e6:.1f} MB, and SolrCloud holds all models of a collection in 1 MB by "
-            "default, and drops more silently; serve the file by a DefaultWrapperModel, or grow fewer trees"
+            f"{names}: values were missing in training, and {older} those as 0; fill the values in training by a "
+            "number that the engine gives, too"
         )
 
 
-def check_figures(
-    names: Sequence[str], weights: Any, shift: Any, scale: Any, to: str, *, range_: bool
-) -> None:
-    """Refuse weights and figures of a linear model that float32 cannot hold, and warn of those that it rounds much.
+def power_without_slack(below: NDArray[np.float32]) -> int:
+    """Return the exponent of the power of 2 by which a feature is multiplied so that Solr's slack has no effect.
 
-    ``range_``: the engine has minimum and maximum, which have to differ; else mean and deviation.
-    """
-    rows = zip(names, weights.tolist(), shift.tolist(), scale.tolist(), strict=True)
-    coarse = []
-    for name, weight, low, width in (row for row in rows if row[1]):
-        with np.errstate(over="ignore"):
-            low32, high32 = np.float32(low), np.float32(low + width)
-        if not TINY <= abs(weight) <= HUGE:
-            problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
-        elif not TINY <= width <= HUGE or not np.isfinite(high32) or (range_ and high32 <= low32):
-            said = f"{low!r} to {low + width!r}" if range_ else f"mean {low!r} and deviation {width!r}"
-            problem, remedy = (
-                f"values that float32 can tell apart, got {said} of",
-                "subtract from it, or multiply it",
-            )
-        else:
-            if np.spacing(max(abs(low32), abs(high32))) > _COARSE * width:
-                coarse.append(name)
-            continue
-        raise BadInput(
-            "to", f"expected {problem} {name!r}", f"{remedy} by a constant before training", value=to
-        )
-    if coarse:
-        warn_user(
-            f"{', '.join(coarse)}: values are large beside their differences, which float32 rounds, so that ranks may "
-            "differ from those of predict; subtract a constant from the feature before training"
-        )
-
-
-def power_without_slack(below: NDArray[np.float32], slack: np.float32) -> int:
-    """Return the exponent of 2 by which a feature is multiplied so that Solr's slack vanishes beside its thresholds.
-
-    From 64 on the slack is less than half the distance of float32 values. A power of two keeps all digits.
+    From 64 on the slack is less than half the distance between float32 numbers. A power of two keeps all digits.
     """
     size = np.abs(below[np.abs(below) < 3e38].astype(np.float64))
     size = size[size > 1e-30]
-    if not size.size or size.min() >= 64 or all(below_slack(t, slack) + slack == t for t in np.unique(below)):
+    if not size.size or size.min() >= 64 or all(below_slack(t) + SOLR_SLACK == t for t in np.unique(below)):
         return 0
     return max(0, min(math.ceil(math.log2(64 / size.min())), math.floor(math.log2(1e38 / size.max()))))
 
 
-def below_slack(below: np.float32, slack: np.float32) -> np.float32:
-    """Return the threshold that is ``below`` with Solr's slack, or as little above it as a float32 can be."""
-    threshold = below - slack
-    while threshold + slack > below:
+def below_slack(below: np.float32) -> np.float32:
+    """Return the threshold that, with Solr's slack, is ``below``, or as little above it as possible in float32."""
+    threshold = below - SOLR_SLACK
+    # the sum is rounded: step to the largest threshold whose sum is not above, then up to the first that reaches it
+    while threshold + SOLR_SLACK > below:
         threshold = np.nextafter(threshold, np.float32(-np.inf))
-    while threshold + slack < below:
+    while threshold + SOLR_SLACK < below:
         threshold = np.nextafter(threshold, np.float32(np.inf))
-    if below < 0 <= threshold + slack:  # LightGBM's -1e-35, say, between the negative values and 0
+    if below < 0 <= threshold + SOLR_SLACK:  # such as LightGBM's -1e-35, between negative values and 0
         threshold = np.nextafter(threshold, np.float32(-np.inf))
     return threshold

@@ -1,4 +1,4 @@
-"""Why a document is above another one: what each feature adds to the difference of their scores."""
+"""``score_difference``: the contributions of features to the difference of two scores."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from structsvm.protocols import Float
 
 
 def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
-    """Return what each feature adds to the score of row ``a`` minus that of ``b``, the largest first.
+    """Return the contribution of each feature to the score of row ``a`` minus that of ``b``, the largest first.
 
-    Of a linear model the terms ``weight * (a - b) / scale``. Of trees the Shapley values of the features, by which
-    ``b`` is turned into ``a`` in all orders (interventional TreeSHAP with one background row: Lundberg et al., Nature
-    Machine Intelligence 2020). Both add up to the difference.
+    For a linear model these are the terms ``weight * (a - b) / scale``. For trees they are Shapley values: the mean,
+    over all orders of the features, of the change of the score when the value of the feature in ``b`` is replaced by
+    that in ``a`` (interventional TreeSHAP with one background row: Lundberg et al., Nature Machine Intelligence 2020).
+    The contributions add up to the difference.
 
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Linear, or a ranker over trees; scaling is the same for all queries.
+        Linear, or a ranker over trees, without scaling within queries.
     a, b : array-like of float, shape (n_features,)
 
     Returns
@@ -59,8 +60,9 @@ def _of_linear(form: LinearForm, rows: Float) -> Float:
 
 
 def _of_trees(valued: ValuedForest, rows: Float) -> Float:
-    """Each leaf that a mixture of both rows reaches is credited to the features on which it depends."""
+    """Return the Shapley values: each leaf that a mixture of both rows reaches is credited to its features."""
     forest = valued.forest
+    # for both rows and each node, whether the row goes left, as Forest describes it
     value, number = rows[:, forest.feature], forest.sets
     left = np.where(np.isnan(value), forest.nan_left.astype(bool), value <= forest.threshold)
     for k in np.flatnonzero(number >= 0):
@@ -70,6 +72,8 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
 
     def walk(t: int, child: int, of_a: frozenset[int], of_b: frozenset[int]) -> None:
         if child < 0:
+            # a mixture reaches the leaf if it has the values of a in the features of_a and those of b in of_b: the
+            # share of orders in which j is the last of of_a, before all of of_b, and the other way round
             leaf = float(valued.values[int(forest.leaves[t]) + ~child])
             n, m = len(of_a), len(of_b)
             for j in of_a:
@@ -80,6 +84,7 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
         k = int(forest.nodes[t]) + child
         j = int(forest.feature[k])
         to_a, to_b = (int((forest.left if goes else forest.right)[k]) for goes in left[:, k])
+        # both rows take the same branch, or the feature is already decided above; else the path divides
         if to_a == to_b or j in of_a:
             walk(t, to_a, of_a, of_b)
         elif j in of_b:

@@ -1,8 +1,8 @@
-"""Features from scores, texts and columns: scaling and binning, words, and fusion without learning.
+"""Features from scores, texts and columns: scaling, binning, words, leaves of trees, and fusion without learning.
 
-``smooth_similarity`` smooths the similarities of documents, ``soft_subtopics`` makes labels of marks.
-``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions. ``leaves`` turns
-rows into the leaves of boosted trees, whose trees are a ``forest``, which ``boosters`` reads from other libraries.
+``smooth_similarity`` smooths the similarities of documents, ``soft_subtopics`` turns marks into labels. ``binning``
+turns scores, such as those of TREC runs (``readers.run_features``), into step functions. ``leaves`` maps rows to leaves
+of boosted trees; their trees are a ``forest``, which ``boosters`` reads from models of other libraries.
 """
 
 from __future__ import annotations

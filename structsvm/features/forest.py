@@ -17,7 +17,7 @@ from structsvm.queries import offsets_of, rows_from
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree as read from a model; see :class:`Forest` for the fields."""
+    """One tree; see :class:`Forest` for the fields."""
 
     feature: Sequence[int]
     threshold: Sequence[float]
@@ -26,33 +26,33 @@ class Tree:
     right: Sequence[int]
     n_leaves: int
     categories: dict[int, Sequence[int]]
-    """By number of the node: values that go left."""
+    """Categories that go left, by the number of the node."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees whose inner nodes send a row to the left where ``x[feature] <= threshold``.
+    """Trees as arrays; their inner nodes send a row to the left if ``x[feature] <= threshold``.
 
     Attributes
     ----------
     n_features : int
     nodes, leaves : ndarray of int64, shape (n_trees + 1,)
-        Tree ``t`` has the inner nodes ``nodes[t]:nodes[t + 1]``, the root first, and the leaves
+        Tree ``t`` has the inner nodes ``nodes[t]:nodes[t + 1]``, of which the first is the root, and the leaves
         ``leaves[t]:leaves[t + 1]``.
     feature : ndarray of int64, shape (n_nodes,)
     threshold : ndarray of float64, shape (n_nodes,)
     nan_left : ndarray of int64, shape (n_nodes,)
-        1 where a missing value goes to the left.
+        1 if a missing value goes to the left.
     left, right : ndarray of int64, shape (n_nodes,)
-        Child: a node, counted from the root of its tree and higher than its parent, or ``~leaf``.
+        The children: the number of a node in its tree, which is higher than that of its parent, or ``~leaf``.
     sets : ndarray of int64, shape (n_nodes,)
-        Number of the set of categories that go to the left; -1 for a node with a threshold. All else goes to the
-        right, negative and missing values included. Fractions are cut off.
+        Number of the set of categories that go to the left; -1 for a node with a threshold. All other values go to
+        the right, including negative and missing ones. Values are truncated to whole numbers.
     set_starts : ndarray of int64, shape (n_sets + 1,)
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
-        The columns that the trees were grown on, where the model they were read from names them.
+        The columns that the trees were grown on, if the model has their names.
     """
 
     n_features: int
@@ -70,7 +70,8 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
-        """Return the forest of some trees."""
+        """Return the forest of the given trees."""
+        # sets[k] numbers the set of node k of the forest, whose members are in ``values`` in the order of the numbers
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = offsets_of(sizes)
         sets = np.full(int(first[-1]), -1, dtype=np.int64)
@@ -79,31 +80,27 @@ class Forest:
             for node, members in tree.categories.items():
                 sets[start + node] = len(values)
                 values.append(np.unique(np.asarray(members, dtype=np.int64)))
+        types = {
+            name: np.float64 if name == "threshold" else np.int64 for name in _PER_NODE if name != "sets"
+        }
+        fields = {
+            name: _joined([getattr(tree, name) for tree in trees], dtype) for name, dtype in types.items()
+        }
         forest = cls(
-            n_features,
-            first,
-            offsets_of(counts),
-            _joined([tree.feature for tree in trees], np.int64),
-            _joined([tree.threshold for tree in trees], np.float64),
-            _joined([tree.nan_left for tree in trees], np.int64),
-            _joined([tree.left for tree in trees], np.int64),
-            _joined([tree.right for tree in trees], np.int64),
-            sets,
-            offsets_of([len(v) for v in values]),
-            _joined(values, np.int64),
-            feature_names,
-        )
+            n_features, first, offsets_of(counts), **fields, sets=sets, set_values=_joined(values, np.int64),
+            set_starts=offsets_of([len(v) for v in values]), feature_names=feature_names,
+        )  # fmt: skip
         forest.check()
         return forest
 
     def check(self) -> None:
-        """Raise for arrays by which compiled code would leave a tree, or never end."""
+        """Raise for arrays with which compiled code would leave its bounds or never end, as of a crafted model file."""
         for wrong, expected in self._faults():
             if wrong:
                 raise BadInput("forest", f"expected {expected}")
 
     def _faults(self) -> Iterator[tuple[Any, str]]:
-        """Yield conditions, each of which counts on those before not to hold, and what was expected instead."""
+        """Yield faults with the expected state; a fault may only be evaluated if those before it are false."""
         names = self.feature_names
         if names is not None:
             yield len(names) != self.n_features, f"{self.n_features} names of features, got {len(names)}"
@@ -120,6 +117,8 @@ class Forest:
         )
         yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
         yield np.isnan(self.threshold).any(), "thresholds that are numbers"
+        # Walks end, as children have higher numbers than parents. With this, and one parent of each node and leaf, the
+        # nodes of a tree are a tree.
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
@@ -146,10 +145,10 @@ class Forest:
         )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
-        """Raise for rows with other columns than those the trees were grown on, as far as both have names."""
+        """Raise for rows whose columns are not those that the trees were grown on, by number and, if known, names."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
-        if names is None or self.feature_names is None:
+        if names is None or self.feature_names is None:  # by position, then
             return
         for j, (own, given) in enumerate(zip(self.feature_names, names, strict=True)):
             if _BLANKS.sub("_", own) != _BLANKS.sub("_", str(given)):
@@ -175,7 +174,8 @@ class Forest:
         return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
-        """Return the trees of this forest and then those of another over the same features."""
+        """Return the trees of this forest followed by those of another one over the same features."""
+        # children are numbered within their tree, and need no change; numbers of sets are of the whole forest
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(
@@ -190,17 +190,18 @@ class Forest:
 
     @classmethod
     def in_turn(cls, forests: Sequence[Forest]) -> Forest:
-        """Return the first tree of each forest, then the second of each, to the last of the longest."""
+        """Return the first tree of each forest, then the second of each, and so on."""
         every = forests[0]
         for forest in forests[1:]:
             every = every.joined(forest)
         if len(forests) == 1:
             return every
+        # trees sorted by their number in their own forest; the sort is stable, and keeps the order of the forests
         turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
         return every._chosen(np.argsort(turns, kind="stable"))
 
     def _chosen(self, trees: Int) -> Forest:
-        """Return some trees, by number, in the order given."""
+        """Return the trees with the given numbers, in this order."""
         sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
         nodes = rows_from(self.nodes[trees], sizes)
         return replace(
@@ -212,12 +213,12 @@ class Forest:
 
     @property
     def code_type(self) -> Any:
-        """Return the type that holds a leaf number."""
+        """Return the smallest type that holds a leaf number."""
         return np.uint8 if self.most_leaves <= 256 else np.uint16
 
 
 _BLANKS = re.compile(r"\s")
-"""LightGBM writes names with underscores for them."""
+"""LightGBM replaces blanks in names by underscores."""
 
 _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
 

@@ -1,7 +1,7 @@
-"""Fusion of runs without learning: CombSUM, CombMNZ and reciprocal rank fusion, the baselines of a learned fusion.
+"""Fusion of runs without learning, as baselines of a learned fusion: CombSUM, CombMNZ and reciprocal rank fusion.
 
 Each function takes the scores of a pool of documents (``structsvm.readers.candidates``) and returns one score per
-document, as ``Candidates.to_run`` takes it.
+document, the input of ``Candidates.to_run``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from structsvm.queries import row_groups
 def comb_sum(scores: Any, offsets: Any) -> Float:
     """Return CombSUM: the sum of the runs' scores, scaled to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
 
-    A run without the document adds 0. If all scores of a run in a topic are equal (or there is only one), they count as
-    1, so that documents of the run are above those it lacks.
+    A run without the document adds 0. If all scores of a run in a topic are equal, or there is only one, they become 1,
+    so that documents of the run are ranked above those that it lacks.
 
     Parameters
     ----------
     scores : array-like, shape (n_rows, n_runs)
-        NaN if a run does not have the document.
+        NaN if a run lacks the document.
     offsets : array-like of int, shape (n_topics + 1,)
         Rows ``offsets[t]:offsets[t + 1]`` are topic ``t``.
 
@@ -45,32 +45,31 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
 
 
 def comb_mnz(scores: Any, offsets: Any) -> Float:
-    """Return CombMNZ: CombSUM times the number of runs that have the document (Fox and Shaw 1994; Lee 1997).
+    """Return CombMNZ: CombSUM times the number of runs with the document (Fox and Shaw 1994; Lee 1997).
 
-    Parameters, errors and result are those of :func:`comb_sum`.
+    Parameters, errors and result are as for :func:`comb_sum`.
 
     Examples
     --------
     >>> comb_mnz([[10.0, 1.0], [5.0, 3.0], [0.0, np.nan]], [0, 3])
     array([2., 3., 0.])
     """
-    values, bounds = _check(scores, offsets)
-    return np.nan_to_num(minmax_within(values, bounds)).sum(axis=1) * (~np.isnan(values)).sum(axis=1)
+    values, _ = _check(scores, offsets)
+    return comb_sum(values, offsets) * (~np.isnan(values)).sum(axis=1)
 
 
 def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
     """Return the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
 
-    A run without the document adds 0. Ranks count from 1 among the documents of the pool; of equal
-    scores the later row comes first, which for the rows of ``candidates`` is the order of trec_eval.
+    A run without the document adds 0. Ranks count from 1 among the documents of the pool. Of equal scores the later row
+    is ranked first, which for the rows of ``candidates`` is the order of trec_eval.
 
     Parameters
     ----------
     scores, offsets
         As for :func:`comb_sum`.
     k : float, default=60
-        Larger values favour documents that many runs have over those at the top of one run. 60 is the choice of the
-        paper.
+        Larger values favour documents of many runs over documents at the top of one run. 60 is the value in the paper.
 
     Returns
     -------
@@ -86,8 +85,9 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     n_rows = values.shape[0]
     topic = row_groups(bounds)
     fused = np.zeros(n_rows)
+    # one run after the other: rows sorted by topic, then by rank
     for column in values.T:
-        # NaN sorts behind every score; of equal scores the later row comes first
+        # NaN sorts last; of equal scores the later row is first
         order = np.lexsort((-np.arange(n_rows), -column, topic))
         rank = np.empty(n_rows)
         rank[order] = np.arange(n_rows) - bounds[topic] + 1  # the order is topic by topic
@@ -100,7 +100,7 @@ FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
     "CombMNZ": comb_mnz,
     "RRF": reciprocal_rank_fusion,
 }
-"""Fusions by the name that tables show."""
+"""Fusions by their names in tables."""
 
 
 def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
@@ -111,18 +111,12 @@ def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
         )
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values).any(axis=1)))
-        raise ValueError(f"scores, row {row}: expected finite scores, or NaN where missing, got infinity")
-    bounds = np.asarray(offsets, dtype=np.int64)
-    if (
-        bounds.ndim != 1
-        or bounds.shape[0] < 2
-        or bounds[0] != 0
-        or bounds[-1] != values.shape[0]
-        or (np.diff(bounds) < 1).any()
-    ):
         raise BadInput(
-            "offsets",
-            f"expected 0 to {values.shape[0]} in increasing steps, one or more rows per topic, got "
-            f"{np.array2string(bounds, threshold=6)}",
+            "scores", "expected finite scores, or NaN where missing, got infinity", at=f", row {row}"
         )
+    bounds = np.asarray(offsets, dtype=np.int64)
+    is_vector = bounds.ndim == 1 and bounds.shape[0] >= 2
+    if not is_vector or bounds[0] != 0 or bounds[-1] != values.shape[0] or (np.diff(bounds) < 1).any():
+        expected = f"expected 0 to {values.shape[0]} in increasing steps, one or more rows per topic"
+        raise BadInput("offsets", f"{expected}, got {np.array2string(bounds, threshold=6)}")
     return values, bounds

@@ -1,7 +1,7 @@
-"""Features of a step of greedy choice: what a document is, and what it adds to the documents chosen before it.
+"""Features of a step of greedy selection: properties of a document, and its gains over the documents chosen so far.
 
-With ``S`` a similarity of the candidates (negative ones count as 0), ``b_j`` the largest similarity of candidate ``j``
-to a chosen document, and ``f`` the document features in [0, 1], a candidate ``d`` has
+Let ``S`` be a similarity of the candidates (negative ones become 0), ``b_j`` the largest similarity of candidate ``j``
+to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d`` has the features
 
 * relevance: ``f_d``; ``f`` smoothed over like documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
 * likeness: minus the largest, mean and least similarity to the chosen; each ``f`` of above times ``1 - b_d``;
@@ -28,7 +28,7 @@ from structsvm.features.word_features import COSINES, SIMILARITIES, unit_range
 from structsvm.protocols import Float, Int
 
 POWERS = (2, 4, 8)
-"""Powers of the similarity by which document features are smoothed: bandwidths from wide to narrow."""
+"""Powers of the similarity as weights of smoothing, from wide to narrow bandwidths."""
 
 
 class StepFeature(NamedTuple):
@@ -49,11 +49,11 @@ class _Similarity(NamedTuple):
 
 
 class StepFeatures:
-    """What the features of all steps through one candidate set are computed from.
+    """Arrays of one candidate set from which the features of all steps are computed.
 
-    Texts have two similarities, the cosines of their words and, with ``smooth``, those of
-    :func:`~structsvm.features.smooth_similarity`; a set of :meth:`CandidateSet.from_similarity` has the given one, and
-    the cosines of its texts if it has texts.
+    Texts have two similarities, the cosines of their words and, with ``smooth``, the result of
+    :func:`~structsvm.features.smooth_similarity`. A set from :meth:`CandidateSet.from_similarity` has the given one,
+    and the cosines of its texts if there are any.
     """
 
     def __init__(self, candidates: CandidateSet, vectorizer: Any = None, *, smooth: bool = True) -> None:
@@ -79,6 +79,7 @@ class StepFeatures:
             self.similarities.append(self._similarity(given, SIMILARITIES))
 
     def _similarity(self, given: Float, cuts: tuple[float, ...]) -> _Similarity:
+        # the level of a pair is the number of thresholds that its similarity reaches, up to rounding
         values = np.maximum(given, 0.0)
         levels = np.searchsorted(cuts, values + 1e-12, side="right").astype(np.int8)
         smooth = np.hstack([smoothed_scores(values, self.document, power) for power in POWERS])
@@ -92,6 +93,7 @@ class StepFeatures:
         entries = [("relevance", name) for name in scores]
         kinds = {1: [""], 2: [" by words", " by neighbours"]}[len(self.similarities)]
         for kind, similarity in zip(kinds, self.similarities, strict=True):
+            # the order of the columns is that of Walk.features
             smooth = [f"{name} smoothed, p={p}" for p in POWERS for name in scores]
             gains = ["facility location", "probability of cover"]
             entries += [("relevance", f"{name}{kind}") for name in (*smooth, "mean similarity")]
@@ -106,14 +108,14 @@ class StepFeatures:
 
 
 def smoothed_scores(similarity: Float, scores: Float, power: int) -> Float:
-    """Return each column of ``scores`` as the mean over like documents, weighted by ``similarity**power``, >= 0."""
+    """Return means of ``scores`` over documents, weighted by ``similarity**power``."""
     weights = reduce(np.multiply, [similarity] * power)
     total = products(weights, np.ones(len(weights)))
     return np.asarray(matmul(weights, scores) / np.maximum(total, 1e-300)[:, None])
 
 
 class Walk:
-    """Documents chosen from a set one by one, and the features of the others at each step."""
+    """A sequence of documents chosen from a set, and the features of the remaining ones at each step."""
 
     def __init__(self, one: StepFeatures) -> None:
         n = one.n
@@ -123,7 +125,7 @@ class Walk:
         self._new = None if one.words is None else np.ones(one.words.shape[1])
 
     def add(self, d: int) -> None:
-        """Choose document ``d``, which is free."""
+        """Choose document ``d``, which must be free."""
         self.chosen = np.append(self.chosen, d)
         self.free = self.free[self.free != d]
         for cover in self._covers:
@@ -138,9 +140,8 @@ class Walk:
         columns = [one.document[rows]]
         for cover in self._covers:
             columns += cover.features(rows, one.document, len(self.chosen))
-        if (
-            self._new is not None and one.words is not None
-        ):  # whole numbers: their sums are exact in any order
+        if self._new is not None and one.words is not None:
+            # whole numbers, whose sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
                 sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n).astype(np.float64)
                 columns.append(sums[rows, None])
@@ -148,7 +149,10 @@ class Walk:
 
 
 class _Cover:
-    """How near each candidate is to the chosen documents, by one similarity."""
+    """Similarities of each candidate to the chosen documents, updated at each step, for one ``S``."""
+
+    # best, total and least: largest, summed and smallest similarity to a chosen document; left: the probability that no
+    # chosen document covers the candidate; level: the highest level of nearness that a chosen document reaches
 
     def __init__(self, similarity: _Similarity, n: int) -> None:
         self.of = similarity
@@ -156,6 +160,7 @@ class _Cover:
         self.left, self.level = np.ones(n), np.zeros(n, dtype=np.int8)
 
     def add(self, d: int) -> None:
+        # float32 halves the memory of n * n similarities; sums are float64
         values = self.of.values[d].astype(np.float64)
         self.best, self.least = np.maximum(self.best, values), np.minimum(self.least, values)
         self.total += values
@@ -174,7 +179,11 @@ class _Cover:
 
 @kernel
 def _gains(values, levels, best, left, level, document, rows, n_cuts):
-    """Return means over the candidates: facility location, probability of cover, both by feature; levels reached."""
+    """Return gains of the documents ``rows``, as means over all candidates.
+
+    The columns are facility location, probability of cover, both again weighted by each document feature, and for each
+    level the share of candidates to which the document is the first to be near.
+    """
     n, m = document.shape
     out = np.zeros((rows.shape[0], 2 + 2 * m + n_cuts))
     for i in range(rows.shape[0]):
@@ -188,6 +197,7 @@ def _gains(values, levels, best, left, level, document, rows, n_cuts):
             for f in range(m):
                 out[i, 2 + f] += nearer * document[j, f]
                 out[i, 2 + m + f] += chance * document[j, f]
+            # levels above those that chosen documents reach, up to the level of d
             for c in range(level[j], levels[d, j]):
                 out[i, 2 + 2 * m + c] += 1.0
         for c in range(out.shape[1]):

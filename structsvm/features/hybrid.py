@@ -1,4 +1,4 @@
-"""Columns of a hybrid query: the scores of each clause's list as engines normalize them."""
+"""Columns of a hybrid query: the scores of the list of each clause, normalized as engines do it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from structsvm.protocols import Float, Int
 
 
 def _minmax(scores: Float, k: float) -> Float:
-    """Equal scores count as 1."""
+    """Return min-max scaling to [0, 1]; equal scores become 1."""
     width = scores.max() - scores.min()
     return (scores - scores.min()) / width if width > 0 else np.ones_like(scores)
 
 
 def _minmax_near(scores: Float, k: float) -> Float:
+    """Return min-max scaling; scores within 1e-6 become 1, as in Elasticsearch."""
     return _minmax(scores, k) if np.ptp(scores) >= 1e-6 else np.ones_like(scores)
 
 
 def _minmax_floor(scores: Float, k: float) -> Float:
-    """Return min-max of OpenSearch, where the least score of a list still counts."""
+    """Return min-max scaling of OpenSearch, in which the lowest score of a list becomes 0.001."""
     return _floor(_minmax(scores, k))
 
 
@@ -42,7 +43,7 @@ def _l2(scores: Float, k: float) -> Float:
 
 def _ranks(scores: Float, k: float) -> Float:
     rank = np.empty(len(scores))
-    # of equal scores the later row comes first, as in trec_eval
+    # of equal scores the later row is first, as in trec_eval
     rank[np.lexsort((-np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)
     return 1 / (k + rank)
 
@@ -56,21 +57,21 @@ NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
     "ranks": _ranks,
     "inverse_ranks": lambda scores, k: _ranks(scores, 0),
 }
-"""From the scores of one list, and the k of ranks, to what an engine adds up."""
+"""Functions of the scores of one list, and the ``k`` of ranks, to the terms that an engine adds up."""
 
 
 def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 60) -> Float:
-    """Return the columns that an engine multiplies by weights and adds up; a list without the document adds 0.
+    """Return the columns that an engine multiplies by weights and adds up; 0 for a list without the document.
 
     Parameters
     ----------
     scores : ndarray of float64, shape (n_rows, n_clauses)
-        NaN where a clause's list lacks the document. Lists are as long as those that the engine fuses.
+        NaN if the list of the clause lacks the document. Lists are of the length that the engine fuses.
     offsets : ndarray of int64, shape (n_queries + 1,)
     normalizer : str
         One of :data:`NORMALIZERS`.
     k : float, default=60
-        Of reciprocal ranks.
+        Constant of reciprocal ranks.
 
     Returns
     -------
@@ -86,6 +87,7 @@ def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 6
     """
     check_choice("normalizer", normalizer, NORMALIZERS)
     out = np.zeros_like(scores)
+    # list by list, as engines normalize the scores of one clause for one query
     for a, b in pairwise(offsets.tolist()):
         for j, column in enumerate(scores[a:b].T):
             if (has := ~np.isnan(column)).any():

@@ -1,4 +1,4 @@
-"""Labels for diverse selection from marks alone: which documents were useful, or clicked."""
+"""Labels for diverse selection from marks of useful, or clicked, documents."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ def soft_subtopics(
 ) -> list[Float]:
     """Return labels for :class:`structsvm.DiverseRanker` from marks of useful documents, without subtopics.
 
-    Each marked document is a subtopic of its own, which other documents cover to the degree of their similarity to it.
-    It weighs one over the similarities of the marked documents to it, so that a group of like documents counts once.
+    Each marked document is a subtopic, which other documents cover to the degree of their similarity to it. Its weight
+    is one over the sum of the similarities of the marked documents to it, so that a group of similar documents counts
+    once.
 
     Parameters
     ----------
     sets : sequence of CandidateSet
     marks : sequence of array-like of bool or 0 and 1, shape (n_documents,) each
     complete : bool, default=True
-        Whether documents without a mark were looked at, as judges do: any like document then covers a marked one.
-        False, for clicks: only marked documents do. Train with ``rounds=0`` then: on its own prefixes a model would
-        chase clicks that say nothing.
+        Whether documents without a mark were examined and rejected, as by judges: then any similar document covers a
+        marked one. Use False for clicks: only marked documents cover others. Train with ``rounds=0`` in this case, as
+        further rounds train on prefixes of the model's own choice, about which the clicks contain no information.
     vectorizer : object, optional
         See :func:`structsvm.features.word_counts.count_words`.
 
     Returns
     -------
     list of ndarray, shape (n_documents, n_marked) each
-        Degrees from 0 to 1; without columns where nothing is marked.
+        Degrees from 0 to 1; no columns for a set without marks.
 
     Examples
     --------
@@ -50,19 +51,17 @@ def soft_subtopics(
     labels = []
     for i, (candidates, one) in enumerate(zip(checked, given, strict=True)):
         values = np.asarray(one)
-        if (
-            values.shape != (len(candidates),)
-            or values.dtype.kind not in "buif"
-            or not np.isin(values, (0, 1)).all()
-        ):
+        n, is_numeric = len(candidates), values.dtype.kind in "buif"
+        if values.shape != (n,) or not is_numeric or not np.isin(values, (0, 1)).all():
             raise BadInput(
-                "marks",
-                f"expected 0 or 1 for each of {len(candidates)} documents, got {one!r:.60}",
-                at=f"[{i}]",
+                "marks", f"expected 0 or 1 for each of {n} documents, got {one!r:.60}", at=f"[{i}]"
             )
+        # columns are the marked documents; one over the similarities of a group of n equal ones is 1 / n
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
-        degrees[marked, np.arange(len(marked))] = 1.0  # of a text without words, too
+        degrees[marked, np.arange(len(marked))] = (
+            1.0  # also for texts without words, whose similarities are 0
+        )
         weights = 1.0 / degrees[marked].sum(axis=0)
         if not complete:
             degrees[values == 0] = 0.0

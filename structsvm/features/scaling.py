@@ -1,4 +1,4 @@
-"""Feature scaling, over the whole data set or within each query, and medians in place of missing features."""
+"""Scaling of features, over all rows or within each query, and medians for missing features."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ SCALINGS = ("minmax", "zscore", "percentile")
 class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scaling of features to comparable ranges, within each query or by statistics of the training data.
 
-    Within a query, scores of systems that live on different scales per topic become comparable (thesis 3.3.2:
-    acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature, and so each
-    feature of a query of one document, becomes 0, or 1/2 as a percentile.
+    Scaling within queries makes scores of systems comparable whose range differs between topics (thesis 3.3.2: acc4 is
+    ``"minmax"``, acc3 is ``"percentile"``); ``fit`` then learns nothing. A constant feature, such as any feature of a
+    query with one document, becomes 0, or 1/2 as a percentile.
 
     A missing value (NaN: the system did not retrieve the document) stays missing and does not affect the other values.
-    :class:`~structsvm.features.binning.BinnedFeatures` accepts missing values, with an indicator for "has a score at
-    all". For other models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces them by the lowest score
-    of the query.
+    :class:`~structsvm.features.binning.BinnedFeatures` accepts missing values and has an indicator for them. For other
+    models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces them by the lowest score of the query.
 
     Parameters
     ----------
     method : {"minmax", "zscore", "percentile"}, default="minmax"
-        ``minmax`` to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the other
-        values that are smaller, ties counting half.
+        ``minmax`` scales to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the
+        other values that are smaller, where ties count half.
     within : {"query", "data"}, default="query"
         Rows whose statistics are used. ``"percentile"`` is defined within a query only.
 
@@ -54,13 +53,14 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     n_features_in_ : int
     shift_, scale_ : ndarray of float64, shape (n_features,)
-        With ``within="data"``: the result is ``(X - shift_) / scale_``; infinite scale for a constant feature.
+        Only with ``within="data"``: the result is ``(X - shift_) / scale_``. The scale of a constant feature is
+        infinite.
 
     Notes
     -----
-    ``fit`` needs hardly any memory. ``transform`` needs the new array, of the size and type of ``X``, and little more:
-    1.00 to 1.03 times ``X`` in total at 200,000 rows of 100 features, 1.14 times if the rows of a query are not
-    contiguous. The same holds for ``scale=`` of an estimator, which therefore also copies a memory-mapped store.
+    ``transform`` needs little more memory than its result, an array of the size and type of ``X``: 1.00 to 1.03 times
+    ``X`` in total for 200,000 rows of 100 features, 1.14 times if the rows of queries are not contiguous. ``scale=`` of
+    an estimator needs as much, and therefore copies a memory-mapped store.
 
     Examples
     --------
@@ -78,15 +78,15 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     within: Literal["query", "data"] = "query"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
-        """Learn the statistics (``within="data"``), or just the number of features.
+        """Learn the statistics, with ``within="data"``, or only the number of features.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Dense, as scaling would fill the zeros of a sparse matrix. Missing values are NaN.
+            Dense, as scaled zeros of a sparse matrix would not be zero. Missing values are NaN.
         y : ignored
         qid : array-like, shape (n_rows,), optional
-            Query ids; if given here, ``transform`` requires them too.
+            Query ids; if given here, ``transform`` requires them, too.
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
@@ -122,11 +122,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         if sparse.issparse(X):
-            raise BadInput(
-                "QueryScaler",
-                "expected a dense matrix, got a sparse one",
-                "scaling would fill its zeros (use X.toarray(), or no scaling)",
-            )
+            remedy = "scaling would fill its zeros (use X.toarray(), or no scaling)"
+            raise BadInput("QueryScaler", "expected a dense matrix, got a sparse one", remedy)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         bad = None if self.method == "percentile" else first_beyond(X, LARGEST, missing=True)
         if bad is not None:
@@ -141,7 +138,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
-    """``scaler.transform`` without its warning: an estimator that scales warns in its own name."""
+    """Return ``scaler.transform(X, qid)`` without its warning: an estimator that scales issues its own."""
     check_is_fitted(scaler, "n_features_in_")
     X = scaler._validate(X, reset=False)
     out = np.empty(X.shape, dtype=X.dtype)
@@ -167,10 +164,10 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
 
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
-    """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept."""
-    # A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
-    # missing, which count as 0 where columns are added, are worse.
-    half = np.asarray(scores, dtype=np.float64) * 0.5  # halved, as the range of finite values may overflow
+    """Return each column scaled to [0, 1] within each query; missing values (NaN) are ignored and kept."""
+    # Equal values, or a single one, become 1: none is better, and missing values, which count as 0 in sums of columns,
+    # are worse. Values are halved, as the difference of two finite values may overflow.
+    half = np.asarray(scores, dtype=np.float64) * 0.5
     lengths = np.diff(offsets)
     low = np.fmin.reduceat(half, offsets[:-1], axis=0)
     width = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
@@ -180,8 +177,10 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
 
 
 def with_percentiles(data: QueryData) -> QueryData:
-    """Return the same rows, dense, with the percentile of each feature within its query as further features."""
-    # scores by both together: how good a document is, and how good among those of its query
+    """Return the same rows, dense, with the percentile of each feature within its query as further features.
+
+    A model of both can use the quality of a document, and its quality relative to the others of the query.
+    """
     is_sparse = bool(sparse.issparse(data.X))  # bool: the type guard would narrow to a type without toarray
     X = data.X.toarray() if is_sparse else data.X
     names = data.feature_names
@@ -199,6 +198,7 @@ def _figures(X: Any, method: str) -> tuple[Float, Float]:
     low, high = column_edges(X)
     if method == "minmax":
         return shift_and_scale(low, high, low, high - low)
+    # two passes: the sum of squares minus the squared mean would lose the digits of a feature far from 0
     total, n = column_sums(X)
     shift = total / np.maximum(1, n)
     squares, _ = column_sums(X, shift)
@@ -223,20 +223,21 @@ def column_sums(X: Any, shift: Float | None = None) -> tuple[Float, Float]:
 
 def shift_and_scale(low: Float, high: Float, shift: Float, scale: Float) -> tuple[Float, Float]:
     """Return shift and scale; a column that is constant, or all missing, gets an infinite scale and becomes 0."""
-    # by its values: the deviations of a constant column from its mean are rounding errors, not zero
+    # not by the scale alone: the deviations of a constant column from its mean are rounding errors, not zero
     constant = ~(low < high) | (scale == 0)
     return np.nan_to_num(shift), np.where(constant, np.inf, scale)
 
 
 def _blocks(X: Any) -> Iterator[slice]:
-    """Some rows at a time: differences are float64, and a float64 copy of all of X would be large."""
+    """Yield slices of rows, as differences are float64, and a float64 copy of all of X would be large."""
     step = max(1, (1 << 20) // (8 * X.shape[1]))
     for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
 
 
 def _percentile(block: Any) -> Float:
-    """Return the share of the other values of the query below each value, ties half; half for a single one."""
+    """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
+    # columns with missing values are ranked one by one, as each has other rows
     present = ~np.isnan(block)
     if not present.all():
         out = np.full(block.shape, np.nan)
@@ -251,25 +252,25 @@ def _percentile(block: Any) -> Float:
 
 
 def medians(rows: QueryData, path: Path) -> Float:
-    """Return the median of each feature over the rows that have it."""
-    found = np.zeros(rows.n_features)
+    """Return the median of each feature over the rows where it is present."""
+    out = np.zeros(rows.n_features)
     for j in range(rows.n_features):
         column = dense_column(rows.X, j)
         known = column[~np.isnan(column)]
         if not known.size:
             name = j + 1 if rows.feature_names is None else repr(rows.feature_names[j])
-            raise ValueError(f"{path}: expected values of each feature for its median, got none of {name}")
-        found[j] = np.median(known)
-    return found
+            raise BadInput(path, f"expected values of each feature for its median, got none of {name}")
+        out[j] = np.median(known)
+    return out
 
 
 def missing(rows: QueryData) -> Int:
-    """Return the columns with a missing value, from 0."""
+    """Return the numbers of the columns with missing values, from 0."""
     return np.flatnonzero([np.isnan(dense_column(rows.X, j)).any() for j in range(rows.n_features)])
 
 
 def filled(rows: QueryData, values: Float) -> QueryData:
-    """Return rows with these values where features are missing."""
+    """Return rows with ``values`` in place of missing features."""
     X: Any = rows.X
     if hasattr(X, "indptr"):
         X = X.copy()

@@ -1,4 +1,4 @@
-"""Word counts of a candidate set over one vocabulary, and similarities of its documents."""
+"""Word counts of a candidate set, and similarities of its documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.candidates import CandidateSet
-from structsvm.common.checks import check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.arrays import matmul
 from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float
@@ -19,9 +19,10 @@ from structsvm.protocols import Float
 
 @dataclass(frozen=True)
 class Words:
-    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words)."""
+    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
 
-    # strings, or column numbers for a matrix of counts without names, or None
+    ``vocabulary`` has strings, or column numbers for a matrix of counts without names; None if it is unknown.
+    """
 
     text: Any
     title: Any
@@ -29,7 +30,7 @@ class Words:
 
     @cached_property
     def vectors(self) -> Any:
-        """TFIDF vectors of the titles and texts together, see :func:`tfidf`."""
+        """TFIDF vectors of titles and texts together; see :func:`tfidf`."""
         return tfidf(self.text if self.title is None else sparse.csr_matrix(self.text + self.title))
 
     @cached_property
@@ -39,9 +40,10 @@ class Words:
 
 
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
-    """Return a ``CountVectorizer``, optionally with a function from a word to its stem; stop words are compared before.
+    """Return a ``CountVectorizer``, optionally with a function from a word to its stem, applied after stop words.
 
-    Words are runs of two or more letters or digits of any script, in lower case; long runs in scripts without blanks.
+    Words are runs of two or more letters or digits of any script, in lower case. In scripts without blanks these are
+    whole phrases.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -60,8 +62,7 @@ class _Stemmed:
 
 
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Count the words of a candidate set; the vectorizer is cloned and fitted on this set alone, on texts only."""
-    # Texts without any word are no error; without a ``build_analyzer`` only blank texts are known to have none.
+    """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set alone."""
     n = len(candidates)
     if candidates.kind == "similarity":
         raise TypeError(f"{candidates!r}: expected texts, words or counts, as the method reads words")
@@ -77,6 +78,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         from sklearn.base import clone
 
         own_vectorizer = make_vectorizer() if vectorizer is None else clone(vectorizer)
+    # scikit-learn raises ValueError for texts without any word, which here are no error
     try:
         counts = sparse.csr_matrix(own_vectorizer.fit_transform(documents), dtype=np.float64)
     except ValueError:
@@ -85,21 +87,19 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         counts = sparse.csr_matrix((len(documents), 0), dtype=np.float64)
         names = np.zeros(0, dtype=object)
     else:
-        names = (
-            np.asarray(own_vectorizer.get_feature_names_out(), dtype=object)
-            if hasattr(own_vectorizer, "get_feature_names_out")
-            else None
-        )
+        names = None
+        if hasattr(own_vectorizer, "get_feature_names_out"):
+            names = np.asarray(own_vectorizer.get_feature_names_out(), dtype=object)
     if counts.nnz and counts.data.min() < 0:
-        raise ValueError(
-            "vectorizer: expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
-        )
+        problem = "expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
+        raise BadInput("vectorizer", problem)
     counts.sort_indices()
     return Words(counts[:n], None if candidates.titles is None else counts[n:], names)
 
 
 def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
-    """Return the similarities that a candidate set was made from, or those of its words: :attr:`Words.cosines`."""
+    """Return the given similarities of a candidate set, or those of its words, :attr:`Words.cosines`."""
+    # a set has one or the other: words are not read where similarities are given
     given = candidates.similarity
     return count_words(candidates, vectorizer).cosines if given is None else given
 
@@ -107,17 +107,17 @@ def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
 def smooth_similarity(
     candidates: CandidateSet, n_neighbours: int = 10, rounds: int = 2, vectorizer: Any = None
 ) -> CandidateSet:
-    """Return the documents of a set with the similarity that their neighbours give them.
+    """Return a candidate set whose similarities are smoothed over neighbours, without labels.
 
-    Two snippets on one subtopic often share few words, but each shares some with a third, as in pseudo-relevance
-    feedback. To the vector of each document the mean of its nearest neighbours' is added, weighted by their
-    similarity, and the cosines are computed again; the next round finds neighbours by those. No labels are used. More
+    Two snippets on one subtopic often share few words, but each shares some with a third one, as in pseudo-relevance
+    feedback. In each round, the mean of the vectors of its nearest neighbours, weighted by similarity, is added to the
+    vector of each document, and the cosines are computed again; the next round finds neighbours by these. More
     documents on the same query help: smooth all results, then choose among a part of them.
 
     Parameters
     ----------
     candidates : CandidateSet
-        Texts, words or counts, whose similarity is the cosine of TFIDF vectors, or a set made by
+        Texts, words or counts, whose similarity is the cosine of TFIDF vectors, or a set from
         :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`.
     n_neighbours : int, default=10
     rounds : int, default=2
@@ -131,7 +131,7 @@ def smooth_similarity(
 
     Examples
     --------
-    The first and the third have no word in common, but a neighbour:
+    The first and the third document have no common word, but a common neighbour:
 
     >>> candidates = CandidateSet(["aida opera", "opera verdi", "verdi traviata", "cruise ship"])
     >>> smooth_similarity(candidates).similarity[0].round(2).tolist()
@@ -146,11 +146,13 @@ def smooth_similarity(
 
 
 def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
-    """Return the similarities that :func:`smooth_similarity` makes of given ones."""
+    """Return the similarities of :func:`smooth_similarity` for given ones."""
     now, n = given.copy(), len(given)
-    # a vector of the last round is a combination of the given ones: their similarities are all it takes
+    # The vectors after a round are combinations M v of the original ones, so that their Gram matrix is M G M'; the
+    # vectors themselves are not needed.
     mixed = np.eye(n)
     for _ in range(rounds):
+        # weights of neighbours: similarities >= that of the n-th nearest, without the document itself
         near = np.maximum(now, 0.0)
         np.fill_diagonal(near, 0.0)
         least = np.sort(near, axis=1)[:, -min(n_neighbours, n)]
@@ -158,11 +160,12 @@ def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
         total = near.sum(axis=1, keepdims=True)
         mixed = np.eye(n) + matmul(near / np.where(total > 0, total, 1.0), mixed)
         now = _cosines(matmul(matmul(mixed, given), mixed.T))
-    np.fill_diagonal(now, 1.0)  # of empty texts, too
+    np.fill_diagonal(now, 1.0)  # also for empty texts, whose vectors are 0
     return now
 
 
 def _cosines(gram: Float) -> Float:
+    """Return the cosines of vectors from their products."""
     lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
     lengths = np.where(lengths > 0, lengths, 1.0)
     return np.clip(gram / lengths / lengths[:, None], -1.0, 1.0)
@@ -170,6 +173,7 @@ def _cosines(gram: Float) -> Float:
 
 def tfidf(counts: Any) -> Any:
     """Return rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without words are zero."""
+    # entry by entry on the arrays of the CSR matrix, so that sums have a fixed order
     n = counts.shape[0]
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
     data = (1.0 + log(np.maximum(counts.data, 1.0))) * log(n / frequency[counts.indices])
@@ -180,7 +184,8 @@ def tfidf(counts: Any) -> Any:
 
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
-    """Drop the columns without entries, as a set has a few thousand words of a vocabulary of any size."""
+    """Return words without the columns that have no entries, as a vocabulary may be much larger than a set's."""
+    # texts and titles share the new numbers of columns
     n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
     used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))
     number = np.zeros(both.shape[1], dtype=np.int32)
@@ -195,7 +200,7 @@ def _identity(tokens: Any) -> Any:
 
 
 def _has_words(vectorizer: Any, documents: list[Any]) -> bool:
-    """Return whether there is a word to count; without an analyzer only blank texts are known to have none."""
+    """Return whether any document has a word; without ``build_analyzer``, whether any is not blank."""
     make = getattr(vectorizer, "build_analyzer", None)
     split = str.split if make is None else make()
     return any(len(split(document)) > 0 for document in documents)

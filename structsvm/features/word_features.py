@@ -1,4 +1,4 @@
-"""Coverage from word counts: importance levels, document-frequency bins, document features."""
+"""Coverage of a candidate set from its word counts: importance levels, bins of document frequency, features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.common.candidates import CandidateSet, Coverage
-from structsvm.common.checks import check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words, similarities
@@ -21,24 +21,28 @@ THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
 """Document frequencies, as shares of the candidates, at which a new bin begins."""
 
 DOCUMENT_FEATURES = ("rank", "centroid")
-"""Document features made here: position in the original order (1 for the first, 0 for the last), and cosine similarity
-of the TFIDF vector to the mean of the set."""
+"""Document features that are computed here: position in the original order (1 for the first, 0 for the last), and
+cosine of the TFIDF vector with the mean of the set."""
 
-_MOST = 2**31 - 1
-"""Largest count of words or documents in a level, a 32-bit integer."""
+_LARGEST_LEVEL = 2**31 - 1
+"""Largest count of words in a level, a 32-bit integer."""
 
 COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
 SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
-"""Levels of nearness of texts, and of given similarities."""
+"""Thresholds of similarity, of texts and of given similarities, at which documents count as neighbours."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
+_SHOWN_AS = {
+    "appears": "appears", "count": "count >= {:g}", "share": "share >= {:g}", "title": "title",
+    "top_tfidf": "top {:g} TFIDF", "neighbours": "cosine >= {:g}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Level:
-    """An importance level, which defines when a document covers a word (thesis, figure 4.2).
+    """An importance level: the condition under which a document covers a word (thesis, figure 4.2).
 
-    Its class methods make levels.
+    Create levels by the class methods.
 
     Examples
     --------
@@ -71,42 +75,34 @@ class Level:
 
     @classmethod
     def top_tfidf(cls, n: int) -> Level:
-        """Return the level "the word is among the document's ``n`` highest ``count * log(n_documents / document
-        frequency)``".
+        """Return the level "the word is among the ``n`` words of the document with the highest TFIDF".
 
-        Document frequencies are those in the candidate set. Ties go to the first word of the vocabulary. Words of every
-        document have value 0 and are never among the highest.
+        TFIDF is ``count * log(n_documents / document frequency)`` in the candidate set. Of equal words the first one of
+        the vocabulary is higher. Words that are in all documents have the value 0 and are never among the highest.
         """
         return cls("top_tfidf", n)
 
     @classmethod
     def neighbours(cls, least: float) -> Level:
-        """Return a level of soft coverage: elements are the candidates, each covered by similar documents.
+        """Return a level of soft coverage, whose elements are the candidates, each covered by similar documents.
 
-        Documents are similar if the cosine of their TFIDF vectors (of title and text together), or the similarity that
-        the set was made from, is at least ``least``, ``0 < least <= 1``. A document without words covers nothing.
+        Documents are similar if the cosine of their TFIDF vectors (of title and text together), or their given
+        similarity, is at least ``least``, ``0 < least <= 1``. A document without words covers nothing.
         """
         return cls("neighbours", least)
 
     def __post_init__(self) -> None:
-        if self.kind not in ("appears", "count", "share", "title", "top_tfidf", "neighbours"):
-            raise ValueError(f"Level: unknown kind {self.kind!r}; use Level.appears(), Level.count(3), ...")
+        if self.kind not in _SHOWN_AS:
+            raise BadInput("Level", f"unknown kind {self.kind!r}", "use Level.appears(), Level.count(3), ...")
         number = isinstance(self.value, numbers.Real)
         whole = self.kind in ("count", "top_tfidf")
-        if whole and not (number and 1 <= self.value <= _MOST and self.value == int(self.value)):
-            raise ValueError(f"Level.{self.kind}: expected a whole number >= 1, got {self.value!r:.60}")
+        if whole and not (number and 1 <= self.value <= _LARGEST_LEVEL and self.value == int(self.value)):
+            raise BadInput(f"Level.{self.kind}", f"expected a whole number >= 1, got {self.value!r:.60}")
         if self.kind in ("share", "neighbours") and not (number and 0 < self.value <= 1):
-            raise ValueError(f"Level.{self.kind}: expected a share in (0, 1], got {self.value!r}")
+            raise BadInput(f"Level.{self.kind}", f"expected a share in (0, 1], got {self.value!r}")
 
     def __str__(self) -> str:
-        return {
-            "appears": "appears",
-            "count": f"count >= {self.value:g}",
-            "share": f"share >= {self.value:g}",
-            "title": "title",
-            "top_tfidf": f"top {self.value:g} TFIDF",
-            "neighbours": f"cosine >= {self.value:g}",
-        }[self.kind]
+        return _SHOWN_AS[self.kind].format(self.value)
 
 
 _NEIGHBOURS = (*map(Level.neighbours, COSINES), Level.appears())
@@ -118,12 +114,12 @@ NAMED_LEVELS = {
     "svm-div": _WORDS_AND_TITLES,
     "svm-div2": (*_WORDS_AND_TITLES, *map(Level.top_tfidf, (3, 5, 10))),
 }
-"""Levels by name. The thesis does not list its levels: these are of the kinds that its section 4.4.1 names, with the
-examples of figure 4.2 and some beside them."""
+"""Levels by name. The thesis does not list its levels: these are of the kinds in its section 4.4.1, with the examples
+of figure 4.2 and some more."""
 
 
 def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
-    """Return the levels of a name; models of 0.1 have None for "neighbours"."""
+    """Return the levels of a name; models of version 0.1 have None in place of "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
         return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
@@ -134,26 +130,27 @@ def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateS
 
 
 def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
-    """Return the thresholds of models that name none: one benefit for each level beside ``neighbours``."""
+    """Return the default thresholds: with ``neighbours`` each level has a single bin."""
     return (0.0,) if any(level.kind == "neighbours" for level in levels) else THRESHOLDS
 
 
 class WordFeatures:
-    """Map from candidate sets to :class:`~structsvm.common.candidates.Coverage`, and from weights to benefits.
+    """Function from candidate sets to :class:`~structsvm.common.candidates.Coverage`, and from weights to benefits.
 
-    The joint feature of a subset has, for each level and threshold ``t``, the number of words covered at the level
-    whose document frequency is at least ``t`` of the candidates (thesis, equation 4.3), then the sums of the
-    document features. The benefit of a word is the sum of the weights of the thresholds it reaches.
+    The joint feature of a subset has, for each level and threshold ``t``, the number of words that are covered at the
+    level and whose document frequency is at least a share ``t`` of the candidates (thesis, equation 4.3), followed by
+    the sums of the document features. The benefit of a word is the sum of the weights of the thresholds that it
+    reaches.
 
     Parameters
     ----------
     levels : sequence of Level
     thresholds : sequence of float
-        Ascending, in [0, 1]. Words below the first are left out.
+        Ascending, in [0, 1]. Words below the first are ignored.
     vectorizer : object, optional
         See :func:`~structsvm.features.word_counts.count_words`.
     document_features : sequence of str
-        Names of :data:`DOCUMENT_FEATURES` to add to the features of the candidate sets.
+        Those of :data:`DOCUMENT_FEATURES` to add to the features of the candidate sets.
 
     Examples
     --------
@@ -174,21 +171,18 @@ class WordFeatures:
     ) -> None:
         self.levels = tuple(levels)
         if not self.levels or not all(isinstance(level, Level) for level in self.levels):
-            raise ValueError(
-                f"levels: expected a list of Level, for example [Level.appears()], got {levels!r}"
+            raise BadInput(
+                "levels", f"expected a list of Level, for example [Level.appears()], got {levels!r}"
             )
         if len(set(self.levels)) != len(self.levels):
-            raise ValueError(f"levels: expected each once, got {', '.join(map(str, self.levels))}")
+            raise BadInput("levels", f"expected each once, got {', '.join(map(str, self.levels))}")
         self.thresholds = np.array(thresholds, dtype=np.float64)
         t = self.thresholds
         if t.ndim != 1 or t.size == 0 or not (np.diff(t) > 0).all() or not (t[0] >= 0 and t[-1] <= 1):
-            raise ValueError(f"thresholds: expected ascending shares in [0, 1], got {thresholds!r}")
-        unknown = [name for name in document_features if name not in DOCUMENT_FEATURES]
-        if isinstance(document_features, str) or unknown:
-            raise ValueError(
-                f"document_features: expected a list of {', '.join(map(repr, DOCUMENT_FEATURES))}, "
-                f"got {document_features!r}"
-            )
+            raise BadInput("thresholds", f"expected ascending shares in [0, 1], got {thresholds!r}")
+        if isinstance(document_features, str) or not set(document_features) <= set(DOCUMENT_FEATURES):
+            expected = f"expected a list of {', '.join(map(repr, DOCUMENT_FEATURES))}"
+            raise BadInput("document_features", f"{expected}, got {document_features!r}")
         self.document_features = tuple(document_features)
         self.vectorizer = vectorizer
 
@@ -197,7 +191,10 @@ class WordFeatures:
         return len(self.levels) * len(self.thresholds)
 
     def bins(self, scale: Float | None = None) -> Float:
-        """``B`` with ``benefit of each bin = B @ weights``, shape (n_bins, n_bins); ``scale`` has one entry a level."""
+        """Return ``B``, shape (n_bins, n_bins), so that ``B @ weights`` are the benefits of the bins.
+
+        ``scale`` has a factor for each level.
+        """
         t = len(self.thresholds)
         factors = np.ones(len(self.levels)) if scale is None else np.asarray(scale)
         return np.asarray(np.kron(np.diag(factors), np.tril(np.ones((t, t)))), dtype=np.float64)
@@ -206,6 +203,7 @@ class WordFeatures:
         """Return the elements and document features of a candidate set."""
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         incidences = self.incidences(candidates, words)
+        # the patterns of all levels one after the other: start[level, d] is where document d begins in ``elements``
         start = np.concatenate([p for p, _, _ in incidences]).reshape(len(incidences), -1).astype(np.int64)
         sizes = np.array([i.shape[0] for _, i, _ in incidences], dtype=np.int64)
         start += (np.cumsum(sizes) - sizes)[:, None]
@@ -215,8 +213,9 @@ class WordFeatures:
         return Coverage(*arrays, self._document_features(candidates, words))
 
     def incidences(self, candidates: CandidateSet, words: Words | None) -> list[tuple[Any, Any, int]]:
-        """Return for each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which
-        word; ``words`` are None for a set of similarities.
+        """Return for each level the CSR pattern ``(indptr, indices, n_elements)`` of documents and covered words.
+
+        ``words`` is None for a set of similarities.
         """
         return [_incidence(level, candidates, words) for level in self.levels]
 
@@ -235,18 +234,20 @@ class WordFeatures:
 
 
 def _incidence(level: Level, candidates: CandidateSet, words: Words | None) -> tuple[Any, Any, int]:
+    """Return the pattern of a level."""
     if level.kind == "neighbours":
         near = (similarities(candidates) if words is None else words.cosines) >= level.value - 1e-12
+        # a document is its own neighbour, unless it has no words
         np.fill_diagonal(near, True if words is None else np.diff(words.vectors.indptr) > 0)
         pattern = sparse.csr_matrix(near)
         return pattern.indptr, pattern.indices, near.shape[0]
     if words is None:
-        raise ValueError(f"{candidates!r}: expected levels of similarity, Level.neighbours(0.5), got {level}")
+        raise BadInput(repr(candidates), f"expected levels of similarity, Level.neighbours(0.5), got {level}")
     counts = words.text
     if level.kind == "title":
         if words.title is None:
-            raise ValueError(
-                f"Level.title(): expected a candidate set with titles, got {candidates!r} without"
+            raise BadInput(
+                "Level.title()", f"expected a candidate set with titles, got {candidates!r} without"
             )
         return words.title.indptr, words.title.indices, words.title.shape[1]
     if level.kind == "appears" or level == Level.count(1):
@@ -259,14 +260,13 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words | None) -> t
     else:
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
         rarity = log(counts.shape[0] / np.maximum(1, frequency))
-        kept = _top(
-            counts.indptr, counts.indices, counts.data, rarity, min(int(level.value), max(1, counts.shape[1]))
-        )
+        n_top = min(int(level.value), max(1, counts.shape[1]))
+        kept = _top(counts.indptr, counts.indices, counts.data, rarity, n_top)
     return *_compact(counts.indptr, counts.indices, kept), counts.shape[1]
 
 
 def unit_range(values: Float) -> Float:
-    """Scale each column to [0, 1] within the set; NaN (not retrieved) and constant columns become 0."""
+    """Return each column scaled to [0, 1] within the set; NaN (not retrieved) and constant columns become 0."""
     missing = np.isnan(values)
     values = 0.5 * values  # exact, and the difference of any two halves is finite
     low = np.where(missing, np.inf, values).min(axis=0)
@@ -277,13 +277,14 @@ def unit_range(values: Float) -> Float:
 
 @kernel
 def _compact(indptr, indices, kept):
-    """Return the pattern of the entries kept."""
-    # a loop is several times faster than masks and sums here, where most of the work on a set is done
+    """Return the pattern of the entries with a flag."""
+    # most of the time of a set is spent here, where a loop is several times faster than masks and sums of NumPy
     start = np.empty(indptr.shape[0], dtype=np.int64)
     kept_indices = np.empty(indices.shape[0], dtype=np.int32)
     n = 0
     for d in range(indptr.shape[0] - 1):
         start[d] = n
+        # without a branch: an entry that is not kept is overwritten by the next one
         for i in range(indptr[d], indptr[d + 1]):
             kept_indices[n] = indices[i]
             n += kept[i]
@@ -293,11 +294,12 @@ def _compact(indptr, indices, kept):
 
 @kernel
 def _top(indptr, indices, data, rarity, k):
-    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; ties go to the smaller index."""
+    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; of equal ones the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
     value = np.empty(k)
     for d in range(indptr.shape[0] - 1):
+        # best[:n] and value[:n] are the largest so far, in descending order; each entry is inserted at its rank
         n = 0
         for i in range(indptr[d], indptr[d + 1]):
             weight = data[i] * rarity[indices[i]]
@@ -310,7 +312,7 @@ def _top(indptr, indices, data, rarity, k):
                 ):
                     break
                 rank -= 1
-            if rank == k:
+            if rank == k:  # equal to the last one, with a larger index
                 continue
             for j in range(min(n, k - 1), rank, -1):
                 best[j] = best[j - 1]
@@ -325,8 +327,10 @@ def _top(indptr, indices, data, rarity, k):
 
 @kernel
 def _build(start, elements, n_elements, thresholds):
-    """Return counts by bin, shared elements with their documents, and shared elements of the documents, of all
-    levels.
+    """Return the arrays of :class:`Coverage`, except for its features, of all levels.
+
+    ``elements[start[level, d]:start[level, d + 1]]`` are the elements of document ``d``, from 0 to
+    ``n_elements[level] - 1``.
     """
     n_levels, n = start.shape[0], start.shape[1] - 1
     n_thresholds = thresholds.shape[0]
@@ -334,23 +338,27 @@ def _build(start, elements, n_elements, thresholds):
     widest = 0
     for level in range(n_levels):
         widest = max(widest, n_elements[level])
+    # per element of the present level: its documents, and where to write the next of them (-1: not shared)
     frequency = np.empty(widest, dtype=np.int64)
     slot = np.empty(widest, dtype=np.int64)
-    bin_of = np.empty(n + 1, dtype=np.int64)  # bin by document frequency; -1 below the first threshold
+    bin_of = np.empty(n + 1, dtype=np.int64)  # bin of a document frequency; -1 below the first threshold
     for c in range(n + 1):
         bin_of[c] = -1
         for t in range(n_thresholds):
             if c / n >= thresholds[t]:
                 bin_of[c] = t
+    # a shared element has two documents or more, so that there are at most half as many as entries
     element_start = np.zeros(elements.shape[0] // 2 + 2, dtype=np.int64)
     element_bin = np.empty(elements.shape[0] // 2 + 1, dtype=np.int32)
     element_documents = np.empty(elements.shape[0], dtype=np.int32)
     doc_start = np.zeros(n + 1, dtype=np.int64)
     n_shared, n_entries = 0, 0
     for level in range(n_levels):
+        # 1. count the documents of each element
         frequency[: n_elements[level]] = 0
         for i in range(start[level, 0], start[level, n]):
             frequency[elements[i]] += 1
+        # 2. number the shared elements, and reserve room for their documents
         for v in range(n_elements[level]):
             slot[v] = -1
             if frequency[v] >= 2 and bin_of[frequency[v]] >= 0:
@@ -359,6 +367,7 @@ def _build(start, elements, n_elements, thresholds):
                 element_bin[n_shared] = level * n_thresholds + bin_of[frequency[v]]
                 n_shared += 1
                 n_entries += frequency[v]
+        # 3. count by bin, and write the documents of shared elements, in ascending order
         for d in range(n):
             for i in range(start[level, d], start[level, d + 1]):
                 v = elements[i]
@@ -370,6 +379,7 @@ def _build(start, elements, n_elements, thresholds):
                         slot[v] += 1
                         doc_start[d + 1] += 1
     element_start[n_shared] = n_entries
+    # transpose: from the documents of each element to the elements of each document
     for d in range(n):
         doc_start[d + 1] += doc_start[d]
     next_entry = doc_start[:-1].copy()

@@ -1,7 +1,7 @@
-"""The figures of the pages on matplotlib axes, from fits, models and results; and the pages themselves.
+"""Figures of fits, models and results, on matplotlib axes and in HTML pages.
 
-``figures`` says what a figure shows, ``drawing`` draws it, ``axes`` has the functions for users; ``pages`` builds
-self-contained HTML pages of tables and figures.
+``figures`` describes figures as data, ``drawing`` draws them with matplotlib, ``axes`` has the functions for users;
+``pages`` builds self-contained HTML pages of tables and figures.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.plots.axes": (
             "against_C against_features differences gap partial_dependence precision_recall regret step_functions "
             "weights"
-        ),
+        )
     },
 )

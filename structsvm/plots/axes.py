@@ -1,7 +1,7 @@
-"""The figures of the pages on matplotlib axes, from fits, models and results.
+"""Figures of fits, models and results on matplotlib axes.
 
-Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
-Lines are told apart by dashes and markers as well as by colour. matplotlib is imported when a figure is made.
+Each function draws on ``ax``, or on a new figure, and returns the axes, on which matplotlib sets titles and limits.
+Lines differ in dashes and markers as well as in colour. matplotlib is imported when the first figure is drawn.
 
 >>> ax = differences([0.2, -0.1, 0.0])
 >>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
@@ -26,31 +26,20 @@ if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
 
-__all__ = [
-    "against_C",
-    "against_features",
-    "differences",
-    "gap",
-    "partial_dependence",
-    "precision_recall",
-    "regret",
-    "step_functions",
-    "weights",
-]
-
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
-    """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
+    """Draw the largest weights of a linear model as bars, the largest on top; bars to the right raise the score.
 
     Parameters
     ----------
     coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
-        Of a model the names are taken, too; those of trees are leaves and bins. Weights can be compared where the
-        features have one scale.
+        A model has names for its weights; those of trees are of leaves and bins. Weights are comparable if the
+        features have the same scale.
     names : sequence of str, optional
-        Of the features; ``feature 1, feature 2, ...`` by default.
+        Names of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
-        How many are drawn.
+        Number of weights.
+
     Examples
     --------
     >>> ax = weights([0.1, -2.0, 1.0], ["length", "spam", "bm25"], top=2)
@@ -63,22 +52,23 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     elif hasattr(coef, "predict"):
         raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
     values = np.asarray(coef, dtype=np.float64)
-    called = feature_names(names, values.size)
-    if values.shape != (len(called),):
-        raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
-    return _draw(figures.weights(values, called, top=top), ax)
+    shown = feature_names(names, values.size)
+    if values.shape != (len(shown),):
+        raise BadInput("names", f"expected one for each weight, got {len(shown)} for shape {values.shape}")
+    return _draw(figures.weights(values, shown, top=top), ax)
 
 
 def step_functions(
     steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Axes | None = None
 ) -> Axes:
-    """What the score of a base function adds to a document's score (thesis, figure 3.2).
+    """Draw the contribution of base functions to a document's score, by their own score (thesis, figure 3.2).
 
     Parameters
     ----------
     steps : FusionModel, StepFunction or sequence of StepFunction
-        Step functions as the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel`` give them. A document
-        that the function did not retrieve gets 0, the dotted line.
+        Results of the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel``. The dotted line, 0, is the
+        contribution to documents that a function did not retrieve.
+
     Examples
     --------
     >>> from structsvm.features.binning import BinnedFeatures
@@ -87,6 +77,7 @@ def step_functions(
     >>> print(*ax.lines[0].get_xydata().tolist())
     [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
     """
+    # a model has a method that returns its functions; a function has thresholds; anything else is a sequence
     given: Any = steps
     if hasattr(given, "step_functions"):
         given = given.step_functions()
@@ -106,21 +97,22 @@ def against_C(
     label: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A measure on validation queries against C, with the C chosen.
+    """Draw a measure on validation queries against C, with a mark at the chosen C.
 
     Parameters
     ----------
-    Cs : fitted StructuralRankerCV or the like, or array-like of float, shape (n_Cs,)
-        Of a search the values, the choice and the measure are taken, too; of TreeRankerCV for the number of trees that
-        was chosen.
+    Cs : fitted StructuralRankerCV or similar, or array-like of float, shape (n_Cs,)
+        A search provides values, choice and measure, too; for TreeRankerCV they are those of the chosen number of
+        trees.
     values : array-like of float, shape (n_Cs,)
-        Needed unless a search is given.
+        Required unless a search is given.
     chosen : float, optional
-        One of ``Cs``: marked.
+        The one of ``Cs`` to mark.
     measure : str, optional
-        The name of the y axis; by default that of the search, or ``"MAP"``.
+        Label of the y axis; by default the measure of the search, or ``"MAP"``.
     label : str, optional
-        Of the line, where several are drawn on one ``ax``.
+        Label of the line, for several lines on one ``ax``.
+
     Examples
     --------
     >>> ax = against_C([0.1, 1.0, 10.0], [0.5, 0.7, 0.6], chosen=1.0)
@@ -151,17 +143,18 @@ def against_features(
     label: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A measure against the number of features that models use: what each further feature is worth.
+    """Draw a measure against the number of features that models use, which shows the value of each further feature.
 
     Parameters
     ----------
     n_features : array-like of int, shape (n_models,)
-        Weights that are not 0, such as ``numpy.count_nonzero(model.coef_)`` of the models of a path with
-        ``penalty=cvxpy.norm1``. Of models with as many features the best value is drawn.
+        Number of nonzero weights of each model, ``numpy.count_nonzero(model.coef_)``, such as of the models of a path
+        with ``penalty=cvxpy.norm1``. Of several models with the same number the best value is drawn.
     values : array-like of float, shape (n_models,)
-        Of the measure, on queries that the models were not trained on.
+        Values of the measure on queries that the models were not trained on.
     chosen, measure, label
-        As for :func:`against_C`: the number that is marked, and the names of the y axis and of the line.
+        As for :func:`against_C`: the number to mark, and the labels of the y axis and the line.
+
     Examples
     --------
     >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
@@ -177,13 +170,9 @@ def against_features(
 
 
 def gap(
-    fits: Any,
-    *,
-    x: Literal["passes", "seconds"] = "passes",
-    tol: float | None = None,
-    ax: Axes | None = None,
+    fits: Any, *, x: Literal["passes", "seconds"] = "passes", tol: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The relative duality gap as training went on.
+    """Draw the relative duality gap during training.
 
     Parameters
     ----------
@@ -192,10 +181,11 @@ def gap(
     x : {"passes", "seconds"}, default="passes"
         Passes over the data, or time.
     tol : float, optional
-        The tolerance: a dashed line.
+        The tolerance, as a dashed line.
+
     Notes
     -----
-    A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
+    Gaps of 0, and the infinite gap before there are two bounds, have no place on a log axis and are left out.
 
     Examples
     --------
@@ -215,16 +205,17 @@ def gap(
 def differences(
     values: Any, other: Any = None, *, measure: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """One bar a query, sorted from gain to loss.
+    """Draw one bar per query, sorted from gain to loss.
 
     Parameters
     ----------
     values : EvaluationResult, or array-like of float, shape (n_queries,)
-        A system; alone, per query what it has more than what it is compared with.
+        Values of a system; without ``other`` the differences themselves.
     other : EvaluationResult or array-like, optional
-        What it is compared with; results are matched by query id.
+        Values of the system to compare with; results are matched by query id.
     measure : str, optional
-        What the values are differences in; by default that of the results, or average precision.
+        Name of the measure; by default that of the results, or average precision.
+
     Examples
     --------
     >>> from structsvm.metrics import evaluate
@@ -246,12 +237,13 @@ def differences(
 
 
 def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
-    """Interpolated precision at recall 0, 0.1, ..., 1.
+    """Draw interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
     ----------
     curves : mapping of str to array-like, shape (11,)
-        By system: means over queries of ``structsvm.metrics.measures.interpolated_precision``.
+        Precision by system: means over queries of ``structsvm.metrics.measures.interpolated_precision``.
+
     Examples
     --------
     >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
@@ -271,22 +263,23 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
 
 
 def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
-    """The mean score as one feature changes, drawn by scikit-learn's ``PartialDependenceDisplay``.
+    """Draw the mean score as a function of one feature, by scikit-learn's ``PartialDependenceDisplay``.
 
     Short for ``PartialDependenceDisplay.from_estimator(as_regressor(model), X, features, **options)``
-    (:func:`~structsvm.estimators.as_regressor`), with whole numbers turned into floats first, as scikit-learn requires.
+    (:func:`~structsvm.estimators.as_regressor`), with columns of integers converted to floats, as scikit-learn
+    requires.
 
     Parameters
     ----------
     model : fitted ranker
-        Whose ``predict`` needs no ``qid``: with scaling within queries a score depends on the rest of the query.
+        Without scaling within queries, with which a score depends on the other rows of the query.
     X : array-like or pandas frame, shape (n_rows, n_features)
-        Rows over which scores are averaged. A column ``qid`` of a frame is left out.
+        Rows over which scores are averaged. A column ``qid`` of a frame is ignored.
     features : sequence of int or str, or of pairs of them
-        Columns to draw, one axes each; a pair is drawn as a surface.
+        Columns to draw, each on its own axes; a pair is drawn as a surface.
     **options
-        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax``, ``grid_resolution``, or ``kind="both"`` for a
-        line per row as well.
+        Options of ``PartialDependenceDisplay.from_estimator``, such as ``ax``, ``grid_resolution``, or ``kind="both"``
+        for an additional line per row.
 
     Returns
     -------
@@ -316,12 +309,12 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
 
 def regret(results: Any, *, ax: Axes | None = None) -> Axes:
-    """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
+    """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
 
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
-        One, or several by bandit.
+        One, or several by name of the bandit.
 
     Examples
     --------
@@ -339,7 +332,7 @@ def regret(results: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[Any, Any]:
-    """Return the ends of a line over ``x``, of which ``chosen`` is one; errors name what there is of them."""
+    """Return the coordinates of a line, checked; errors name them by ``each`` and ``known``."""
     y = np.asarray(values, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
         raise BadInput("values", f"expected one for each {each}, got shapes {y.shape} and {x.shape}")
@@ -350,6 +343,7 @@ def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[An
 
 def _means(search: Any) -> Any:
     """Return the mean measure for each C of a search."""
+    # (n_Cs,), (n_queries or n_folds, n_Cs), or for trees (n_queries, n_numbers_of_trees, n_Cs)
     scores = search.scores_
     if scores.ndim == 3:
         scores = scores[:, search.numbers_of_trees_.tolist().index(search.n_trees_)]
@@ -357,7 +351,7 @@ def _means(search: Any) -> Any:
 
 
 def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
-    """Return the history of a fit by name; several for a model of several machines."""
+    """Return the histories of a model by name; an ordinal model has one for each of its machines."""
     machines = getattr(model, "fits_", [])
     if len(machines) > 1:
         return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
@@ -372,13 +366,13 @@ def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
 
 
 def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
-    """Name the ring of a figure's only line, after the line where it has a label."""
+    """Return the figure with a name for the ring of its only line, which includes the label of the line."""
     ring_name = f"{label}: {name}" if label else name
     return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
 
 
 def _draw(figure: figures.Figure, ax: Axes | None) -> Axes:
-    """Draw a figure on axes, or on new ones."""
+    """Draw a figure on the given or on new axes."""
     if ax is None:
         from matplotlib import pyplot
 

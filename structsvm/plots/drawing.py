@@ -1,4 +1,4 @@
-"""Figures drawn with matplotlib: on given axes, or as SVG for pages in the colours of their style sheet."""
+"""Drawing of figures with matplotlib: on given axes, or as SVG whose colours are variables of a style sheet."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LONGEST_NAME = 32
-"""Characters of a name beside a bar or in a legend; the middle of a longer one is left out."""
+"""Characters of a name beside a bar or in a legend; a longer name loses its middle."""
 
 _COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 _SOFT, _RULE = "#5b6472", "#dcdad3"
 _VARIABLES = {colour: name for name, colour in _COLOURS.items()} | {_SOFT: "soft", _RULE: "rule"}
-"""Variables of the style sheet by the colour that stands for them while a figure is drawn."""
+"""Variables of the style sheet by the colour in their place while matplotlib draws."""
 
 _RC = {
     "svg.fonttype": "none", "svg.hashsalt": "structsvm", "font.size": 11.5, "axes.grid": True, "grid.color": _RULE,
@@ -32,7 +32,7 @@ _RC = {
     "legend.frameon": False, "axes.titlesize": "medium",
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _SOFT),
 }  # fmt: skip
-_LOCK = threading.Lock()  # settings of matplotlib are those of the process
+_LOCK = threading.Lock()  # the settings of matplotlib are global
 
 
 def draw_on(figure: Figure, ax: Axes) -> None:
@@ -66,19 +66,19 @@ def draw_on(figure: Figure, ax: Axes) -> None:
 
 
 def svg(figure: Figure, alt: str = "") -> str:
-    """Draw a figure as an SVG element for a page, whose style sheet gives the colours; ``alt`` describes it."""
+    """Return a figure as an SVG element in the colours of the page's style sheet; ``alt`` describes it."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
     buffer = io.StringIO()
-    # a browser has the letters that matplotlib's font lacks
+    # missing glyphs are no problem: text stays text, and the browser has other fonts
     with _LOCK, matplotlib.rc_context(_RC), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         height = max(3.2, 0.8 + 0.27 * len(figure.names)) if isinstance(figure, Intervals) else 3.2
         canvas = Canvas(figsize=(5, height), layout="constrained")
         ax = canvas.subplots()
         draw_on(figure, ax)
-        if (legend := ax.get_legend()) is not None:  # below the axes, where it hides nothing
+        if (legend := ax.get_legend()) is not None:  # moved below the axes, where it covers nothing
             names = [text.get_text() for text in legend.get_texts()]
             legend.remove()
             columns = 2 if max(map(len, names)) <= 20 else 1
@@ -88,6 +88,7 @@ def svg(figure: Figure, alt: str = "") -> str:
             ax.set_title(_text(figure.series[0].name, 40))
         canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     title = escape(alt or _described(figure))
+    # without prologue and definitions, whose ids would clash on a page with several figures, and on one line
     body = re.sub(r".*?</defs>", "", buffer.getvalue(), count=1, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"', "<g", re.sub(r"\s*\n\s*", " ", body)).replace("xlink:href", "href")
     body = re.sub("|".join(_VARIABLES), lambda colour: f"var(--{_VARIABLES[colour[0]]})", body)
@@ -96,7 +97,7 @@ def svg(figure: Figure, alt: str = "") -> str:
 
 
 def png(pixels: Any) -> bytes:
-    """Return a greyscale image of numbers from 0 to 1, larger ones darker."""
+    """Return a PNG image of numbers from 0 to 1, larger ones darker."""
     from matplotlib.image import imsave
 
     buffer = io.BytesIO()
@@ -105,7 +106,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _text(text: str, longest: int = 56) -> str:
-    """Return a text as matplotlib shows it unchanged; of a long one the middle is left out."""
+    """Return a text without characters that matplotlib interprets, shortened in the middle."""
     cut = text if len(text) <= longest else f"{text[: longest - 14]}…{text[-12:]}"
     return printable(cut).replace("$", r"\$")
 
@@ -115,6 +116,7 @@ def _signs(values: Sequence[float]) -> list[str]:
 
 
 def _lines(figure: Lines, ax: Any) -> None:
+    # on axes that already have lines, new ones get other styles
     for i, s in enumerate(figure.series, len(ax.lines)):
         colour, dashes, marker = line_style(i)
         options: dict[str, Any] = {
@@ -141,7 +143,7 @@ def _lines(figure: Lines, ax: Any) -> None:
         ax.set_yscale("log", nonpositive="mask")
     if figure.y_range is not None:
         low, high = figure.y_range
-        margin = 0.04 * (high - low)  # a line at the edge is not cut
+        margin = 0.04 * (high - low)  # so that a line at the edge is not cut off
         ax.set_ylim(low - margin, high + margin if margin else None)
     ax.set_xlabel(_text(figure.x))
     ax.set_ylabel(_text(figure.y))
@@ -151,13 +153,14 @@ def _lines(figure: Lines, ax: Any) -> None:
 
 def _intervals(figure: Intervals, ax: Any) -> None:
     at, values = np.arange(len(figure.values)), np.asarray(figure.values, dtype=np.float64)
+    # the axis ends a little beyond the largest finite number, where open intervals have their arrows
     ends = np.array([figure.low, figure.high], dtype=np.float64)
     edge = 1.1 * np.abs(np.concatenate([values, ends[np.isfinite(ends)]])).max() or 1.0
     for row, (low, high) in enumerate(ends.T):
         if not np.isnan(low + high):
             ax.plot(np.clip([low, high], -edge, edge), [row, row], color=_COLOURS["s0"], lw=1.5)
             for end, marker in ((low, "<"), (high, ">")):
-                if np.isinf(end):  # an arrow: the interval has no end on this side
+                if np.isinf(end):  # an arrow for an interval that is open on this side
                     ax.plot([np.clip(end, -edge, edge)], [row], marker=marker, color=_COLOURS["s0"])
     ax.plot(values, at, "o", color=_COLOURS["s0"])
     names = [_text(name, _LONGEST_NAME) for name in figure.names]
@@ -169,8 +172,9 @@ def _intervals(figure: Intervals, ax: Any) -> None:
 
 
 def _matrix(figure: Matrix, ax: Any) -> None:
-    """Draw signed numbers as cells with their sign, as nothing is shown by colour alone; no sign where all are one."""
+    """Draw numbers as coloured cells, with their signs unless all are positive: colour alone carries no information."""
     values = np.asarray(figure.values, dtype=np.float64)
+    # the colour shows the sign, its opacity the size relative to the largest cell
     share = np.abs(values) / (np.abs(values).max() or 1.0)
     cells = np.empty((*values.shape, 4))
     for sign, name in ((values > 0, "pos"), (values <= 0, "neg")):
@@ -187,7 +191,7 @@ def _matrix(figure: Matrix, ax: Any) -> None:
 
 
 def _described(figure: Figure) -> str:
-    """Return what screen readers say of a figure."""
+    """Return the description of a figure for screen readers."""
     if isinstance(figure, Lines):
         ends = "; ".join(f"{s.name} ends at {s.y[-1]:.3g}".lstrip() for s in figure.series if len(s.y))
         return f"{figure.y} against {figure.x}: {ends}"

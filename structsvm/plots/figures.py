@@ -1,4 +1,4 @@
-"""The figures of pages, notebooks and plots as data; ``drawing`` draws them with matplotlib."""
+"""Figures as data, for pages, notebooks and axes; ``drawing`` draws them with matplotlib."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from structsvm.common.names import feature_names
 
 _DECADES = 4
-"""Powers of ten of time that a chart of regret shows: earlier steps would squeeze the rest."""
+"""Powers of ten of time in a chart of regret; more would leave little room for the last ones."""
 
 
 class Series(NamedTuple):
-    """One line of a chart; ``low`` and ``high`` are the ends of a band around it, ``ring`` marks the point of an x."""
+    """One line of a chart; ``low`` and ``high`` bound a band around it, ``ring`` is the x of a point to mark."""
 
     name: str
     x: Sequence[float]
@@ -35,12 +35,12 @@ class Lines(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     whole_x: bool = False
-    """Values of x are whole numbers, and their axis begins at the first of them, not at 0."""
+    """Whether the values of x are whole numbers, so that their axis has whole ticks."""
     mark: float | None = None
-    """A value of y to mark by a dashed line."""
+    """Value of y of a dashed line."""
     mark_name: str = ""
     y_range: tuple[float, float] | None = None
-    """Values that the axis of y covers in any case, so that charts side by side can have the same."""
+    """Values that the axis of y covers at least, for charts side by side."""
     markers: bool = True
 
 
@@ -53,7 +53,7 @@ class Bars(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Estimates by name with their intervals, a forest plot; an infinite end is open, NaN ends are not drawn."""
+    """Estimates by name with their intervals (a forest plot); an interval with a NaN end is not drawn."""
 
     names: Sequence[str]
     values: Sequence[float]
@@ -61,11 +61,11 @@ class Intervals(NamedTuple):
     high: Sequence[float]
     label: str
     notes: Sequence[str] = ()
-    """Texts behind the names, such as ranks."""
+    """Texts after the names, such as ranks."""
 
 
 class Differences(NamedTuple):
-    """One bar per query, in descending order: up is a gain, down a loss."""
+    """One bar per query in descending order; bars upwards are gains."""
 
     values: Sequence[float]
     y: str
@@ -73,13 +73,13 @@ class Differences(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many are gains, losses and neither."""
+        """Numbers of gains, losses and ties."""
         wins, losses = sum(v > 0 for v in self.values), sum(v < 0 for v in self.values)
         return wins, losses, len(self.values) - wins - losses
 
 
 class Histogram(NamedTuple):
-    """How many values lie between each two ``edges``."""
+    """Numbers of values between successive ``edges``."""
 
     counts: Sequence[float]
     edges: Sequence[float]
@@ -88,7 +88,7 @@ class Histogram(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Numbers as coloured cells, orange above 0 and blue below, the stronger the larger."""
+    """Numbers as coloured cells, orange above 0 and blue below, stronger for larger ones."""
 
     values: ArrayLike
     title: str
@@ -98,7 +98,7 @@ Figure = Lines | Bars | Intervals | Differences | Histogram | Matrix
 
 
 def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
-    """The largest weights of a linear model, the largest first."""
+    """Return the largest weights of a linear model, the largest first."""
     values = np.asarray(coef, dtype=np.float64)
     largest = np.argsort(-np.abs(values), kind="stable")[:top]
     label = "weight" if largest.size == values.size else f"weight, {largest.size} of {values.size}"
@@ -106,7 +106,7 @@ def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
 
 
 def weight_names(model: Any) -> list[str]:
-    """Names of the weights of a fitted model: its features, or the leaves and bins of its trees."""
+    """Return the names of the weights of a fitted model: its features, or the leaves and bins of its trees."""
     known = getattr(model, "feature_names_in_", None)
     if hasattr(model, "leaves_"):
         names = feature_names(known, model.n_features_in_)
@@ -120,7 +120,7 @@ def gap(
     x: Literal["passes", "seconds"] = "passes",
     tol: float | None = None,
 ) -> Lines:
-    """The relative duality gap as training went on; a log axis cannot show 0, nor the gap before there is a bound."""
+    """Return the relative duality gap during training, without gaps of 0 or infinity, which a log axis cannot show."""
     attribute, label = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}[x]
     series = []
     for name, history in histories.items():
@@ -135,7 +135,7 @@ def gap(
 
 
 def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *, measure: str) -> Lines:
-    """A measure on held-out queries against C: by name the values of C, of the measure, and the C that was chosen."""
+    """Return a measure on held-out queries against C; ``curves`` has grids, values and the chosen C by name."""
     series = []
     for name, (Cs, values, chosen) in curves.items():
         grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
@@ -145,7 +145,7 @@ def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *
 
 
 def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Differences:
-    """What each query gains over the system that is compared with."""
+    """Return the differences per query, sorted, without missing ones."""
     known = np.asarray(values, dtype=np.float64)
     ordered = np.sort(known[~np.isnan(known)])[::-1]
     return Differences(ordered.tolist(), f"difference in {measure}", unit)
@@ -161,7 +161,7 @@ def precision_recall(curves: Mapping[str, ArrayLike], *, y_range: tuple[float, f
 
 
 def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:
-    """What the scores of base functions add to a document's score (thesis, figure 3.2)."""
+    """Return the contributions of base functions to a document's score (thesis, figure 3.2)."""
     series = [Series(step.name, *step.outline()) for step in steps]
     return Lines(
         series, "score by the base function", "adds to the score", mark=0.0, y_range=y_range, markers=False
@@ -169,15 +169,16 @@ def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None 
 
 
 def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
-    """Mean cumulative regret of bandits over the last decades of time, with the 95% interval of the mean."""
+    """Return the mean cumulative regret of bandits over the last decades of time, with its 95% interval."""
     series = []
     for name, run in results.items():
+        # late times with a positive mean, which a log axis can show; an interval requires several runs
         mean = run.mean()
         keep = _late(run) & (mean > 0)
         low = high = None
         if len(run.regret) > 1 and keep.any():
             low, high = (edge[keep] for edge in run.interval())
-            # the interval of few runs may reach below 0, which a log axis cannot show
+            # with few runs the interval may reach below 0, which a log axis cannot show
             low, high = np.maximum(low, mean[keep].min()).tolist(), high.tolist()
         series.append(Series(name, run.times[keep].tolist(), mean[keep].tolist(), low, high))
     label = f"cumulative regret ({kind})" if kind else "cumulative regret"
@@ -185,7 +186,7 @@ def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
 
 
 def right_answers(results: Mapping[str, Any]) -> Lines:
-    """The share of the runs that would name a best arm, over the same time and the whole range of shares."""
+    """Return the share of runs whose best arm is right, over the same time as :func:`regret`."""
     series = [
         Series(name, run.times[_late(run)].tolist(), run.accuracy[_late(run)].tolist())
         for name, run in results.items()
@@ -194,4 +195,5 @@ def right_answers(results: Mapping[str, Any]) -> Lines:
 
 
 def _late(run: Any) -> Any:
+    """Return a mask of the last decades of time."""
     return run.times >= run.times[-1] / 10.0**_DECADES

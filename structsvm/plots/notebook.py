@@ -1,7 +1,7 @@
-"""Small pictures of results for notebooks: one chart and one line of numbers each.
+"""HTML views of results in notebooks: a chart and a line of numbers each.
 
-They are pieces of :mod:`structsvm.plots.pages` in a box of their own: its style sheet cannot change the notebook around
-it, and text has the notebook's colour.
+Each view is a box of pieces of :mod:`structsvm.plots.pages`. The rules of its style sheet are limited to the box, and
+text has the notebook's colour.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def _box(*pieces: str) -> str:
 
 
 def fit(result: Any) -> str:
-    """The gap after each pass."""
+    """Return the gap after each pass."""
     return _box(paragraph(repr(result)), draw(figures.gap({"": result.history})))
 
 
 def model(estimator: Any, *, top: int = 12) -> str:
-    """The largest weights by name, and the certificate."""
+    """Return the largest weights by name, and the certificate."""
     pieces = [draw(figures.weights(estimator.coef_, figures.weight_names(estimator), top=top))]
     certificate = getattr(estimator, "fit_", None)
     if certificate is not None:
@@ -33,7 +33,8 @@ def model(estimator: Any, *, top: int = 12) -> str:
 
 
 def evaluation(result: Any, *, bins: int = 10) -> str:
-    """A histogram of the values per query."""
+    """Return a histogram of the values per query."""
+    # NaN is the value of a query that the measure leaves out
     values = np.asarray(result.per_query, dtype=np.float64)
     values = values[~np.isnan(values)]
     pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {values.size} queries")]
@@ -45,17 +46,17 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
 
 
 def estimate(result: Any) -> str:
-    """What a ranker will score on new queries, and against the baseline."""
+    """Return the estimated score on new queries, and the difference to the baseline."""
     return _box(*(paragraph(line) for line in repr(result).splitlines()))
 
 
 def simulation(result: Any) -> str:
-    """Mean regret against comparisons."""
+    """Return the mean regret against the number of comparisons."""
     return _box(paragraph(repr(result)), draw(figures.regret({"": result})))
 
 
 def analysis(result: Any) -> str:
-    """The verdict, and a row per pair."""
+    """Return the verdict, and a table with a row per pair of rankers."""
     columns = [
         Column("pair"), *(Column(name, True) for name in ("wins", "losses", "ties", "p", "always-valid p"))
     ]  # fmt: skip
@@ -71,7 +72,7 @@ def analysis(result: Any) -> str:
 
 
 def comparison(result: Any) -> str:
-    """The difference with its interval, the queries by who is ahead, and the p-value."""
+    """Return the difference with its interval, the numbers of wins, losses and ties, and the p-value."""
     cells = {
         "difference": f"{result.mean_difference:+.4f}",
         f"{100 * result.level:g}% interval": f"{result.lower:+.4f} to {result.upper:+.4f}",
@@ -83,7 +84,7 @@ def comparison(result: Any) -> str:
 
 
 def importances(result: Any, *, top: int = 20) -> str:
-    """How much of the measure each feature is worth, the largest first."""
+    """Return the importance of each feature, the largest first."""
     order = result.order[:top]
     caption = f"{result.measure} lost when the feature is shuffled; {result.baseline:.4f} with all"
     return _box(
@@ -92,7 +93,7 @@ def importances(result: Any, *, top: int = 20) -> str:
 
 
 def run_table(result: Any) -> str:
-    """Means of runs, the best of each measure bold, and what differs from the baseline."""
+    """Return the means of runs, the best of each measure bold, with marks of significant differences."""
     columns = [Column("run"), *(Column(measure, True) for measure in result.measures)]
     rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
     caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"

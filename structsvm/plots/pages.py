@@ -1,10 +1,10 @@
-"""Pieces of self-contained HTML pages: functions that return them as strings; :func:`page` puts them together.
+"""Functions that return pieces of self-contained HTML pages as strings, which :func:`page` joins.
 
-A page has no script, font or address: it opens from a file, on a phone, in light and dark mode, and its content policy
-forbids it to load anything. Text arguments are escaped. Figures are inline SVG in the colours of the style sheet;
-nothing is shown by colour alone, and each figure has a title for screen readers.
+A page has no scripts, fonts or links, and its content policy forbids it to load anything. It has a light and a dark
+mode, and fits a phone. Text arguments are escaped. Figures are inline SVG in the colours of the style sheet; colour
+alone carries no information, and each figure has a title for screen readers.
 
-Longer pages are templates (jinja2) beside the code that fills them, rendered by :func:`render`; they extend
+Longer pages are jinja2 templates beside the code that fills them, rendered by :func:`render`; they extend
 ``plots/templates/page.html`` and call the functions of this module.
 
 >>> chart = line_chart([Series("SVM-map", [1, 2, 3], [0.5, 0.1, 0.001])], x="passes", y="gap", log_y=True)
@@ -27,24 +27,19 @@ from markupsafe import Markup
 from structsvm.common.escaping import escape, printable
 from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
-from structsvm.plots.figures import Bars, Figure, Lines, Matrix, Series
-
-__all__ = [
-    "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",
-    "measure_name", "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section",
-    "side_by_side", "style_in", "table", "tests_said",
-]  # fmt: skip
+from structsvm.plots.figures import Bars, Figure, Lines, Matrix
+from structsvm.plots.figures import Series as Series
 
 
 class Column(NamedTuple):
-    """A column of a table; numbers are right-aligned, digit under digit."""
+    """A column of a table; numbers are right-aligned."""
 
     name: str
     numeric: bool = False
 
 
 class Shelf(NamedTuple):
-    """One ranking to look at: ``items`` are (HTML of the document, whether it is relevant)."""
+    """A ranking to show; ``items`` are pairs of the HTML of a document and whether it is relevant."""
 
     name: str
     value: str
@@ -52,7 +47,7 @@ class Shelf(NamedTuple):
 
 
 def p_value(p: float) -> str:
-    """Format a p-value as tables show it: four decimals, or a bound."""
+    """Format a p-value for a table: four decimals, or a bound."""
     return "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
@@ -67,13 +62,13 @@ def p_said(p: float) -> str:
 
 
 def tests_said(n: int) -> str:
-    """Return how differences were tested, and for how many comparisons they are corrected."""
+    """Return the description of the test, and of its correction for several comparisons."""
     text = "two-tailed Wilcoxon test over the queries"
     return f"{text}, corrected for {n} comparisons by Holm's method" if n > 1 else text
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names in a sentence."""
+    """Join names for a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -83,13 +78,13 @@ def page(title: str, *pieces: str, lead: str = "") -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template, named by its path inside the package."""
+    """Return a rendered template; its name is its path inside the package."""
     defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False}
     return _environment().get_template(template).render({**defaults, **values})
 
 
 def section(title: str, *pieces: str) -> str:
-    """Return a part of the page with a heading."""
+    """Return a section of a page with a heading."""
     return _piece("section", title, _joined(pieces))
 
 
@@ -99,13 +94,8 @@ def paragraph(text: str, *, small: bool = False) -> str:
 
 
 def side_by_side(*pieces: str) -> str:
-    """Put pieces in a row if the screen is wide enough, else below each other."""
+    """Return pieces side by side, or below each other on a narrow screen."""
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
-
-
-def details(summary: str, *pieces: str) -> str:
-    """Return pieces that are shown on demand."""
-    return _piece("details", summary, _joined(pieces))
 
 
 def table(
@@ -115,18 +105,18 @@ def table(
     caption: str,
     highlight: int | Collection[int] | None = None,
 ) -> str:
-    """Return a table that scrolls in a box of its own if it is wider than the screen; its first column stays visible.
+    """Return a table; one that is wider than the screen scrolls in a box, with its first column in view.
 
-    The first cell of a row is its heading; rows in ``highlight`` are bold (several if they are equal).
+    The first cell of a row is its heading; rows in ``highlight`` are bold, several if they are equally good.
     """
     bold = () if highlight is None else (highlight,) if isinstance(highlight, int) else highlight
     return _piece("table", columns, rows, caption, bold)
 
 
 def draw(figure: Figure, *, alt: str = "") -> str:
-    """Draw a figure; bars are a list, whose names and numbers are text of the page.
+    """Return a figure as SVG, or as a list for bars, so that their names and numbers are text.
 
-    ``alt`` says to screen readers what it shows; by default the ends of the lines, or the counts.
+    ``alt`` describes it to screen readers; the default is the ends of the lines, or the counts.
     """
     if isinstance(figure, Bars):
         return bar_list(figure.names, figure.values, caption=figure.label)
@@ -136,17 +126,18 @@ def draw(figure: Figure, *, alt: str = "") -> str:
 
 
 def in_row(figures: Iterable[Figure]) -> str:
-    """Draw several figures side by side."""
+    """Return several figures side by side."""
     return side_by_side(*map(draw, figures))
 
 
 def line_chart(series: Sequence[Series], **options: Any) -> str:
-    """Draw lines, with options of :class:`~structsvm.plots.figures.Lines`."""
+    """Return a chart of lines, with options of :class:`~structsvm.plots.figures.Lines`."""
     return draw(Lines(series, **options))
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
-    """Draw values by name, positive ones to the right and negative ones to the left, each with its number."""
+    """Return bars of values by name, each with its number; negative ones point to the left."""
+    # bars grow from the middle if any value is negative, else from the left edge, with the whole width
     extent = max((abs(v) for v in values), default=0.0) or 1.0
     signed = any(v < 0 for v in values)
     rows = [
@@ -157,20 +148,20 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
 
 
 def picture(pixels: Any, *, alt: str, size: int = 32) -> str:
-    """Draw a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
+    """Return a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
     data = base64.b64encode(drawing.png(pixels)).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="{size}" height="{size}">'
 
 
 def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
-    """Return the first results of several systems for one query; hits have a tick and a full frame, others a cross."""
+    """Return the first results of several systems for a query; a tick marks relevant ones, a cross the others."""
     return _piece("rankings", Markup(query), title, shelves)
 
 
 def style_in(name: str) -> str:
-    """Return the style sheet for a box of class ``name`` on a page that is not ours, such as a notebook.
+    """Return the style sheet for a box of class ``name`` inside another page, such as a notebook.
 
-    Its rules hold inside the box only, and its colours are legible on light and dark ground.
+    Its rules only apply inside the box, and its colours are legible on light and dark backgrounds.
     """
     return _piece("style_in", name)
 
@@ -184,8 +175,8 @@ def _joined(pieces: Iterable[str]) -> Markup:
 
 
 def _piece(name: str, *values: Any) -> str:
-    made: Markup = getattr(_pieces(), name)(*values)
-    return str(made).strip()
+    """Return the result of a macro of ``pieces.html``."""
+    return str(getattr(_pieces(), name)(*values)).strip()
 
 
 @cache
@@ -195,7 +186,8 @@ def _pieces() -> Any:
 
 @cache
 def _environment() -> Environment:
-    """Templates of the whole package; text is escaped, and its control characters are written out."""
+    """Return the jinja2 environment of the package's templates, which escapes text and its control characters."""
+    # text is escaped unless it is Markup, as the results of this module are; a missing variable is an error
     environment = Environment(
         loader=FunctionLoader(lambda name: files("structsvm").joinpath(name).read_text("utf-8")),
         autoescape=True,
@@ -211,7 +203,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "picture", "rankings", "table")
-"""Functions that templates call; headings and paragraphs are HTML there."""
+"""Functions that templates call; they have headings and paragraphs as HTML."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

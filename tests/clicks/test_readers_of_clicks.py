@@ -429,7 +429,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
     monkeypatch.setattr(batches, "_BATCH", 1 << 10)
     monkeypatch.setattr(tables, "_BATCH", 1 << 10)
     monkeypatch.setattr(interleaving_log, "_LISTS", 1 << 7)
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(files, "_READ_BYTES", 1 << 12)
     monkeypatch.setattr(text, "_BLOCK", 1 << 12)
     monkeypatch.setattr(clicklog, "_BLOCK", 1 << 12)
     peaks, cells = [], []

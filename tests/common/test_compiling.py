@@ -1,4 +1,4 @@
-"""A clock that stands still while kernels are compiled, and who is told that they are."""
+"""A clock that stops while kernels are compiled, and messages about compilation."""
 
 import io
 import warnings

@@ -1,4 +1,4 @@
-"""Control characters of ids and names are written out in pages and messages."""
+"""Pages and messages escape control characters of ids and names."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Writing: whole or not at all, through links, with the permissions of what is replaced, and beside other writers."""
+"""Writing of complete files: links, permissions, full disks, killed and concurrent writers."""
 
 import errno
 import multiprocessing
@@ -17,7 +17,6 @@ from structsvm.readers import (
     make_dataset,
     make_ranking,
     open_store,
-    read_letor,
     read_queries,
     store,
     store_place,
@@ -59,7 +58,7 @@ def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
 
 
 def test_a_disk_that_is_full_when_the_file_is_synchronised_leaves_the_old_file(tmp_path, monkeypatch):
-    """Some file systems say so only then."""
+    """Some file systems only report it at this point."""
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -178,7 +177,7 @@ def test_a_store_that_is_replaced_while_it_is_looked_at_is_no_other_file(returns
 
 @pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside", "by a reader after it"])
 def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
-    """Each gap between two renames, met on purpose."""
+    """Another writer acts in each gap between two renames."""
     path, data = tmp_path / "rows.store", {q: make_ranking(q, 3, 2, random_state=q) for q in (2, 3, 4)}
     write_store(data[2], path)
     rename, meddled = Path.rename, []
@@ -366,13 +365,3 @@ def test_a_name_that_cannot_be_written_is_found_before_the_work(
     assert cli.err == f"{error}\n"
     assert str(bad) in error
     assert names(tmp_path) == before
-
-
-def test_train_predict_and_convert_write_the_longest_names(text, cli, tmp_path):
-    model, scores, made = f"{LONG}.npz", f"{LONG}.txt", "s" * 255
-    cli(f"train {text} -o {model}")
-    cli(f"predict {model} {text} -o {scores}")
-    for _ in range(2):
-        cli(f"convert {text} {made}")
-    assert names(tmp_path) == sorted([model, scores, made, text.name])
-    np.testing.assert_array_equal(open_store(tmp_path / made).y, read_letor(text).y)

@@ -1,4 +1,4 @@
-"""Kernels that run as Python while their work is little: the same bits, and compiled code where it pays or is there."""
+"""Kernels that run as Python as long as their work is little: the same bits, and when compiled code is used."""
 
 from __future__ import annotations
 

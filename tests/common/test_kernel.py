@@ -214,8 +214,8 @@ def _copy(x):
 def test_only_kernels_that_make_arrays_count_references():
     assert not _doubled.targetoptions["_nrt"]
     assert _copy.targetoptions["_nrt"]
-    # the caller would drop a reference that was never counted
-    with pytest.raises(TypeError, match="_doubled: returns an array without making one"):
+    # the caller would release a reference that was never counted
+    with pytest.raises(TypeError, match="_doubled: returns an array that it did not allocate"):
         _doubled(np.arange(3.0))
 
 

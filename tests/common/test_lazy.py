@@ -1,4 +1,4 @@
-"""Names that load when first used, from one table."""
+"""Names that are imported when first used, from one table."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Memory that is given back to the system."""
+"""Memory that is returned to the system."""
 
 from pathlib import Path
 

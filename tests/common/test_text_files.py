@@ -1,4 +1,4 @@
-"""What all text files share: encodings, long lines, compressed files that are damaged or grow without end."""
+"""Common rules of text files: encodings, long lines, damaged compressed files, decompression bombs."""
 
 import bz2
 import gzip
@@ -145,7 +145,7 @@ def test_the_longest_line_is_the_same_for_every_way_to_read(chunk, packer, write
             way(longer)
 
 
-@pytest.mark.parametrize("piece", [b"7", b"x", b"1:1 ", b"\0", b" "])
+@pytest.mark.parametrize("piece", [b"7", b"1:1 ", b"\0"])
 def test_a_line_of_40_mb_is_refused(piece, write):
     path = write(b"0 qid:1 1:1\n1 qid:1 " + piece * (40_000_000 // len(piece)) + b"\n")
     with pytest.raises(ValueError, match=r"file:2: expected lines of at most 33554432 bytes"):

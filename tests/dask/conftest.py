@@ -15,7 +15,7 @@ pytest.importorskip("dask.dataframe", reason="pip install 'structsvm-ranking[das
 
 @contextlib.contextmanager
 def cluster_of(n_workers, **options):
-    """A cluster of processes and its client; what Dask says while it stops is not our concern."""
+    """Yield the client of a cluster of processes; messages of Dask while it stops are ignored."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

@@ -54,7 +54,7 @@ def on_one_machine(X, y, qid, **options):
 
 
 def nearly(fit):
-    """The objective of another fit, up to the gaps of both."""
+    """Return the objective of another fit, with a tolerance for the gaps of both."""
     return pytest.approx(fit.primal, rel=2 * TOL)
 
 
@@ -173,7 +173,7 @@ def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, f
 
 
 def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, local):
-    """Ids in no order: what is at no border is found, too."""
+    """Ids are not sorted, so that cut queries are not at borders."""
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
@@ -309,7 +309,7 @@ def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame
 
 
 def test_C_by_cross_validation(client, data, frame):
-    """The folds are of queries, whatever the partitions; each value is that of training on the others by hand."""
+    """Folds consist of queries, independently of the partitions; values are those of training on the other folds."""
     Cs = [0.1, 10.0]
     found = []
     for n in (2, 7):
@@ -446,7 +446,7 @@ def test_ids_that_are_text(kind, client, data, frame, local):
 
 
 def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
-    """Of a frame and of files, in Python and from the command line; errors name what the caller can change."""
+    """Columns are named for frames and files; errors name the argument that the caller can change."""
     frame, path = frame.assign(title="text"), tmp_path / "part.parquet"
     wide = dd.from_pandas(frame, npartitions=1)
     model = ranker(client).fit(wide, "label", qid="qid", features=NAMES)
@@ -471,9 +471,9 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
 
 def test_unknown_divisions(client, data, frame, local):
     ddf = dd.from_pandas(frame, npartitions=4).clear_divisions()
-    same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
     X, y, qid = ddf[NAMES], ddf["label"], ddf["qid"]
-    same_optimum(ranker(client, groups="mend").fit(X, y, qid=qid), local, data)
+    for given in ((ddf, "label", "qid"), (X, y, qid)):
+        same_optimum(ranker(client, groups="mend").fit(*given[:2], qid=given[2]), local, data)
     with pytest.raises(BadInput, match="y: expected the 4 partitions of X, got 3"):
         ranker(client).fit(X, dd.from_pandas(frame, npartitions=3)["label"], qid=qid)
 
@@ -518,20 +518,19 @@ def test_bad_options(options, message, client):
 
 
 def test_inputs_that_are_none(client, data, frame):
-    with pytest.raises(BadInput, match=r"expected a dask DataFrame or Array.*got DataFrame"):
-        ranker(client).fit(frame, frame["label"], qid=frame["qid"])
-    ddf = dd.from_pandas(frame, npartitions=2)
-    with pytest.raises(BadInput, match="expected a column of X, got 'grade'"):
-        ranker(client).fit(ddf, "grade", qid="qid")
-    with pytest.raises(BadInput, match="y: expected a dask Series"):
-        ranker(client).fit(ddf, frame["label"], qid="qid")
-    with pytest.raises(BadInput, match="no query carries a constraint"):
-        ranker(client, relevance=9.0, groups="mend").fit(ddf, "label", qid="qid")
-    with pytest.raises(BadInput, match="expected rows, got 1 partitions without any"):
-        ranker(client).fit([delayed((data.X[:0], data.y[:0], data.qid[:0]))])
-    X = da.from_array(data.X, chunks=(720, 5))
-    with pytest.raises(BadInput, match="y: expected 1440 values, one for each row of X, got 1439"):
-        ranker(client).fit(X, da.from_array(data.y[1:], chunks=720), qid=da.from_array(data.qid, chunks=720))
+    ddf, rows = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
+    shorter, ids = da.from_array(data.y[1:], chunks=720), da.from_array(data.qid, chunks=720)
+    empty = [delayed((data.X[:0], data.y[:0], data.qid[:0]))]
+    for X, y, qid, options, message in (
+        (frame, frame["label"], frame["qid"], {}, r"expected a dask DataFrame or Array.*got DataFrame"),
+        (ddf, "grade", "qid", {}, "expected a column of X, got 'grade'"),
+        (ddf, frame["label"], "qid", {}, "y: expected a dask Series"),
+        (ddf, "label", "qid", {"relevance": 9.0, "groups": "mend"}, "no query carries a constraint"),
+        (empty, None, None, {}, "expected rows, got 1 partitions without any"),
+        (rows, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            ranker(client, **options).fit(X, y, qid=qid)
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(client, frame):

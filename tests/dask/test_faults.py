@@ -1,4 +1,4 @@
-"""Workers are killed, all but one, the scheduler dies, the client dies: no wait is endless, and bounds stay true."""
+"""Lost workers, schedulers and clients: every wait ends, and bounds stay valid."""
 
 import contextlib
 import os
@@ -70,7 +70,7 @@ def restart(client, pid):
 
 
 def wait_in(room, name, folder):
-    """On a worker: whoever calls ``name`` first, of all workers, says so in the folder and waits there for the blow."""
+    """Patch ``name`` on a worker: the first call of all workers writes its process id to the folder and waits there."""
     owner, folder = pkgutil.resolve_name(room), Path(folder)
     called = getattr(owner, name)
 
@@ -96,7 +96,7 @@ PLACES = {
 
 @contextlib.contextmanager
 def struck(client, moment, blow, folder):
-    """Strike at the worker that is the first to be at the moment, while it is."""
+    """Strike at the first worker that reaches the moment, while it waits there."""
     folder.mkdir()
     client.run(wait_in, *PLACES[moment], str(folder))
     over = threading.Event()
@@ -120,7 +120,7 @@ def struck(client, moment, blow, folder):
 
 @contextlib.contextmanager
 def answers_ready(client, moment, blow, folder):
-    """Strike at a worker that has the answer of a partition, before it is fetched."""
+    """Strike at a worker that has the result of a partition, before it is fetched."""
     collect = cluster.collect
     blows = [blow]
 
@@ -186,7 +186,7 @@ def test_no_scheduler_and_no_workers_are_said(new_cluster, tables, monkeypatch):
 
 
 def slow_call(*arguments):
-    """A call of a partition that takes long enough for the scheduler to die meanwhile."""
+    """Call a partition, slowly enough for the scheduler to die meanwhile."""
     time.sleep(1.0)
     return rows.call(*arguments)
 
@@ -229,7 +229,7 @@ def test_a_cluster_that_has_no_workers_yet_is_waited_for(new_cluster, data, tabl
 
 
 def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):
-    """The rows that a lost worker had are read again, of a file that is another by then."""
+    """Rows of a lost worker are read again, from a file that may have changed."""
     from structsvm.dask.sources import pieces
 
     parquet, text, store = tmp_path / "a.parquet", tmp_path / "a.txt", tmp_path / "a.store"

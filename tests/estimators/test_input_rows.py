@@ -87,7 +87,7 @@ def bad_features(X, missing):
         yield f"X: .*got {kind}.* in the column 'age'", frame.assign(age=column)
     for size in (1e101, 1e200, 1e300):
         yield r"X\[0, 0\], query q0: expected a number up to 1e\+100 in magnitude, got ", np.abs(X + 1) * size
-    yield r"X\[17, 1\]: expected values that are there, got 1 masked ones", masked(X, (17, 1))
+    yield r"X\[17, 1\]: expected values without a mask, got 1 masked ones", masked(X, (17, 1))
     yield "Expected 2D array", X[:, 0]
     yield "Found array with 0 feature", X[:, :0]
 
@@ -109,7 +109,7 @@ def bad_arguments(X, y, qid):
         yield rf"qid\[7\]: expected an int or a string, got {value}", {"qid": put(number * 1.0, 7, value)}
     yield r"qid\[0\]: expected an int or a string, got 0.5", {"qid": number + 0.5}
     for name, values in {"y": y, "qid": number, "sample_weight": ones}.items():
-        yield rf"{name}\[17\]: expected values that are there, got 1 masked ones", {name: masked(values, 17)}
+        yield rf"{name}\[17\]: expected values without a mask, got 1 masked ones", {name: masked(values, 17)}
     for said, weights in (
         (r"\[0\]: expected a number >= 0, got -1", -ones),
         (r"\[7\]: expected a number up to 1e\+100, got 1e\+308", put(ones, 7, 1e308)),

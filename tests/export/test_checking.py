@@ -1,4 +1,4 @@
-"""Random models, exported and scored from the text by the rules of each engine; what the rules find."""
+"""Random models, exported and scored from the text by the rules of each engine, and what the check refuses."""
 
 import copy
 import json
@@ -42,16 +42,22 @@ def random_tree(rng, unit):
     )
 
 
-def random_trees(rng):
-    """A ranker as training leaves it, and rows on, beside and between its thresholds, some with gaps."""
-    unit = 10.0 ** rng.uniform(-30, 30, N) if rng.random() < 0.5 else 10.0 ** rng.integers(-9, 9, N)
-    forest = Forest.of([random_tree(rng, unit) for _ in range(6)], N)
+def ranker(forest, coef, missing=()):
+    """A ranker over given trees, without bins."""
     model = TreeRanker(leaves=LeafFeatures.from_model(forest))
     model.leaves_ = LeafFeatures.from_model(forest)
     model.leaves_._set(forest, [])
-    model.n_features_in_ = model.leaves_.n_features_in_ = N
-    model.coef_ = rng.normal(size=int(forest.leaves[-1])) * 10.0 ** rng.integers(-3, 4)
-    model.missing_features_ = np.flatnonzero(rng.random(N) < 0.3)
+    model.n_features_in_ = model.leaves_.n_features_in_ = forest.n_features
+    model.coef_, model.missing_features_ = coef, np.array(missing, dtype=int)
+    return model
+
+
+def random_trees(rng):
+    """Return a ranker over random trees, and rows at, near and between its thresholds, some with missing values."""
+    unit = 10.0 ** rng.uniform(-30, 30, N) if rng.random() < 0.5 else 10.0 ** rng.integers(-9, 9, N)
+    forest = Forest.of([random_tree(rng, unit) for _ in range(6)], N)
+    coef = rng.normal(size=int(forest.leaves[-1])) * 10.0 ** rng.integers(-3, 4)
+    model = ranker(forest, coef, np.flatnonzero(rng.random(N) < 0.3))
     X = rng.integers(-25, 26, (60, N)) / 10 * unit
     X = np.where(rng.random(X.shape) < 0.3, np.nextafter(X.astype(np.float32), np.float32(np.inf)), X)
     for k in range(len(forest.threshold)):
@@ -110,13 +116,8 @@ def test_no_pair_is_reversed_without_a_warning(kind, to, linear):
 
 def stump(threshold, missing=()):
     """One condition on the first of two features: 1 to the left, 3 to the right."""
-    forest = Forest.of([Tree([0], [threshold], [False], [~0], [~1], 2, {})], 2)
-    model = TreeRanker(leaves=LeafFeatures.from_model(forest))
-    model.leaves_ = LeafFeatures.from_model(forest)
-    model.leaves_._set(forest, [])
-    model.n_features_in_ = model.leaves_.n_features_in_ = 2
-    model.coef_, model.missing_features_ = np.array([1.0, 3.0]), np.array(missing, dtype=int)
-    return model
+    tree = Tree([0], [threshold], [False], [~0], [~1], 2, {})
+    return ranker(Forest.of([tree], 2), np.array([1.0, 3.0]), missing)
 
 
 def test_an_unset_feature_goes_where_0_goes_or_a_missing_value():
@@ -144,7 +145,7 @@ def test_a_version_that_takes_the_wrong_branch_is_checked_on_what_matches():
 
 
 def test_a_model_that_the_store_of_solr_may_lose_is_said(monkeypatch):
-    monkeypatch.setattr("structsvm.export.target._MOST_BYTES", 100)
+    monkeypatch.setattr("structsvm.export.bodies._LARGEST_SOLR_MODEL", 100)
     with pytest.warns(UserWarning, match="SolrCloud holds all models of a collection in 1 MB"):
         export_model(stump(0.5), "solr")
 
@@ -222,13 +223,7 @@ def test_vespa_normalizes_within_the_query():
 
 def test_trees_that_are_too_deep_for_json_are_refused():
     n = 450
-    left, right = [~0] * n, [*range(1, n), ~n]
-    for k in range(n):
-        left[k] = ~k
-    forest = Forest.of([Tree([0] * n, list(range(n)), [False] * n, left, right, n + 1, {})], 2)
-    model = stump(0.5)
-    model.leaves_ = LeafFeatures.from_model(forest)
-    model.leaves_._set(forest, [])
-    model.coef_ = np.arange(n + 1.0)
+    left, right = [~k for k in range(n)], [*range(1, n), ~n]
+    tree = Tree([0] * n, list(range(n)), [False] * n, left, right, n + 1, {})
     with pytest.raises(ValueError, match="trees of at most 400 levels"):
-        export_model(model, "solr")
+        export_model(ranker(Forest.of([tree], 2), np.arange(n + 1.0)), "solr")

@@ -1,6 +1,5 @@
-"""Models in files: every one comes back, everything else is refused, and nothing is lost on failure."""
+"""Model files: every model is restored, other files are refused, and a failure loses nothing."""
 
-import io
 import json
 import zipfile
 
@@ -117,7 +116,7 @@ def test_what_cannot_be_described_is_refused(tmp_path):
 
 
 def rewritten(source, target, change, *, signed=False):
-    """A model file whose description, and arrays, were changed; ``signed``: with the digests of the changed ones."""
+    """Return a model file with a changed description or arrays; ``signed`` updates the digests."""
     with np.load(source) as archive:
         arrays = dict(archive)
     description = json.loads(bytes(arrays["description"]))
@@ -203,19 +202,6 @@ def test_a_missing_file_is_an_os_error(tmp_path):
         load(tmp_path)
 
 
-# -- writing ------------------------------------------------------------------------------------------
-
-
-def test_a_path_that_cannot_be_written_is_named(tmp_path):
-    model = fitted(SVMMap())
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "folder").mkdir()
-    for place in ("no such folder/model.npz", "file/model.npz", "folder"):
-        with pytest.raises(OSError, match=place.split("/")[0]):
-            model.save(tmp_path / place)
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder"]
-
-
 # -- what arrays declare --------------------------------------------------------------------------------------
 
 
@@ -227,28 +213,6 @@ def repacked(source, target, change):
         for name, raw in members.items():
             archive.writestr(name, raw)
     return target
-
-
-def as_npy(array):
-    out = io.BytesIO()
-    np.save(out, array)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize(
-    "coef",
-    [
-        as_npy(np.array([1.0, np.nan, 2.0])), as_npy(np.array(1.0)), as_npy(np.ones((1, 3))), as_npy(np.ones(4)),
-        as_npy(np.arange(3)), as_npy(np.array(list("abc"))),
-        b"\x93NUMPY\x01\x00\x46\x00"
-        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,)}".ljust(70),
-        b"\x93NUMPY\x01\x00\x10\x00" + b"{'descr': (((((((",
-    ],
-)  # fmt: skip
-def test_weights_that_are_none_are_refused(model_file, tmp_path, coef):
-    bad = repacked(model_file, tmp_path / "bad", lambda members: members.update({"model.coef_.npy": coef}))
-    with pytest.raises(ValueError, match=r"bad: expected a complete .* damaged one \(.*\); train and save"):
-        load(bad)
 
 
 def test_a_constant_column_has_an_infinite_scale_in_a_file_too(tmp_path):
@@ -275,14 +239,17 @@ def with_array(name, array):
         ("descent", with_array("views_.0", np.array([0, 1, 99]))),
         ("descent", with_array("fit_.direction", np.ones(2))),
         ("diverse", with_array("benefits_", np.ones((1, 1)))),
+        ("linear", with_array("coef_", np.ones(1))),
     ],
 )
 def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change, tmp_path):
-    """Its digests are right, so that it loads; what is not an index is refused where it would be followed."""
+    """A file with valid digests loads; invalid indices and shapes are refused before compiled code uses them."""
     if model == "tree":
         made = fitted(structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0))
     elif model == "descent":
         made = fitted(structsvm.PairwiseSGD(n_steps=9))
+    elif model == "linear":
+        made = fitted(SVMMap())
     else:
         sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 2
         made = structsvm.SVMDiv(k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 2)
@@ -292,6 +259,7 @@ def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change,
         "tree": lambda: bad.predict(DATA.X, qid=DATA.qid),
         "descent": lambda: bad.partial_fit(DATA.X, DATA.y, qid=DATA.qid, n_steps=5),
         "diverse": lambda: bad.predict(sets),
+        "linear": lambda: bad.predict(DATA.X, qid=DATA.qid),
     }
     with pytest.raises(ValueError, match="expected"):
         use[model]()

@@ -1,4 +1,4 @@
-"""Each export read back by a reader written here, and the learner as PyTerrier calls it."""
+"""Exports of linear models, scored by the rules of their engines, and the learner as PyTerrier calls it."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def model(request):
 
 
 def without_warning(model, to, **options):
-    """The export, and how much lower its scores are, as the warning has it."""
+    """Return the export, and the difference of its scores that the warning states."""
     if to in ("solr", "elasticsearch", "opensearch") and linear_form(model).intercept:
         with pytest.warns(UserWarning, match=r"no intercept: its scores are lower by"):
             return export_model(model, to, **options), linear_form(model).intercept
@@ -180,7 +180,7 @@ def test_pyterrier_calls_the_learner_as_lightgbm():
 
 def test_pyterrier_learner_refuses_what_cannot_work():
     for estimator, options, arguments, message in (
-        (SVMMap(scale="query-minmax"), {}, {"group": [120]}, "does not tell a learner"),
+        (SVMMap(scale="query-minmax"), {}, {"group": [120]}, "does not pass a learner the queries"),
         (SVMMap(), {}, {}, "group: expected the number of documents of each query, got none"),
         (SVMMap(), {}, {"group": [3]}, "add up to 120 rows"),
         (SVMMap(), {"Cs": [1.0]}, {"group": [120]}, "eval_set: expected validation queries"),

@@ -1,4 +1,4 @@
-"""What each feature adds to the difference of two scores."""
+"""Contributions of features to the difference of two scores."""
 
 from itertools import permutations
 

@@ -177,7 +177,7 @@ def test_features_with_missing_values_are_named_where_engines_differ(to, version
 
 @pytest.mark.parametrize("n_bins", [0, 20])
 def test_decimals_that_are_thresholds_go_the_same_way_in_an_engine(n_bins):
-    """Values with one or two decimals are no float32: rounded, some lie above the thresholds that they are."""
+    """Decimals are not exact in float32: a rounded value may be above the equal threshold of float64."""
     rng = np.random.default_rng(0)
     n = 1200
     X = np.stack([

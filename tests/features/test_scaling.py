@@ -173,7 +173,7 @@ def test_percentiles_as_further_features(csr):
 @pytest.mark.parametrize("within", ["query", "data"])
 @pytest.mark.parametrize("method", ["zscore", "minmax"])
 def test_numbers_whose_square_overflows_are_refused(method, within):
-    """Their deviation was infinite, and the feature 0."""
+    """Their standard deviation would be infinite, and the feature 0."""
     X = np.array([[1.0, 2e200], [np.nan, 0.0]])
     with pytest.raises(
         ValueError, match=r"X\[0, 1\]: expected a number up to 1e\+100 in magnitude, got 2e\+200"

@@ -210,7 +210,7 @@ def run_in_child(script, cases, seed):
 
 
 def child(start, cases, seed, prepare, run_case):
-    """Run cases ``start:cases`` and say a line on each; one that hangs ends the process."""
+    """Run cases ``start:cases`` and print a line for each; a case that hangs ends the process."""
     faulthandler.dump_traceback_later(PREPARATION, exit=True)
     with tempfile.TemporaryDirectory() as folder:
         context = prepare(Path(folder))
@@ -297,7 +297,7 @@ def nodes(value, path=()):
 
 
 def spoil_json(rng: random.Random, value, more=()):
-    """The value with a few places changed, dropped, doubled or exchanged."""
+    """Return the value with some entries changed, dropped, doubled or exchanged."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.randint(1, 3)):
         paths = [path for path in nodes(value) if path]

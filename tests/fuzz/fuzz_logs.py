@@ -259,7 +259,7 @@ SETTLING = ("query", "document", "session", "cluster", "position", "clicked", "f
 
 
 def said(error: ValueError, source: Any, settling: tuple[str, ...] = ()) -> None:
-    """An error of ours names the file, or an argument that settles the matter, in a printable line."""
+    """Assert that an error is one printable line that names the file, or an argument that resolves it."""
     text = str(error)
     assert type(error) in (ValueError, BadInput), f"{type(error).__name__} is not ours: {text}"
     assert text.isprintable(), text
@@ -269,7 +269,7 @@ def said(error: ValueError, source: Any, settling: tuple[str, ...] = ()) -> None
 
 
 def used(cells: Any) -> None:
-    """The counts are sound, and what is made of them is finite or refused."""
+    """Assert that counts are valid, and that estimates from them are finite or refused."""
     assert (cells.shows >= 1).all()
     assert (cells.clicks >= 0).all()
     assert (cells.clicks <= cells.shows).all()
@@ -343,7 +343,7 @@ def ubi(rng: random.Random, path: Path) -> bool:
 
 
 def sessions(rng: random.Random, path: Path) -> bool:
-    """Session text; no document of a list is lost without a word."""
+    """Session text; all documents of a list are counted or reported as dropped."""
     parts = []
     for _ in range(rng.randint(1, 6)):
         shown = [rng.choice(("a", "b", "c", "\u00e9", "d4")) for _ in range(rng.randint(1, 5))]

@@ -18,9 +18,9 @@ ENDS = ("accepted", "refused")
     [
         (fuzz_logs, 2000, 1, 1000, {f"{kind} {end}": 80 for kind in fuzz_logs.KINDS for end in ENDS}),
         (fuzz_readers, 2700, 1, 300, {f"{kind} {end}": 0 for kind in fuzz_readers.KINDS for end in ENDS}),
-        (fuzz_models, 800, 0, None, {f"{k} refused": 5 for k in (*fuzz_models.KINDS, *fuzz_models.STATES)}),
+        (fuzz_models, 800, 0, None, {f"{k} refused": 5 for k in (*fuzz_models.KINDS, "bandit")}),
         (fuzz_stores, 800, 0, None, {f"{kind} refused": 20 for kind in fuzz_stores.ROUNDS}
-         | {"value found by check": 10, "ids sound": 5, "ids refused": 5}),
+         | {"value found by check": 10}),
     ],
     ids=["logs", "readers", "models", "stores"],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the figures show is what was measured: the points, bars and steps drawn, not only that something was."""
+"""The points, bars and steps of figures are those of the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structsvm.export import export_model
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import evaluate, permutation_importance
 from structsvm.online import simulate
-from structsvm.plots import axes, figures
+from structsvm.plots import figures
 from structsvm.readers import make_ranking
 
 
@@ -196,10 +196,6 @@ def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids(
         plots.partial_dependence(scaled, X, ["bm25"])
 
 
-def test_all_figures_are_exported():
-    assert plots.__all__ == sorted(axes.__all__)
-
-
 def test_long_names_leave_room_for_the_bars():
     ax = plots.weights([1.0, -0.5, 0.2], ["bm25", "x" * 30 + "_first_field", "x" * 30 + "_other_field"])
     shown = ["bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"]
@@ -207,20 +203,19 @@ def test_long_names_leave_room_for_the_bars():
     assert len(ax.get_xticks()) <= 6
 
 
+ONE = evaluate("map", [1, 0], [2, 1], qid=0)
+
+
 @pytest.mark.parametrize(
     ("draw", "given", "message"),
     [
         (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
         (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
-        (
-            plots.differences,
-            (evaluate("map", [1, 0], [2, 1], qid=0),),
-            "other: expected the result to compare",
-        ),
+        (plots.differences, (ONE,), "other: expected the result to compare"),
         (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
         (
             plots.precision_recall,
-            (evaluate("map", [1, 0], [2, 1], qid=0),),
+            (ONE,),
             "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec",
         ),
         (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),

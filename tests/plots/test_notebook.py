@@ -1,4 +1,4 @@
-"""Results in a notebook: short text, a small picture, a frame."""
+"""Views of results in a notebook: short text, a chart, a frame."""
 
 import re
 import sys

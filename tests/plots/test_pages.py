@@ -46,7 +46,6 @@ def every_piece(word: str) -> list[str]:
     series = [pages.Series(word, [1, 2], [0.5, 0.1])]
     return [
         pages.section(word, pages.paragraph(word), pages.paragraph(word, small=True)),
-        pages.details(word, pages.paragraph(word)),
         pages.side_by_side(
             pages.table([pages.Column(word), pages.Column(word, True)], [[word, word]], caption=word)
         ),

@@ -1,4 +1,4 @@
-"""Arithmetic with the same bits on every processor: the only sums of products and elementary functions of results.
+"""Sums of products and elementary functions with the same bits on every processor; results use no others.
 
-``arrays`` and ``elementary`` need NumPy alone; ``sums`` and ``compiled`` are the same for kernels.
+``arrays`` and ``elementary`` only need NumPy; ``sums`` and ``compiled`` are the same functions for kernels.
 """

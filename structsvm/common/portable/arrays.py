@@ -1,7 +1,7 @@
-"""Linear algebra of NumPy arrays without BLAS and LAPACK, whose bits depend on the processor and on their threads.
+"""Linear algebra of NumPy arrays without BLAS and LAPACK, whose bits depend on processor and number of threads.
 
-Elementwise operations and ``sum``, which adds in a fixed order, for matrices that are small or read once. Kernels and
-trainers have :mod:`structsvm.common.portable.sums`.
+The functions consist of elementwise operations and ``sum``, which adds in a fixed order. They are for matrices that are
+small or read once; kernels and trainers use :mod:`structsvm.common.portable.sums`.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 
 Float = NDArray[np.float64]
 
-_BLOCK = 1 << 16
-"""Elements worked on at once: products are written before they are added, and should stay in the cache."""
+_CACHED_ELEMENTS = 1 << 16
+"""Elements per block: products are stored before they are added, and a block of them stays in the cache."""
 
 
 def dot(a: ArrayLike, b: ArrayLike) -> float:
+    """Return ``a @ b`` of vectors."""
     return float(np.multiply(a, b).sum())
 
 
 def norm(a: ArrayLike) -> float:
-    """Return the Euclidean norm, of a matrix that of Frobenius."""
+    """Return the Euclidean norm of a vector, or the Frobenius norm of a matrix."""
     return math.sqrt(float(np.square(a).sum()))
 
 
 def products(A: ArrayLike, x: ArrayLike) -> Float:
     """Return ``A @ x``."""
     A, x = np.ascontiguousarray(A), np.asarray(x)
-    step = max(1, _BLOCK // max(1, A.shape[1]))
+    step = max(1, _CACHED_ELEMENTS // max(1, A.shape[1]))
     parts = [(A[i : i + step] * x).sum(axis=1) for i in range(0, A.shape[0], step)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -37,7 +38,7 @@ def products(A: ArrayLike, x: ArrayLike) -> Float:
 def combine(a: ArrayLike, A: ArrayLike) -> Float:
     """Return ``a @ A``."""
     a, A = np.asarray(a), np.ascontiguousarray(A)
-    step = max(1, _BLOCK // max(1, A.shape[1]))
+    step = max(1, _CACHED_ELEMENTS // max(1, A.shape[1]))
     out = np.zeros(A.shape[1])
     for i in range(0, A.shape[0], step):
         out += (A[i : i + step] * a[i : i + step, np.newaxis]).sum(axis=0)
@@ -45,7 +46,7 @@ def combine(a: ArrayLike, A: ArrayLike) -> Float:
 
 
 def matmul(A: ArrayLike, B: ArrayLike) -> Float:
-    """Return ``A @ B``, one elementwise pass for each column of ``A``: for a short inner dimension."""
+    """Return ``A @ B`` by one elementwise pass per column of ``A``, which is fast for a short inner dimension."""
     A, B = np.asarray(A), np.asarray(B)
     out = np.zeros((A.shape[0], B.shape[1]))
     for k in range(A.shape[1]):
@@ -55,7 +56,8 @@ def matmul(A: ArrayLike, B: ArrayLike) -> Float:
 
 def solve(A: ArrayLike, b: ArrayLike) -> Float:
     """Return the solution of ``A x = b`` by elimination with row pivoting; ``b`` may have several columns.
-    Raises ``numpy.linalg.LinAlgError`` for a singular matrix, as ``numpy.linalg.solve`` does.
+
+    Raise ``numpy.linalg.LinAlgError`` for a singular matrix, as ``numpy.linalg.solve`` does.
     """
     A, b = np.array(A, dtype=np.float64), np.asarray(b, dtype=np.float64)
     x = b.reshape(A.shape[0], -1).copy()
@@ -65,6 +67,7 @@ def solve(A: ArrayLike, b: ArrayLike) -> Float:
             raise np.linalg.LinAlgError("Singular matrix")
         if pivot != k:
             A[[k, pivot]], x[[k, pivot]] = A[[pivot, k]], x[[pivot, k]]
+        # after this step column k is zero below its diagonal; later steps do not read it again
         factor = A[k + 1 :, k, np.newaxis] / A[k, k]
         A[k + 1 :, k:] -= factor * A[k, k:]
         x[k + 1 :] -= factor * x[k]

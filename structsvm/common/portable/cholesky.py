@@ -1,4 +1,4 @@
-"""Cholesky's factor of a matrix that may be singular, without LAPACK."""
+"""Cholesky factorisation of a matrix that may be singular, without LAPACK."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -12,13 +12,14 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float
 
-_ROUNDING = 1e-10
-"""Share of its diagonal entry below which a pivot counts as zero; rounding leaves about ``n * 1e-16``."""
+_SINGULAR_SHARE = 1e-10
+"""A pivot below this share of its diagonal entry counts as zero; rounding errors are about ``n * 1e-16`` of it."""
 
 
 def solve(A: Float, b: Float) -> Float:
     """Return a solution of ``A x = b``, where ``A`` is positive semidefinite and ``b`` in its range.
-    Of a singular matrix, ``x`` is zero at each row that depends on those before it.
+
+    If ``A`` is singular, ``x`` is zero at each row that depends linearly on earlier rows.
     """
     L, x = np.array(A), np.array(b)
     _factor(L)
@@ -27,19 +28,17 @@ def solve(A: Float, b: Float) -> Float:
 
 
 def inverse(A: Float) -> Float:
-    """Return the inverse of the rows that do not depend on those before them, and zeros at those that do."""
+    """Return the inverse of the part of ``A`` whose rows are independent of earlier rows, with zeros elsewhere."""
     L = np.array(A)
     _factor(L)
-    out = np.eye(L.shape[0])[np.diagonal(L) > 0.0]
-    for row in out:
-        _solve(L, row)
-    whole = np.zeros(L.shape)
-    whole[np.diagonal(L) > 0.0] = out
-    return whole
+    out = np.diag((np.diagonal(L) > 0.0).astype(np.float64))
+    for i in np.flatnonzero(np.diagonal(L) > 0.0):
+        _solve(L, out[i])
+    return out
 
 
 def factor(A: Float) -> Float:
-    """Return the lower triangle ``L`` of ``A = L L'``, whose diagonal is zero at rows that depend on others."""
+    """Return lower triangular ``L`` with ``A = L L'``; its diagonal is zero at rows that depend on earlier rows."""
     L = np.array(A)
     _factor(L)
     return np.tril(L)
@@ -47,22 +46,26 @@ def factor(A: Float) -> Float:
 
 @kernel
 def _factor(A):
-    """Overwrite ``A`` by the factor, in its lower triangle."""
+    """Overwrite the lower triangle of ``A`` by its factor, row by row."""
     n, flat = A.shape[0], A.reshape(-1)
     for i in range(n):
+        # row i is dotted with the rows above it, of which the first j entries are final
         for j in range(i):
             pivot = A[j, j]
             A[i, j] = (A[i, j] - dot_at(flat, i * n, flat, j * n, j)) / pivot if pivot > 0.0 else 0.0
         left = A[i, i] - dot_at(flat, i * n, flat, i * n, i)
-        A[i, i] = math.sqrt(left) if left > _ROUNDING * A[i, i] else 0.0
+        # what remains of a dependent row is rounding error, of either sign
+        A[i, i] = math.sqrt(left) if left > _SINGULAR_SHARE * A[i, i] else 0.0
 
 
 @kernel
 def _solve(L, b):
-    """Overwrite ``b`` by the solution."""
+    """Overwrite ``b`` by the solution of ``L L' x = b``."""
     n, flat = L.shape[0], L.reshape(-1)
+    # forward: L z = b
     for i in range(n):
         b[i] = (b[i] - dot_at(flat, i * n, b, 0, i)) / L[i, i] if L[i, i] > 0.0 else 0.0
+    # backward: L' x = z, by rows of L, as they are contiguous
     for i in range(n - 1, -1, -1):
         if L[i, i] > 0.0:
             b[i] /= L[i, i]

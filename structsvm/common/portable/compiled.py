@@ -1,4 +1,4 @@
-"""The functions of :mod:`structsvm.common.portable.elementary` for kernels: one number at a time, the same bits."""
+"""The functions of :mod:`structsvm.common.portable.elementary` for kernels, with the same bits for single numbers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numba.extending import intrinsic
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary
 from structsvm.common.portable.elementary import (
-    FAR,
-    LEAST,
+    EXP_INFINITE,
+    EXP_ZERO,
+    EXPM1_FAR,
     LN2,
     LN2_HIGH,
     LN2_LOW,
     LOG2E,
-    MOST,
     SQRT_HALF,
 )
 
 HALF_LOG_TWO_PI = 0.9189385332046727
 
 _ROUND = 6755399441055744.0
-"""1.5 * 2^52: adding and subtracting it rounds to a whole number, as there are no bits for more."""
+"""1.5 * 2^52: adding and subtracting it rounds to a whole number, as the sum has no bits for fractions."""
 
 _expm1_series = kernel(inline="always")(elementary.expm1_series)
 _log_series = kernel(inline="always")(elementary.log_series)
@@ -40,7 +40,7 @@ def _emit_bits(typingctx: Any, x: Any) -> Any:
 
 
 def _emit_number(typingctx: Any, bits: Any) -> Any:
-    """Return the float64 of these bits."""
+    """Return the float64 that has the bits of an int64."""
     return types.float64(types.int64), lambda context, builder, signature, arguments: builder.bitcast(
         arguments[0], ir.DoubleType()
     )
@@ -48,7 +48,7 @@ def _emit_number(typingctx: Any, bits: Any) -> Any:
 
 _bits: Any = intrinsic(_emit_bits)
 _number: Any = intrinsic(_emit_number)
-if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then
+if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions, which cannot call intrinsics
 
     def _bits(x: float) -> int:
         return int(np.float64(x).view(np.int64))
@@ -59,13 +59,13 @@ if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then
 
 @kernel(inline="always")
 def _power(k):  # type: ignore[no-untyped-def]
-    """``2**k`` for a whole ``k`` of a normal number."""
+    """Return ``2**k`` for a whole ``k`` from -1022 to 1023: the exponent bits of a float64 are ``k + 1023``."""
     return _number((int(k) + 1023) << 52)
 
 
 @kernel(inline="always")
 def _scaled(value, k):  # type: ignore[no-untyped-def]
-    """``value * 2**k``, in two factors: the power itself may be out of range where the result is not."""
+    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range where the result is not."""
     first = (0.5 * k + _ROUND) - _ROUND
     return (value * _power(first)) * _power(k - first)
 
@@ -73,10 +73,11 @@ def _scaled(value, k):  # type: ignore[no-untyped-def]
 @kernel
 def exp(number):  # type: ignore[no-untyped-def]
     x = float(number)
-    if not x <= MOST:
-        return x * math.inf  # NaN stays NaN
-    if x < LEAST:
+    if not x <= EXP_INFINITE:
+        return x * math.inf  # infinity, or NaN for NaN
+    if x < EXP_ZERO:
         return 0.0
+    # x = k ln 2 + r; the product with the high part of ln 2 is exact, so that r keeps its digits
     k = (x * LOG2E + _ROUND) - _ROUND
     return _scaled(1.0 + _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW), k)
 
@@ -90,8 +91,9 @@ def exp2(x):  # type: ignore[no-untyped-def]
 
 @kernel
 def expm1(x):  # type: ignore[no-untyped-def]
-    if not abs(x) <= FAR:
+    if not abs(x) <= EXPM1_FAR:
         return exp(x) - 1.0
+    # 2^k e^r - 1 = 2^k (e^r - 1) + (2^k - 1), where nothing cancels
     k = (x * LOG2E + _ROUND) - _ROUND
     power = _power(k)
     return power * _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW) + (power - 1.0)
@@ -105,9 +107,10 @@ def _log(number, in_twos):  # type: ignore[no-untyped-def]
     if x == math.inf:
         return x
     k = 0.0
-    if x < 2.2250738585072014e-308:  # the bits of smaller numbers are no exponent and mantissa
+    if x < 2.2250738585072014e-308:  # subnormal, without an exponent in its bits: multiplied by 2^54
         x *= 18014398509481984.0
         k = -54.0
+    # exponent and mantissa: x = 2^k m with m in [1/2, 1), then in [sqrt(1/2), sqrt(2))
     bits = _bits(x)
     k += float((bits >> 52) - 1022)
     m = _number((bits & 0xFFFFFFFFFFFFF) | (1022 << 52))
@@ -131,7 +134,8 @@ def log2(x):  # type: ignore[no-untyped-def]
 
 @kernel
 def lgamma(number):  # type: ignore[no-untyped-def]
-    """The logarithm of the gamma function for ``number >= 1``, by Stirling's series from 16 on."""
+    """Return the logarithm of the gamma function for ``number >= 1``."""
+    # Stirling's series is precise from 16 on; below, log Gamma(x) = log Gamma(x + n) - log(x (x + 1) ... (x + n - 1))
     x, product = float(number), 1.0
     while x < 16.0:
         product *= x
@@ -150,5 +154,5 @@ def log1p(x):  # type: ignore[no-untyped-def]
     u = 1.0 + x
     out = log(u)
     if u > 0.0 and u < math.inf:
-        out += (x - (u - 1.0)) / u  # what the addition lost, to first order
+        out += (x - (u - 1.0)) / u  # the rounding error of u, to first order
     return out

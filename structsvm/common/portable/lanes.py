@@ -1,10 +1,13 @@
-"""``Lanes``: eight float64 that kernels add and multiply side by side, with the same bits on every processor.
+"""``Lanes``: vectors of eight float64 for kernels, with the same bits on every processor.
 
-A sum depends on the order of its additions. Left to itself, LLVM either adds one number after the other, which is
-slow, or (with ``fastmath``) splits the sum into as many parts as the vectors of this processor are wide, so that the
-result differs between processors. Here the parts are fixed: element ``j`` belongs to part ``j % 8``. In LLVM's terms
-they are one value of type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with SSE2
-or NEON, with the same operations in the same order.
+A rounded sum depends on the order of its additions. LLVM by itself either adds one number after the other, which is
+slow, or, with ``fastmath``, splits the sum into as many parts as a vector of this processor has elements, so that
+results differ between processors. Here the parts are fixed: element ``j`` belongs to part ``j % 8``. The eight partial
+sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with
+SSE2 or NEON, with the same operations in the same order.
+
+The functions ``_emit_...`` build LLVM's instructions for the intrinsics of the same names below: they return a
+signature and a code generator, or None for types that the intrinsic does not support.
 """
 
 from __future__ import annotations
@@ -54,13 +57,13 @@ def _zeros() -> Any:
 
 
 def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Load eight elements of an array as float64, from some indices on."""
+    """Load eight elements of an array, beginning at the given indices, as float64."""
     array_type, (array, *indices) = signature.args[0], arguments
-    made = context.make_array(array_type)(context, builder, array)
-    pointer = _pointer(context, builder, array_type, made, indices, wraparound=False)
+    struct = context.make_array(array_type)(context, builder, array)
+    pointer = _pointer(context, builder, array_type, struct, indices, wraparound=False)
     element = context.get_data_type(array_type.dtype)
     vector = ir.VectorType(element, WIDTH)
-    # the alignment of an element: rows begin anywhere
+    # only aligned as a single element: rows may begin at any of them
     loaded = builder.load(
         builder.bitcast(pointer, vector.as_pointer()), align=context.get_abi_sizeof(element)
     )
@@ -72,13 +75,14 @@ def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _load_tail(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Load eight elements, and set all but the last few of them to zero."""
+    """Load eight elements, and set all but the last ``n`` of them to zero."""
     n = builder.sub(_INT(WIDTH), builder.trunc(arguments[-1], _INT))
     kept = builder.icmp_signed(">=", _constant(ir.VectorType(_INT, WIDTH), range(WIDTH)), _spread(builder, n))
     return builder.select(kept, _load(context, builder, signature, arguments[:-1]), _zeros())
 
 
 def _spread(builder: Any, value: Any) -> Any:
+    """Copy a number to all lanes: LLVM's idiom is to insert it in lane 0 and shuffle."""
     none = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
     first = builder.insert_element(none, value, _INT(0))
     return builder.shuffle_vector(first, none, _constant(ir.VectorType(_INT, WIDTH), [0] * WIDTH))
@@ -109,22 +113,22 @@ def _emit_spread(typingctx: Any, x: Any) -> Any:
 
 
 def _emit_load(typingctx: Any, a: Any, i: Any) -> Any:
-    """Return ``a[i : i + 8]``, which must be inside of the array (C-ordered; float64, float32 or int32)."""
+    """Return ``a[i : i + 8]``, all inside the array, which is C-ordered float64, float32 or int32."""
     return (lanes(a, types.intp), _load) if _check(a, 1) else None
 
 
 def _emit_load_row(typingctx: Any, a: Any, r: Any, i: Any) -> Any:
-    """Return ``a[r, i : i + 8]``, which must be inside of the row."""
+    """Return ``a[r, i : i + 8]``, all inside the row."""
     return (lanes(a, types.intp, types.intp), _load) if _check(a, 2) else None
 
 
 def _emit_tail(typingctx: Any, a: Any, i: Any, n: Any) -> Any:
-    """Return ``a[i : i + 8]`` with zeros in place of all but the last ``n``: the rest of a sum, without reading on."""
+    """Return ``a[i : i + 8]`` with zeros except for the last ``n``: the end of a sum, read within the array."""
     return (lanes(a, types.intp, types.intp), _load_tail) if _check(a, 1) else None
 
 
 def _emit_tail_row(typingctx: Any, a: Any, r: Any, i: Any, n: Any) -> Any:
-    """:func:`tail` of row ``r``."""
+    """Return :func:`tail` of row ``r``."""
     return (lanes(a, types.intp, types.intp, types.intp), _load_tail) if _check(a, 2) else None
 
 
@@ -135,6 +139,7 @@ def _emit_total(typingctx: Any, x: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, half = arguments[0], WIDTH // 2
+        # add the upper half of the lanes to the lower half, three times
         while half:
             kind = ir.VectorType(_INT, half)
             none = ir.Constant(value.type, ir.Undefined)
@@ -147,13 +152,13 @@ def _emit_total(typingctx: Any, x: Any) -> Any:
 
 
 def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
-    """Set ``a[i : i + 8]``, which must be inside of the array (C-ordered, float64)."""
+    """Set ``a[i : i + 8]``, all inside the array, which is C-ordered float64."""
     if not (_check(a, 1) and a.dtype == types.float64):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = _pointer(context, builder, signature.args[0], made, [arguments[1]], wraparound=False)
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = _pointer(context, builder, signature.args[0], struct, [arguments[1]], wraparound=False)
         builder.store(arguments[2], builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
         return context.get_dummy_value()
 
@@ -183,7 +188,8 @@ positive: Any = intrinsic(_emit_positive)
 
 
 def _define(operation: Any, instruction: str) -> None:
-    """Let kernels write ``x + y`` and the like. An ``overload`` would be compiled wherever it is used."""
+    """Make a Python operator, such as ``x + y``, available to kernels for lanes."""
+    # not by numba's overload, which would be compiled in each kernel that uses it
 
     typed: Any = infer_global
     lowered: Any = lower_builtin
@@ -202,7 +208,7 @@ _define(operator.sub, "fsub")
 _define(operator.mul, "fmul")
 
 
-if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then, and lanes are arrays
+if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions, and lanes are arrays of eight
 
     def zero() -> Any:
         return np.zeros(WIDTH)

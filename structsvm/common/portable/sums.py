@@ -1,4 +1,8 @@
-"""Sums of products in kernels, in fixed lanes (:mod:`structsvm.common.portable.lanes`)."""
+"""Sums of products for kernels, in eight fixed lanes (:mod:`structsvm.common.portable.lanes`).
+
+Each sum has the same structure: a loop over several lanes at once, a loop over single lanes, and a tail of fewer than
+eight elements, which is read as the last eight elements with zeros in place of those already added.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.lanes import load, load_row, spread, store, tail, tail_row, total, zero
 
@@ -17,13 +22,13 @@ Float = NDArray[np.float64]
 
 @kernel
 def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
-    """``sum_j a[i + j] * b[k + j]`` for ``j < n``."""
-    if n < 8:
+    """Return ``sum_j a[i + j] * b[k + j]`` for ``j < n``."""
+    if n < 8:  # a tail would read before the beginning
         out = 0.0
         for j in range(n):
             out += a[i + j] * b[k + j]
         return out
-    # four sums in turn: an addition takes about four cycles, in which three more can begin
+    # four sums by turns: an addition takes about four cycles, in which three others can begin
     s0, s1, s2, s3 = zero(), zero(), zero(), zero()
     j = 0
     while j + 32 <= n:
@@ -41,7 +46,8 @@ def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
 
 
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    return dot_at(a, np.int64(0), b, np.int64(0), a.shape[0])  # literals would be types of their own
+    # a literal 0 would have a type of its own, for which dot_at would be compiled again
+    return dot_at(a, np.int64(0), b, np.int64(0), a.shape[0])
 
 
 dot: Callable[[Any, Any], float] = kernel(_dot)
@@ -49,7 +55,8 @@ dot: Callable[[Any, Any], float] = kernel(_dot)
 
 @kernel
 def gathered_dot(a, i, b, index, k, n):  # type: ignore[no-untyped-def]
-    """``sum_j a[i + j] * b[index[k + j]]`` for ``j < n``: the gathers are slower than the additions."""
+    """Return ``sum_j a[i + j] * b[index[k + j]]`` for ``j < n``."""
+    # without lanes, as loading from scattered addresses takes longer than adding
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     j = 0
     while j + 4 <= n:
@@ -66,6 +73,7 @@ def gathered_dot(a, i, b, index, k, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def squared_distance(a, b):  # type: ignore[no-untyped-def]
+    """Return ``sum_j (a[j] - b[j]) ** 2``."""
     n = a.shape[0]
     if n < 8:
         out = 0.0
@@ -91,10 +99,11 @@ def squared_distance(a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
-    """``out[r - start] = X[r] . w``; the bits of a product do not depend on the rows around it."""
+    """Set ``out[r - start] = X[r] . w``; the bits of a product do not depend on the other rows."""
     m = X.shape[1]
     r = start
     if m < 8:
+        # narrow rows have no lanes: four of them at once, each added in the order of its columns
         while r + 4 <= stop:
             a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
             for j in range(m):
@@ -113,9 +122,9 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
             r += 1
         return
     whole, rest = m - m % 8, m % 8
-    # Two rows share the loads of w, and memory is read in one stream. With four or eight rows, which are as many
-    # streams, float32 rows that are not in the cache took 1.3 to 1.5 times as long on an Intel Xeon (Sapphire Rapids);
-    # rows in the cache took .9 to 1.0 times as long.
+    # Two rows share the loads of w and are read as one stream of memory. With four or eight rows, which are as many
+    # streams, float32 rows that were not in the cache took 1.3 to 1.5 times as long on an Intel Xeon (Sapphire Rapids),
+    # and rows in the cache 0.9 to 1.0 times as long.
     while r + 2 <= stop:
         s0, s1 = zero(), zero()
         for j in range(0, whole, 8):
@@ -128,6 +137,7 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
             s1 = s1 + tail_row(X, r + 1, m - 8, rest) * v
         out[r - start], out[r - start + 1] = total(s0), total(s1)
         r += 2
+    # an odd row at the end, with the same operations as one of a pair
     while r < stop:
         s0 = zero()
         for j in range(0, whole, 8):
@@ -140,10 +150,11 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def add_rows(X, start, stop, coef, shift, factor, out):  # type: ignore[no-untyped-def]
-    """``out += factor * sum_r coef[r - shift] * X[r]``, each column in the order of the rows."""
+    """Add ``factor * sum_r coef[r - shift] * X[r]`` to ``out``, each column in the order of the rows."""
     m = X.shape[1]
     r = start
-    while r + 4 <= stop:  # four rows share the load and store of out
+    # four rows at once share the load and store of out; LLVM may widen the loop over columns, as each is its own sum
+    while r + 4 <= stop:
         i = r - shift
         a0, a1, a2, a3 = coef[i] * factor, coef[i + 1] * factor, coef[i + 2] * factor, coef[i + 3] * factor
         for j in range(m):
@@ -158,7 +169,7 @@ def add_rows(X, start, stop, coef, shift, factor, out):  # type: ignore[no-untyp
 
 @kernel
 def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
-    """``out = A @ B``, or ``A.T @ B``; each entry is a sum in the order of the inner dimension."""
+    """Set ``out = A @ B``, or ``A.T @ B``; each entry is a sum in the order of the inner dimension."""
     n, h = out.shape
     inner = B.shape[0]
     i = 0
@@ -166,7 +177,9 @@ def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
         rows = min(4, n - i)
         c = 0
         while c < h:
-            if rows == 4 and h >= 8:  # four rows by eight columns stay in registers
+            if rows == 4 and h >= 8:
+                # a block of four rows by eight columns stays in registers; the last block of a row may overlap the one
+                # before it, and writes the same numbers again
                 c = min(c, h - 8)
                 s0, s1, s2, s3 = zero(), zero(), zero(), zero()
                 for j in range(inner):
@@ -194,15 +207,18 @@ def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
         i += rows
 
 
-# For Python: what ``a @ b`` gives but for the last bits. BLAS has other kernels for each family of processors.
+# Functions for Python in place of ``@``: BLAS has different code, with different last bits, for each kind of processor.
 
 
 def norm(a: Float) -> float:
+    """Return the Euclidean norm."""
     return math.sqrt(dot(a, a))
 
 
 def products(A: NDArray[Any], x: Float) -> Float:
     """Return ``A @ x``; a matrix that is not C-ordered is copied."""
+    if x.shape != A.shape[1:]:  # the kernel checks no bounds, and a crafted model file may have any weights
+        raise BadInput("weights", f"expected {A.shape[1]} numbers, one per column, got shape {x.shape}")
     out = np.empty(A.shape[0])
     row_products(np.ascontiguousarray(A), 0, A.shape[0], x, out)
     return out
@@ -225,7 +241,7 @@ def gram(A: NDArray[Any], B: NDArray[Any]) -> Float:
 
 
 def matmul(A: Any, B: Float, *, transposed: bool = False) -> Float:
-    """Return ``A @ B``, or ``A.T @ B``; sparse products are SciPy's, which adds in the order of the entries."""
+    """Return ``A @ B``, or ``A.T @ B``; SciPy multiplies a sparse ``A``, and adds in the order of its entries."""
     if not isinstance(A, np.ndarray):
         return np.asarray((A.T if transposed else A) @ B)
     A, B = np.ascontiguousarray(A, dtype=np.float64), np.ascontiguousarray(B)

@@ -1,0 +1,22 @@
+"""Warnings that point to the user's line, outside of this package and of packages that call it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
+"""Modules between this package and the user; scikit-learn wraps each ``transform`` in a function of the last."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points to the first line outside of these modules."""
+    warnings.warn(message, category, stacklevel=stacklevel_of_user())
+
+
+def stacklevel_of_user() -> int:
+    """Return the ``stacklevel`` with which the caller's warning points to the first line outside of these modules."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,92 @@
+"""Containers of exported models: compact JSON, models of Solr, rank profiles of Vespa, ONNX graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.rows import warn_user
+from structsvm.export.target import Target
+
+_LARGEST_SOLR_MODEL = 900_000
+"""Bytes of a model for Solr: all models of a collection share a node of ZooKeeper, by default of at most 1 MB."""
+
+
+def as_json(content: Any) -> bytes:
+    """Return JSON without blanks: models of many trees are large, and the stores of engines are small."""
+    return json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def solr_feature(name: str, normalizer: str = "", **figures: float) -> dict[str, Any]:
+    """Return a feature of a Solr model, with a normalizer; Solr parses its figures from strings."""
+    params = {key: repr(float(value)) for key, value in figures.items()}
+    norm = {"norm": {"class": f"org.apache.solr.ltr.norm.{normalizer}", "params": params}}
+    return {"name": name, **(norm if normalizer else {})}
+
+
+def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params: dict[str, Any]) -> bytes:
+    """Return a model for the store of Solr; warn if it is so large that SolrCloud may lose it."""
+    content = as_json({
+        "class": f"org.apache.solr.ltr.model.{kind}",
+        "name": target.name,
+        **({} if target.store is None else {"store": target.store}),
+        "features": features,
+        "params": params,
+    })  # fmt: skip
+    if len(content) > _LARGEST_SOLR_MODEL:
+        warn_user(
+            f"{target.name}: {len(content) / 1e6:.1f} MB, and SolrCloud holds all models of a collection in 1 MB by "
+            "default, and drops more silently; serve the file by a DefaultWrapperModel, or grow fewer trees"
+        )
+    return content
+
+
+def vespa_profile(name: str, terms: Sequence[str], rerank_count: int | None = None) -> str:
+    """Return a rank profile with one term of the expression per line, so that it can be read, and edited.
+
+    With a ``rerank_count`` the expression is of the global phase: only the container knows all candidates of a query.
+    """
+    phase = "first-phase" if rerank_count is None else "global-phase"
+    count = "" if rerank_count is None else f"        rerank-count: {rerank_count}\n"
+    lines = "\n            + ".join(terms)
+    body = f"{count}        expression {{\n            {lines}\n        }}"
+    return f"rank-profile {name} {{\n    {phase} {{\n{body}\n    }}\n}}\n"
+
+
+def import_onnx() -> Any:
+    """Return the package onnx; raise ImportError with the command that installs it."""
+    try:
+        import onnx
+    except ImportError:
+        message = "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
+        raise ImportError(message) from None
+    return onnx
+
+
+def onnx_model(
+    name: str,
+    nodes: Sequence[Any],
+    constants: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    ir_version: int,
+    **properties: Any,
+) -> bytes:
+    """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
+    # float64 throughout, so that scores are those of predict
+    onnx = import_onnx()
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    n_features = len(properties["feature_names"])
+    graph = helper.make_graph(
+        nodes, name,
+        [helper.make_tensor_value_info("features", double, ["rows", n_features])],
+        [helper.make_tensor_value_info("scores", double, ["rows"])],
+        [onnx.numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+    )  # fmt: skip
+    versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(graph, producer_name="structsvm", ir_version=ir_version, opset_imports=versions)
+    helper.set_model_props(model, {key: json.dumps(content) for key, content in properties.items()})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
