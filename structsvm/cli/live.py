@@ -189,7 +189,10 @@ def export(
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[int | None, "Revision of the experiment. (default: the newest)"] = None,
 ) -> None:
-    """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
+    """Write the closed lists of an experiment as a click log for 'structsvm interleave analyse' and 'structsvm clicks'.
+
+    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control are not.
+    """
     from structsvm.live.reporting import lines_of
 
     paths.check_output(output)
@@ -202,7 +205,7 @@ def export(
                 n += piece.count(b"\n")
         if n_forgotten := opened.n_forgotten(experiment.row.id):
             note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
-    typer.echo(f"{output}: {n:,} impressions")
+    typer.echo(f"{output}: {n:,} lists")
 
 
 def backup(

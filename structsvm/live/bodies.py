@@ -274,7 +274,9 @@ class Taken(_Strict):
     duplicate: Annotated[Count, said("Recorded before.")]
     late: Annotated[Count, said("After the window: kept, never counted.")]
     rejected: list[Rejected]
-    ignored: Annotated[Count | None, said("UBI events that are no actions on documents.")] = None
+    ignored: Annotated[Count | None, said("UBI events of other lists, or that are no actions asked for.")] = (
+        None
+    )
 
 
 # ---- how it stands ---------------------------------------------------------------------------------------------------

@@ -208,14 +208,16 @@ def next_snapshot(n: int) -> int:
     return reached
 
 
-def shown_record(config: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored record in the form of ``Shown.to_dict``."""
+def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers: int) -> dict[str, Any]:
+    """Return a stored record in the form of ``Shown.to_dict``; where rankers agreed, its evidence favours none."""
+    n, by_team = len(record["documents"]), config["method"] == "team_draft"
+    neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
     return {
         "version": 1,
         "method": config["method"],
         "documents": record["documents"],
-        "n_rankers": record.get("n", 2),
-        "evidence": record["evidence"],
+        "n_rankers": n_rankers,
+        "evidence": record.get("evidence", neutral),
         "slack": record.get("slack", 0.0),
         "bound": record.get("bound", 1.0),
     }

@@ -379,8 +379,8 @@ class Service:
         Yields
         ------
         dict
-            ``{"seq", "token", "shown_at" (ms), "serve", "documents", "query" (None unless logged), "clicks":
-            [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
+            ``{"seq", "token", "shown_at" (ms), "serve", "documents", "offset" (of later pages), "query" (None unless
+            logged), "clicks": [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
         return reporting.rows(self.store, self.registry.known(key), self.secrets if tokens else None)
 
@@ -446,7 +446,7 @@ class Service:
             raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
-        record: dict[str, Any] = {}
+        record: dict[str, Any] = {"offset": offset} if offset else {}
         if found.why == "control":
             record["documents"] = rankings[names[0]][offset:last]
             return (record, "control") if record["documents"] else (None, "page")

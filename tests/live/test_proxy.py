@@ -309,7 +309,8 @@ DOCUMENTED = {
 """Of each engine's manual: what is merged, and what is production's."""
 _VALUES = {
     "from": 0, "size": 10, "offset": 0, "limit": 10, "start": 0, "rows": 10, "knn": {"k": 10},
-    "retriever": {"standard": {}}, "timeout": "1s", "wt": "json", "fl": "id", "fields": "id", "fq": "a:b", "filter": "a:b",
+    "retriever": {"standard": {}}, "timeout": "1s", "wt": "json", "fl": "id", "fields": "id", "fq": "a:b",
+    "filter": "a:b",
 }  # fmt: skip
 
 

@@ -268,8 +268,8 @@ class Store:
         return int(found.rowcount)
 
     def n_forgotten(self, experiment: int) -> int:
-        """Return the number of merged lists whose unit was forgotten."""
-        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve == "interleaved")
+        """Return the number of lists, but for the control's, whose unit was forgotten."""
+        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
         return int(self._one(select(func.count()).where(*own)))
 
     def delete_settled(self, before: int) -> int:

@@ -94,6 +94,7 @@ class CreditedLog:
     # of a bandit's log, the impressions that each of pairs is of; None: all
     met: tuple[Int, ...] | None = field(default=None, repr=False)
     n_without: int = 0  # left out, as they have no id for clusters
+    n_same: int = 0  # left out, as the rankers agreed
 
     def pair(self, i: int, j: int) -> PairColumns:
         """The columns of rankers ``i < j``."""
@@ -262,6 +263,7 @@ class _Reader:
         self.n_looked = 0
         self.looked: dict[str, set[Any]] = {"impression": set(), "user": set(), "session": set()}
         self.n_again = {"user": 0, "session": 0}
+        self.n_same = 0
         self.contents: list[int] = []
         self.content: list[Int] = []
 
@@ -270,6 +272,9 @@ class _Reader:
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
+        if about.same:
+            self.n_same += 1
+            return
         if self.like is None:
             self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
             if shown.method not in METHODS:
@@ -422,6 +427,10 @@ class _Reader:
     def log(self, origin: str, n_missing_record: int) -> CreditedLog:
         """The columns, without repeated impressions."""
         n = sum(map(len, self.numbers))
+        if not n and self.n_same:
+            raise BadInput(
+                origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
+            )
         rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
         numbers, content = joined(self.numbers), joined(self.content)
@@ -465,7 +474,7 @@ class _Reader:
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
             None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None),
-            tuple(met) if self.header.is_duels else None, n_without,
+            tuple(met) if self.header.is_duels else None, n_without, self.n_same,
         )  # fmt: skip
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:

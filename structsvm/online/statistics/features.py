@@ -99,10 +99,11 @@ def psi(
     For learning, ``own`` is the ranker known to be better; other ``features`` must be antisymmetric in the two rankers.
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
-    if not impressions:
-        raise BadInput("psi", "expected at least one impression, got none")
+    compared = [(k, one) for k, one in enumerate(impressions) if not one.same]
+    if not compared:
+        raise BadInput("psi", "expected at least one impression on which the rankers differ, got none")
     rows = []
-    for k, impression in enumerate(impressions):
+    for k, impression in compared:
         try:
             rows.append(features(impression, own, other))
         except ValueError as error:
