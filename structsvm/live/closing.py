@@ -333,7 +333,11 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        bandit = None if folded.policy is None else json.dumps({"policy": folded.policy.to_json()})
+        bandit = (
+            None
+            if folded.policy is None
+            else json.dumps({"policy": folded.policy.to_json(), "wins": folded.wins})
+        )
         if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
             return None
         self._act(row, folded)

@@ -19,7 +19,7 @@ from typing import Any, get_args
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
-from structsvm.live.assign import Assigned, Experiment, assign
+from structsvm.live.assign import Assigned, Experiment, Policy, assign, duel_seed
 from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
 from structsvm.live.calls import Refused, check_show, checked
 from structsvm.live.clock import Clock
@@ -33,9 +33,10 @@ from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import connector, open_database
-from structsvm.live.store.queries import Store
+from structsvm.live.store.queries import ExperimentRow, Store, StoredDuel
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
+from structsvm.protocols import Duel
 
 log = logging.getLogger("structsvm.live")
 
@@ -190,6 +191,9 @@ class Service:
         experiment = await self.registry.found(key)
         call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
         found = assign(experiment, call)
+        if found.serve == "interleaved" and experiment.policy is not None:
+            duel = await self._duel(experiment.row, experiment.policy, request_id)
+            found = found._replace(arms=duel.arms, note=duel.note)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
         if found.serve == "interleaved":
@@ -198,6 +202,20 @@ class Service:
         else:
             answer["why"] = found.why
         return answer
+
+    async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
+        """Return the duel of a request, on all pages that of its first."""
+        first = impression_id(row.salt, request_id, 0)
+        duel = policy.duels.get(first)
+        if duel is None:
+            stored: StoredDuel | None = None
+            with contextlib.suppress(SQLAlchemyError):
+                stored = await asyncio.to_thread(self.store.duel, first)
+            if stored is None:
+                return policy.duels.get(first) or policy.choose(first, duel_seed(row.salt, request_id))
+            duel = Duel(tuple(stored.arms), stored.note)
+            policy.remember(first, duel)
+        return duel
 
     async def show(
         self,
@@ -431,7 +449,7 @@ class Service:
                 raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
             if found.serve == "interleaved":
                 found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
-        elif found.serve == "interleaved" and experiment.bandit is not None:
+        elif found.serve == "interleaved" and experiment.policy is not None:
             raise Refused(422, "no_assignment", "a bandit needs the assignment that assign returned")
         return found
 
@@ -450,7 +468,7 @@ class Service:
         if found.why == "control":
             record["documents"] = rankings[names[0]][offset:last]
             return (record, "control") if record["documents"] else (None, "page")
-        if experiment.bandit is not None:
+        if experiment.policy is not None:
             record |= {"arms": list(found.arms), "note": found.note}
         chosen = [rankings[name] for name in names]
         if not all(chosen):

@@ -55,7 +55,9 @@ def worker_app() -> Starlette:
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     # each of several leaves figures under its number, also one that has died
-    numbers = {file.stem.rpartition("_")[2] for file in figures().iterdir()} if settings.workers > 1 else set()
+    numbers = (
+        {file.stem.rpartition("_")[2] for file in figures().iterdir()} if settings.workers > 1 else set()
+    )
     if settings.workers > 1 and len(numbers) >= settings.workers:
         _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
     return create_app(settings)

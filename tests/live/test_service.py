@@ -378,7 +378,7 @@ def test_the_bandit_learns_in_order(client):
     assert ours["c"]["wins"] > ours["c"]["losses"]
     assert sum(one["share"] for one in bandit["rankers"]) == pytest.approx(1)
     # the policy has seen what the table shows, with a coin for each tie, which the table counts as half
-    policy = client.service.registry.known("e").bandit
+    policy = client.service.registry.known("e").policy.bandit.bandit
     assert policy.t == 160
     np.testing.assert_array_equal(policy.wins, policy.wins.round())
     np.testing.assert_array_equal(policy.wins + policy.wins.T, wins + wins.T)
@@ -403,7 +403,7 @@ def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
         expected[a, b] += won
         expected[b, a] += not won
     np.fill_diagonal(expected, 0)
-    np.testing.assert_array_equal(client.service.registry.known("e").bandit.wins, expected)
+    np.testing.assert_array_equal(client.service.registry.known("e").policy.bandit.bandit.wins, expected)
 
 
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
