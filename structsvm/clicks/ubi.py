@@ -47,8 +47,8 @@ def read_ubi(
     Parameters
     ----------
     path : path
-        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or an answer
-        of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
+        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or the hits of
+        elasticdump, one a line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
     application : str, optional
         Only queries and events of this application.
     first_position : {0, 1} or dict of application to it, optional

@@ -81,8 +81,13 @@ ANSWER = {"took": 1, "hits": {"hits": [{"_source": e} for e in CLEAN]}}
 BULK = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}}, e)]
 
 
-# one a line, events before their queries, in bulk format, as an answer on one line or over several
-@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER])
+DUMPED = [{"_index": "ubi", "_id": "1", "_source": e} for e in CLEAN]
+TEXTS = json.loads(re.sub(r'("ordinal": )(\d)', r'\1"\2"', json.dumps(CLEAN)))
+
+
+# one a line, events before their queries, in bulk format, as an answer on one line or over several, of elasticdump,
+# with ordinals as text
+@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER, DUMPED, TEXTS])
 def test_the_forms_of_ubi_agree(tmp_path, entries):
     path = tmp_path / "log.json"
     path.write_text(json.dumps(entries, indent=1)) if entries is ANSWER else write(path, entries)

@@ -27,8 +27,9 @@ class Delayed(SavedState):
 
     Notes
     -----
-    With outcomes in batches of 10, 100 and 1,000, the regret of five arms over 20,000 comparisons is at most 1.5 times
-    that of one outcome at a time, for all bandits but MDB in batches of 1,000, where the first batch alone costs more.
+    With outcomes in batches of 10, 100 and 1,000, the regret of five arms over 20,000 comparisons was at most 1.5 times
+    that of one outcome at a time. Exceptions are MDB and Double Thompson sampling in batches of 1,000: of the first
+    batch nothing is known, and its regret alone exceeds that.
 
     Examples
     --------
