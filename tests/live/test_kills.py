@@ -18,7 +18,7 @@ from tests.live.samples import RANKINGS, assert_same_pairs
 
 pytestmark = pytest.mark.slow
 
-N_KILLS = 12
+N_KILLS = 20
 
 
 class Load:
