@@ -237,7 +237,8 @@ def _clicked(
     clicked = np.isin(place, taken)
     keep = clicked | ~np.isin(number, taken // _PLACES)
     entries.dropped.count("document twice in a list", (~keep).sum())
-    return _Lists(*(column[keep] for column in lists)), clicked[keep]
+    columns: Any = (column[keep] for column in lists)
+    return _Lists(*columns), clicked[keep]
 
 
 _PLACES = 1 << 17  # more than positions that are counted, and one for those that are none

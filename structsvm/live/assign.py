@@ -1,4 +1,4 @@
-"""Who sees what: the share of units that takes part, production beside it, and the duel of a bandit."""
+"""Assignment of requests: the share of units that takes part, the control, and the duel of a bandit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Experiment:
 
 
 class Assigned(NamedTuple):
-    """What a request gets: ``serve`` and, unless it is interleaved, why; the indices of the rankers; a duel's note.
+    """The assignment of a request: ``serve`` and, unless it is interleaved, why; indices of rankers; a duel's note.
 
     ``chance`` is the probability with which a unit takes part, of those that are recorded; None where all do.
     """

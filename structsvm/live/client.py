@@ -29,7 +29,7 @@ class Page:
 
 
 class Client:
-    """Asks a service which list to show; needs nothing but the standard library, and never raises on a failure of it.
+    """Ask a service which list to show, by the standard library alone; a failure of the service never raises.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class Client:
                     "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
                 )
             if error.code < 500:  # this call is wrong, the service is well
-                return "refused"
+                return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:
             _log.warning("structsvm live: %s: %s", path, error)
         self._rests_until = time.monotonic() + self.rest_s

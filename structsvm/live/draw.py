@@ -33,7 +33,7 @@ TOKEN_LENGTH = 60
 
 
 class Token(NamedTuple):
-    """What a token says: an impression of an experiment, how many documents it had, and when it was shown (ms)."""
+    """The content of a token: experiment, number of documents, time shown (ms) and impression."""
 
     experiment: int
     n_documents: int
@@ -154,7 +154,7 @@ def bucket(unit_key: bytes, unit: str) -> float:
 
 
 class _Choices:
-    """Options taken at random as a keyed hash says; equal hashes take equal options."""
+    """Random choices drawn from a keyed hash; equal seeds choose equally."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed, self._block, self._numbers = seed, 0, b""

@@ -62,7 +62,7 @@ class Metrics:
         for pid in {file.stem.rpartition("_")[2] for file in figures().glob("gauge_live*")}:
             if not _lives(int(pid)):
                 with contextlib.suppress(FileNotFoundError):  # another worker was faster
-                    mark_process_dead(int(pid))  # type: ignore[no-untyped-call]
+                    mark_process_dead(int(pid))
         every = CollectorRegistry()
         MultiProcessCollector(every)
         return generate_latest(every)

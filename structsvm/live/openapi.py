@@ -11,7 +11,7 @@ from structsvm.live import bodies
 
 
 class Operation(NamedTuple):
-    """A call: what it is for, which key it needs, what it takes and answers (a type, or the name of a content)."""
+    """A call: its summary, the scope of its key, and the types of its body and answer (or the name of a content)."""
 
     summary: str
     scope: str | None = None

@@ -44,10 +44,10 @@ BUDGET_S = 0.1
 """How long a challenger may take, from the arrival of the request; longer only while production has not answered."""
 
 MAX_ANSWER = 1 << 24
-"""Most bytes of an answer that are looked at."""
+"""Most bytes of an answer that are read."""
 
 MAX_READ = 1 << 20
-"""Most bytes of a request that are looked at; a longer one is production's as it came."""
+"""Most bytes of a request that are read; a longer one is production's as it came."""
 
 DEEPEST = 100
 """Documents that are drafted at most; pages behind them are production's."""
@@ -56,13 +56,13 @@ _PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "tracepar
 """Headers of a request that engines are sent, besides those of its encoding."""
 
 _TOLD_S = 60.0
-"""How long a reason is not logged again for the same engine."""
+"""Seconds in which a reason is logged once per engine."""
 
 _log = logging.getLogger("structsvm.live")
 
 
 _UNREADABLE = Query(0, 0, None, "body")
-"""Stands for a request that only the engine may understand."""
+"""The query of a request that cannot be read here."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Asked:
         )
 
     def of_engine(self, engine: Engine) -> Asked:
-        """Return it as an engine understands it; the reason of the query says why only production may answer."""
+        """Return the request as an engine reads it; its query has the reason if only production may answer."""
         if self.body is None:
             return self
         try:
@@ -131,7 +131,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's answer as it came, and as it is understood; ``why`` it is not."""
+    """An engine's answer as it came, with its ranking, or with ``why`` there is none."""
 
     raw: Raw
     parsed: Any = None
@@ -140,7 +140,7 @@ class _Answer:
 
 
 class Proxy:
-    """Asks engines, and merges their answers by what the service says."""
+    """Asks engines, and merges their answers as the service has drafted."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.budget_s = service, BUDGET_S
@@ -369,13 +369,13 @@ class Proxy:
 
     @cached_property
     def caller(self) -> Caller:
-        """What posts to the engines; made when first needed."""
+        """Connections to the engines, opened when first needed."""
         from structsvm.live.engines.calling import Caller
 
         return Caller()
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
-        """Log why an engine's answer is of no use, with its status and text; each reason once a minute."""
+        """Log why an engine's answer cannot be used, with its status and text; each reason once a minute."""
         now, name = time.monotonic(), (engine.name, reason)
         if now - self._told.get(name, -_TOLD_S) >= _TOLD_S:
             self._told[name] = now
@@ -458,7 +458,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _REQUEST = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once).decode
 _ANSWER = json.JSONDecoder(parse_constant=_no_constant).decode
 _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
-"""What a number has that is too large for a float; and some text."""
+"""Matches numbers that are too large for a float, and some texts."""
 
 
 def _parsed(content: bytes) -> Any:

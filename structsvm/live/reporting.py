@@ -1,4 +1,4 @@
-"""How an experiment stands, from what is stored: the report, the log, and the check that both agree."""
+"""The report of an experiment, its log, and the check that both agree, computed from the store."""
 
 from __future__ import annotations
 

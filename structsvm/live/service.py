@@ -1,4 +1,4 @@
-"""The service without HTTP, which routes, proxy, pages and the demo call; none of them knows the store."""
+"""The service without HTTP, which routes, proxy and pages call; none of them knows the store."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ from structsvm.protocols import Duel
 log = logging.getLogger("structsvm.live")
 
 CLICKS_BEHIND_S = 5.0
-"""Clicks may take longer, as nobody waits for them."""
+"""Seconds that storing clicks may take: more than for lists, as no user waits for them."""
 
 _FOLLOW_S = 0.5
-"""How often a worker looks what others have changed."""
+"""Seconds between two looks at what other workers have changed."""
 
 _BEHIND_S = 60.0
-"""How long closing may be behind, besides two windows, before the service says that it is not ready."""
+"""Seconds, besides two windows, that closing may be behind before the service is not ready."""
 
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
 _END_S = 10.0
-"""How long the end of the service waits for what reads or copies the store."""
+"""Seconds that stopping waits for tasks that read or copy the store."""
 
 _BACKUP_LOOK_S = 5.0
-"""How often a worker looks whether a backup is due."""
+"""Seconds between two looks whether a backup is due."""
 
 _BACKUP_MS = 50_000
-"""How long other workers leave a backup to the one that has begun it."""
+"""Milliseconds for which a worker that begins a backup has the task."""
 
 _WATCH_S = 5.0
-"""How often a worker looks at the guardrails."""
+"""Seconds between two looks at the guardrails."""
 
 _TELL_MS = 50_000
-"""How long other workers leave it to one to write alarms to the log."""
+"""Milliseconds for which one worker has the task of logging alarms."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -117,7 +117,7 @@ class Service:
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """What other rooms want called when the service stops."""
+        """Called when the service stops, such as to close connections."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
@@ -169,7 +169,7 @@ class Service:
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Say which rankings a request needs; nothing is stored.
+        """Return which rankings a request needs; nothing is stored.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class Service:
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
-        """Return how an experiment stands.
+        """Return the report of an experiment.
 
         Returns
         -------
@@ -534,7 +534,7 @@ class Service:
         return documents.index(document) + 1 if document in documents else "bad_document"
 
     async def _keep_up(self) -> None:
-        """Follow what other workers and the closer change, and write what is counted."""
+        """Load what other workers and the closer have changed, and store counts, until the service stops."""
         failed, watched = 0, -math.inf
         while not await self._stops_within(_FOLLOW_S):
             self.metrics.waiting.set(self.writer.n_waiting)
@@ -580,7 +580,7 @@ class Service:
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:
-        """Start a thread again that has died, of whatever."""
+        """Restart a thread that has died."""
         for part in (self.closer, self.writer):
             if not part.alive:
                 log.error("structsvm live: the %s had died and is started again", type(part).__name__.lower())
@@ -634,5 +634,5 @@ class Service:
             raise
 
     def used(self, key: str) -> None:
-        """Note that a key was used today."""
+        """Record that a key was used today."""
         self._days[key] = self.clock.now() // 86_400_000

@@ -1,4 +1,4 @@
-"""Processes: one that supervises, and as many workers as asked for."""
+"""The processes of a service: a supervisor and its workers."""
 
 from __future__ import annotations
 

@@ -465,7 +465,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
     assert main(["live", "export", "e", "--store", store, "-o", str(log)]) == 0
     said = capsys.readouterr()
     assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"
-    assert said.out.endswith(": 9 impressions\n")
+    assert said.out.endswith(": 9 lists\n")
     assert log.read_bytes() == client.export()
     assert main(["interleave", "analyse", str(log), "--cluster", unit]) == 0
     assert main(["clicks", "describe", str(log)]) == 0

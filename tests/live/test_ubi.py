@@ -144,6 +144,7 @@ def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(cli
     assert analyse(read).pairs[0].wins == answer["pairs"][0]["wins"]
     assert psi(read).shape[0] == 12
     only_same = tmp_path / "same.jsonl"
-    only_same.write_bytes(b"".join(line for line in log.open("rb") if b'"same":true' in line))
+    lines_of_log = log.read_bytes().splitlines(keepends=True)
+    only_same.write_bytes(b"".join(line for line in lines_of_log if b'"same":true' in line))
     with pytest.raises(BadInput, match="on which the rankers differ, got 6 that agree"):
         read_credits(only_same)

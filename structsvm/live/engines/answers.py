@@ -18,6 +18,8 @@ MAX_PAGE = 10_000
 Parameters = Sequence[tuple[str, str]]
 """Names and values in the address of a request."""
 
+Names = Collection[str]
+
 NONE: frozenset[str] = frozenset()
 
 
@@ -76,9 +78,9 @@ class Dialect(Protocol):
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
     partial_at: ClassVar[tuple[str, ...]] = ()
-    """What is true where an answer is partial."""
+    """Paths that are true in partial answers."""
 
-    def read(self, body: Object, parameters: Parameters = (), also: Collection[str] = NONE) -> Query:
+    def read(self, body: Object, parameters: Parameters = (), also: Names = NONE) -> Query:
         """Return what is asked for, and why the list is production's; names in ``also`` are known, too."""
         query = self.page(body, dict(parameters))
         try:
@@ -97,12 +99,10 @@ class Dialect(Protocol):
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         """Return the page that is asked for; raise BadInput for one that is none."""
 
-    def check_values(
-        self, body: Object, parameters: Mapping[str, str], last: int, also: Collection[str]
-    ) -> None:
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         """Raise Unknown if a known key has a value that is not; ``last`` is the last document of the page."""
 
-    def check_answer(self, answer: Object, documents: Sequence[Any], also: Collection[str]) -> None:
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
         """Raise Unknown if an answer or a document holds what is not known."""
 
     def is_plain(self, body: Object) -> bool:
@@ -113,7 +113,7 @@ class Dialect(Protocol):
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
 
     def query(self, body: Object) -> Any:
-        """Return what stands for ``"{query}"`` in a configured body."""
+        """Return the client's query, for ``"{query}"`` in a configured body."""
         return body.get("query")
 
     def total(self, answer: Object) -> int | None:
@@ -134,20 +134,20 @@ class Dialect(Protocol):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents, which do not tell who found them."""
+        """Return production's answer with the chosen documents, without signs of who found them."""
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
         """Return an answer with the token that clicks refer to."""
 
 
-def check_known(kind: str, names: Iterable[str], known: Collection[str], also: Collection[str]) -> None:
+def check_known(kind: str, names: Iterable[str], known: Names, also: Names) -> None:
     """Raise Unknown for the first name that is in neither collection."""
     for name in names:
         if name not in known and name not in also:
             raise Unknown(kind, name)
 
 
-def label_of(reason: str, documented: Collection[str]) -> str:
+def label_of(reason: str, documented: Names) -> str:
     """Return a reason as a label of figures, of which there are not many: other names than documented are "other"."""
     kind, colon, name = reason.partition(":")
     return reason if not colon or name in documented or name in _OWN else f"{kind}:other"
@@ -162,7 +162,7 @@ def listed(value: Any) -> Sequence[Any]:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """Return what stands at a dotted path of nested objects, None where there is nothing."""
+    """Return the value at a dotted path of nested objects, or None."""
     for key in path.split("."):
         if not isinstance(value, Mapping):
             return None

@@ -19,7 +19,7 @@ _OWN = frozenset(
         "access-control-allow-origin", "x-structsvm-serve",
     )
 )  # fmt: skip
-"""Headers of an answer that are of the connection to the engine, or of this service."""
+"""Headers that belong to the connection with the engine, or that this service sets itself."""
 
 
 _CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)

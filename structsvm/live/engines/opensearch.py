@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.live.engines.answers import (
     Dialect,
+    Names,
     Object,
     Query,
     Unknown,
@@ -109,9 +110,7 @@ class OpenSearch(Dialect):
         size = page_number("size", parameters.get("size", body.get("size")), 10)
         return Query(first, size, text_in(body, "q", "ext.ubi.user_query"))
 
-    def check_values(
-        self, body: Object, parameters: Mapping[str, str], last: int, also: Collection[str]
-    ) -> None:
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         check_known("ext", _mapping(body.get("ext")), ("ubi",), also)
         for name in ("query", "post_filter", "rescore", "knn", "retriever"):
             _check_names(body.get(name), also)
@@ -124,7 +123,7 @@ class OpenSearch(Dialect):
         if "retriever" in body:
             _check_retriever(body["retriever"], last, also)
 
-    def check_answer(self, answer: Object, documents: Sequence[Any], also: Collection[str]) -> None:
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
         check_known("answer", answer, _ANSWER, also)
         check_known("answer", _mapping(answer.get("ext")), ("ubi",), also)
         for hit in documents:
@@ -191,7 +190,7 @@ def _check_window(name: str, part: Object, last: int) -> None:
         raise Unknown("window", name)
 
 
-def _check_names(part: Any, also: Collection[str]) -> None:
+def _check_names(part: Any, also: Names) -> None:
     """Raise Unknown for queries that say in a hit what they matched, which a ranker's own query would not."""
     waiting = [part]
     while waiting:
@@ -203,7 +202,7 @@ def _check_names(part: Any, also: Collection[str]) -> None:
             waiting += part
 
 
-def _check_retriever(node: Any, last: int, also: Collection[str]) -> None:
+def _check_retriever(node: Any, last: int, also: Names) -> None:
     """Raise Unknown for a retriever that is not known, or whose window ends before the document ``last``."""
     if not isinstance(node, Mapping):
         raise Unknown("key", "retriever")

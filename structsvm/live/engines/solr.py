@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.common.checks import BadInput
 from structsvm.live.engines.answers import (
     Dialect,
+    Names,
     Object,
     Query,
     Unknown,
@@ -86,9 +87,7 @@ class Solr(Dialect):
         size = page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10)
         return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"))
 
-    def check_values(
-        self, body: Object, parameters: Mapping[str, str], last: int, also: Collection[str]
-    ) -> None:
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         params = _params(body)
         check_known("param", (name for name in params if not _OF_COMPONENT.fullmatch(name)), _PARAMS, also)
         for kind, given in (("filter", body.get("filter")), ("fq", params.get("fq"))):
@@ -114,7 +113,7 @@ class Solr(Dialect):
         if any(given.get("wt", "json") != "json" for given in (params, parameters)):
             raise Unknown("param", "wt")
 
-    def check_answer(self, answer: Object, documents: Sequence[Any], also: Collection[str]) -> None:
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
         check_known("answer", answer, _ANSWER, also)
         for document in documents:
             if any(name.startswith("[") and name not in also for name in document):

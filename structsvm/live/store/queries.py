@@ -1,4 +1,4 @@
-"""Everything that is asked of the database apart from the two hot inserts."""
+"""All queries of the database but the two hot inserts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ExperimentRow(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How people are told of it."""
+        """Key and revision, for messages."""
         return f"{self.key} revision {self.revision}"
 
     @property

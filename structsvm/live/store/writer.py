@@ -1,4 +1,4 @@
-"""Group commit: one thread takes all that waits, stores it in one transaction, and answers when it is on disk."""
+"""Group commit: one thread stores all waiting requests in one transaction and answers when it is on disk."""
 
 from __future__ import annotations
 
