@@ -104,7 +104,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     running, bandit = folded.running, figures["bandit"]
     if running is None:
         policy: Any = folded.policy
-        if policy is not None and policy.label == "best" and policy.decided() >= 0:
+        if folded.config["policy"] == "best" and policy is not None and policy.decided() >= 0:
             sentence = (
                 f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
             )

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -404,6 +405,32 @@ def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
         expected[b, a] += not won
     np.fill_diagonal(expected, 0)
     np.testing.assert_array_equal(client.service.registry.known("e").policy.bandit.bandit.wins, expected)
+
+
+@pytest.mark.parametrize("policy", ["rmed1", "if2"])
+def test_a_bandit_spreads_while_outcomes_are_out_and_a_search_keeps_its_rankers(client, policy):
+    client.create(kind="bandit", rankers=list("abcde"), policy=policy, horizon=1000, length=3)
+
+    def assigned(k, **context):
+        body = {"request_id": f"r{k}", "context": context}
+        return client.call("POST", "/v1/experiments/e/assign", body)[1]["rankers"]
+
+    first = [assigned(k) for k in range(40)]
+    pairs = Counter(tuple(sorted(pair)) for pair in first)
+    assert len(pairs) == (10 if policy == "rmed1" else 4)  # the candidate of IF2 meets each other one
+    assert max(pairs.values()) <= 10
+    assert [assigned(k) for k in range(40)] == first  # tries of the same searches
+    for k, pair in enumerate(first):
+        assignment = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})[1]["assignment"]
+        rankings = {name: [f"{name}{d}" for d in range(9)] for name in {*pair, "a"}}
+        client.show(f"r{k}", rankings=rankings, assignment=assignment)
+    known = client.service.registry.known
+    client.run(client.service.registry.refresh())
+    assert len(known("e").policy.bandit.out) == 40  # each counted once
+    client.wait_closed()
+    assert known("e").policy.bandit.out == []
+    known("e").policy.duels.clear()  # as on another worker
+    assert [assigned(k, page=2) for k in range(40)] == first
 
 
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
