@@ -18,7 +18,7 @@ from tests.live.samples import RANKINGS, assert_same_pairs
 
 pytestmark = pytest.mark.slow
 
-N_KILLS = 20
+N_KILLS = 12
 
 
 class Load:
