@@ -34,8 +34,9 @@ FEATURES = (
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
-    Anything not logged counts as absent. Documents of other teams matter only for whether the query has a single click,
-    and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" is taken to mean the next one).
+    Anything not logged counts as absent. Ranks of later pages go on from the page before (``offset``). Documents of
+    other teams matter only for whether the query has a single click, and which click was first and last (thesis eq. 7.2
+    and 7.3.2; "followed by a click" is taken to mean the next one).
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
@@ -64,7 +65,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
                     title = min(impression.title_bold[rank - 1] / words, 1.0)
                 if impression.abstract_bold is not None:
                     abstract = min(impression.abstract_bold[rank - 1] / words, 2.0)
-            first = multi and rank == order[0]
+            first, position = multi and rank == order[0], impression.offset + rank
             phi += sign * np.array(
                 [
                     1.0,
@@ -72,14 +73,14 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
                     more / n[team],
                     title,
                     abstract,
-                    single and rank > 1,
-                    single and rank <= 10,
+                    single and position > 1,
+                    single and position <= 10,
                     first,
                     multi and rank == order[-1],
-                    first and rank > 1,
-                    multi and rank == 1,
-                    multi and rank <= 3,
-                    multi and rank <= 10,
+                    first and position > 1,
+                    multi and position == 1,
+                    multi and position <= 3,
+                    multi and position <= 10,
                     multi and rank in regressed,
                 ],
                 dtype=np.float64,
