@@ -171,7 +171,7 @@ class Proxy:
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked)
         if main.why == "production_junk" or (main.why is None and why is not None):
-            self.service.not_compared(key, label_of(main.why or why or "", engine.dialect.documented))
+            self.service.not_compared(key, label_of(main.why or why or ""))
         # production's own error, or a list of nothing, is the answer
         why = main.why or why
         if why is None and asked.search is None:  # the next page would not go on from this one
@@ -231,7 +231,7 @@ class Proxy:
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
-            self._count(engine, why)
+            self.service.metrics.count_shown("production", label_of(why))
             return _as_it_came(main.raw, why)
         answer = engine.dialect.named(main.parsed, token)
         return self._response(answer, main.raw, "production", "control")
@@ -388,11 +388,8 @@ class Proxy:
         """Return production's own answer: ``main``, unless nobody was asked yet, or for a later page."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
-            self._count(engine, why)
+            self.service.metrics.count_shown("production", label_of(why))
         return _as_it_came(raw, why)
-
-    def _count(self, engine: Engine, why: str) -> None:
-        self.service.metrics.count_shown("production", label_of(why, engine.dialect.documented))
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
         try:  # ASCII, as halves of surrogate pairs, which engines keep, cannot be written otherwise

@@ -99,10 +99,9 @@ def test_a_site_may_say_what_leaves_the_order_to_the_rankers(kind, body, name):
 
 def test_labels_of_figures_are_few():
     """Reasons that carry a client's own name count as "other"."""
-    documented = engine(OS).dialect.documented
     said = ["key:sort", "key:sid", "page", "count:size", "parameter:twice", "method:HEAD", "hit:x"]
     expected = ["key:sort", "key:other", "page", "count:size", "parameter:twice", "method:HEAD", "hit:other"]
-    assert [label_of(reason, documented) for reason in said] == expected
+    assert [label_of(reason) for reason in said] == expected
 
 
 @pytest.mark.parametrize("value", [-1, 10_001, 1.5, "x", "-1", True, [3], "9" * 5000])

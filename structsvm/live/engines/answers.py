@@ -70,8 +70,6 @@ class Dialect(Protocol):
     """Known parameters of the address."""
     keys: ClassVar[frozenset[str]] = NONE
     """Known keys of a body."""
-    documented: ClassVar[frozenset[str]] = NONE
-    """Names that the engine documents and that are not known here: the other labels of figures."""
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What a key of a configured body takes out of the client's."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
@@ -147,13 +145,27 @@ def check_known(kind: str, names: Iterable[str], known: Names, also: Names) -> N
             raise Unknown(kind, name)
 
 
-def label_of(reason: str, documented: Names) -> str:
-    """Return a reason as a label of figures, of which there are not many: other names than documented are "other"."""
+def label_of(reason: str) -> str:
+    """Return a reason as a label of figures, of which there are not many: names that nobody documents are "other"."""
     kind, colon, name = reason.partition(":")
-    return reason if not colon or name in documented or name in _OWN else f"{kind}:other"
+    return reason if not colon or name in _DOCUMENTED else f"{kind}:other"
 
 
-_OWN = ("size", "twice", "HEAD")
+_DOCUMENTED = {
+    "_explanation", "_ltrlog", "_name", "allowSyntax", "analyze_wildcard", "analyzer", "cache", "clustering",
+    "collapse", "collection", "cpuAllowed", "cursorMark", "debug", "debugQuery", "default_operator", "df", "distrib",
+    "elevateIds", "enableElevation", "excludeIds", "expand", "expand.field", "expand.rows", "expanded", "explain",
+    "explainOther", "fields", "filter", "filter_path", "forceElevation", "format", "fq", "group", "group.field",
+    "group.limit", "group.main", "grouped", "HEAD", "ignore_throttled", "include_named_queries_score", "index",
+    "inner_hits", "json.facet", "json.filter", "json.query", "json.sort", "k", "knn", "lenient", "local_parameters",
+    "logParamsList", "ltr_log", "matched_queries", "memAllowed", "min_score", "minExactCount", "mlt", "mlt.fl",
+    "moreLikeThis", "nextCursorMark", "object", "pagination_depth", "phase_took", "pinned", "pit", "pit_id",
+    "profile", "qt", "queries", "rank", "rank_window_size", "rerank", "rescorer", "retriever", "script_fields",
+    "scroll", "search_after", "search_pipeline", "search_type", "segmentTerminateEarly", "shards", "shards.tolerant",
+    "size", "slice", "sort", "source", "sub_searches", "terminate_after", "terms", "track_scores", "transformer",
+    "twice", "useParams", "verbose_pipeline", "wt",
+}  # fmt: skip
+"""Names that engines document and that are production's, and those of this service."""
 
 
 def listed(value: Any) -> Sequence[Any]:

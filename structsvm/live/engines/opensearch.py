@@ -83,16 +83,6 @@ class OpenSearch(Dialect):
         )
     )  # fmt: skip
     keys = frozenset(_KEYS | {"derived"})
-    documented = frozenset(
-        (
-            "analyze_wildcard", "analyzer", "collapse", "default_operator", "df", "explain", "filter_path", "format",
-            "ignore_throttled", "include_named_queries_score", "index", "inner_hits", "k", "knn", "lenient", "ltr_log",
-            "matched_queries", "min_score", "pagination_depth", "phase_took", "pinned", "pit", "pit_id", "profile",
-            "rank", "rank_window_size", "rerank", "rescorer", "retriever", "script_fields", "scroll", "search_after",
-            "search_pipeline", "search_type", "slice", "sort", "source", "sub_searches", "terminate_after",
-            "track_scores", "verbose_pipeline", "_explanation", "_ltrlog", "_name",
-        )
-    )  # fmt: skip
     # an engine refuses a retriever beside what it would replace
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "query": ("query", "retriever"), "rescore": ("rescore",), "knn": ("knn",),

@@ -26,7 +26,6 @@ class PlainHTTP(Dialect):
 
     label = "http"
     keys = frozenset(("q", "from", "size"))
-    documented = frozenset(("sort",))
     documents_at = "documents"
     total_at = ("total",)
 

@@ -65,17 +65,6 @@ class Solr(Dialect):
     keys = frozenset(
         ("query", "filter", "offset", "limit", "fields", "sort", "facet", "params", "q", "from", "size")
     )
-    documented = frozenset(
-        (
-            "allowSyntax", "cache", "clustering", "collection", "cpuAllowed", "cursorMark", "debug", "debugQuery",
-            "distrib", "elevateIds", "enableElevation", "excludeIds", "expand", "expand.field", "expand.rows",
-            "expanded", "explainOther", "fields", "filter", "forceElevation", "fq", "group", "group.field",
-            "group.limit", "group.main", "grouped", "json.facet", "json.filter", "json.query", "json.sort",
-            "local_parameters", "logParamsList", "memAllowed", "minExactCount", "mlt", "mlt.fl", "moreLikeThis",
-            "nextCursorMark", "object", "queries", "qt", "segmentTerminateEarly", "shards", "shards.tolerant", "sort",
-            "terms", "transformer", "useParams", "wt",
-        )
-    )  # fmt: skip
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {"query": ("query",)}
     documents_at = "response.docs"
     total_at = ("response.numFound",)
