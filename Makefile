@@ -47,7 +47,7 @@ $(VENV)/.installed-live: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 live: $(VENV)/.installed-live
-	$(BIN)/structsvm live demo --browse
+	$(BIN)/python experiments/live_demo --browse
 
 # types take one processor, which pytest leaves to them at its start
 test: lint

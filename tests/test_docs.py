@@ -106,9 +106,9 @@ def test_no_name_twice(names):
     assert len({lives_in(name) for name in names}) == len(names)
 
 
-# the command line is no library, the demo and the store are for its commands; compiled forms serve the other rooms
+# the command line is no library, the store is for its commands; compiled forms serve the other rooms
 INTERNAL = {
-    "structsvm.cli", "structsvm.cli.studies", "structsvm.online.bandits.compiled", "structsvm.live.demo",
+    "structsvm.cli", "structsvm.cli.studies", "structsvm.online.bandits.compiled",
     "structsvm.live.pages", "structsvm.live.store", "structsvm.cli.studies.demo", "structsvm.cli.studies.diversity",
     "structsvm.cli.studies.folds", "structsvm.cli.studies.fusion", "structsvm.trainers.partitioned",
 }  # fmt: skip

@@ -94,11 +94,11 @@ async def measure(port: int, folder: Path, searches: int) -> list[dict[str, Any]
         async def row(name: str, client: httpx.AsyncClient, path: str, guarded: bool = True) -> None:
             times, short, errors, served = [], 0, 0, 0
             cpu = time.process_time()
-            for _ in range(searches):
+            for k in range(searches):
                 if not guarded:
                     proxy.breakers.clear()
                 began = time.perf_counter()
-                answer = await client.post(path, json=body)
+                answer = await client.post(path, json=body, headers={"X-Structsvm-Search": f"{name} {k}"})
                 times.append(time.perf_counter() - began)
                 errors += answer.status_code != 200
                 short += len(answer.json()["hits"]["hits"]) != SIZE

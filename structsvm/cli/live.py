@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +14,7 @@ import typer
 
 from structsvm.cli import paths
 from structsvm.cli.terminal import group, note, working
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 
 if TYPE_CHECKING:
@@ -189,7 +187,10 @@ def export(
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[int | None, "Revision of the experiment. (default: the newest)"] = None,
 ) -> None:
-    """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
+    """Write the closed lists of an experiment as a click log for 'structsvm interleave analyse' and 'structsvm clicks'.
+
+    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control are not.
+    """
     from structsvm.live.reporting import lines_of
 
     paths.check_output(output)
@@ -202,7 +203,7 @@ def export(
                 n += piece.count(b"\n")
         if n_forgotten := opened.n_forgotten(experiment.row.id):
             note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
-    typer.echo(f"{output}: {n:,} impressions")
+    typer.echo(f"{output}: {n:,} lists")
 
 
 def backup(
@@ -260,47 +261,6 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
     typer.echo(f"schema {'none' if before is None else before} -> {after}")
 
 
-def demo(
-    port: Annotated[int, "Port on this machine; 0 takes a free one."] = 8808,
-    seed: Annotated[int, "Seed of the noise in the images and of the simulated visitors."] = 0,
-    browse: Annotated[bool, "Open the page in a browser."] = False,
-) -> None:
-    """Search for digits in a list drafted from two rankers, and watch the verdict form. Ctrl-C ends it."""
-    import uvicorn
-
-    from structsvm.live.demo import create_demo
-    from structsvm.live.settings import Settings
-    from structsvm.live.store.opening import prepare
-
-    check_whole("port", port, 0, 65535)
-    check_whole("seed", seed, 0)
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with listening, tempfile.TemporaryDirectory(prefix="structsvm-demo-") as folder:
-        try:
-            listening.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise BadInput(
-                f"--port {port}", f"{error.strerror}", "take another, or 0 for a free one"
-            ) from None
-        listening.listen()  # who comes before the first answer waits for it
-        port = listening.getsockname()[1]
-        settings = Settings(
-            f"sqlite:///{Path(folder) / 'demo.db'}", port=port, keyless=True, grace_s=0.2, close_every_s=0.5
-        )
-        prepare(settings.store)
-        app = create_demo(settings, seed)
-        address = f"http://127.0.0.1:{port}/demo"
-        typer.echo(f"structsvm live demo on {address}; Ctrl-C ends it")
-        if browse:
-            import webbrowser
-
-            webbrowser.open(address)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-        with suppress(KeyboardInterrupt):  # the way to end it
-            uvicorn.Server(config).run(sockets=[listening])
-
-
 def key_add(scope: Annotated[str, "show, click, read or admin."], store: StoreUrl = DEFAULT_STORE) -> None:
     """Make a key and show it, once."""
     from structsvm.live.keys import new_key
@@ -332,7 +292,7 @@ def key_remove(
 
 app = group(
     "Compare rankers on live traffic.",
-    init, serve, create, check, export, backup, forget, clean, migrate, demo,
+    init, serve, create, check, export, backup, forget, clean, migrate,
 )  # fmt: skip
 app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, remove=key_remove), name="key")
 

@@ -45,10 +45,10 @@ class Batches:
         self._source, self._parts, self._lists = source, Parts(), 0
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
 
-    def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool]) -> None:
-        """Take one list, of documents from position 1 on."""
+    def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool], offset: int = 0) -> None:
+        """Take one list, of documents from position ``offset + 1`` on."""
         n = len(documents)
-        values = ([query] * n, documents, range(1, n + 1), clicked, [self._lists] * n)
+        values = ([query] * n, documents, range(offset + 1, offset + n + 1), clicked, [self._lists] * n)
         for column, more in zip(self._columns, values, strict=True):
             column.extend(more)
         self._lists += 1
@@ -59,7 +59,8 @@ class Batches:
         """Return the counts of all lists."""
         if self._columns[0]:
             self._count()
-        return replace(self._parts.whole(self._source, self.dropped), gapped=None)
+        cells = self._parts.whole(self._source, self.dropped)
+        return cells if cells.gapped and cells.gapped.n_sessions else replace(cells, gapped=None)
 
     def _count(self) -> None:
         *columns, session = self._columns

@@ -37,7 +37,8 @@ def cells_of_log(log: object) -> ClickCells:
     Returns
     -------
     ClickCells
-        With sessions. Lists without feedback or a query, and impressions logged again, are left out and counted.
+        With sessions. Lists without feedback or a query, and impressions logged again, are left out and counted. Lists
+        of later pages begin at their ``offset``; lists on which the rankers agreed count, too.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def _add(batches: Batches, lines: Iterable[Line]) -> None:
         clicked = [False] * len(documents)
         for k in line.places():
             clicked[k] = True
-        batches.add(str(line.about.query), documents, clicked)
+        batches.add(str(line.about.query), documents, clicked, line.about.offset)
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:

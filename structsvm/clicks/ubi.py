@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
-from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, read_entries
+from structsvm.clicks.ubi_entries import (
+    IMPRESSION,
+    MISSING,
+    NO_ORDINAL,
+    Entries,
+    Events,
+    Queries,
+    read_entries,
+)
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
@@ -32,13 +40,15 @@ def read_ubi(
     """Read UBI queries and events, schema 1.3.0.
 
     A query (``query_id``) is one shown list. It shows what its impression events say, each at its ``ordinal``, or,
-    without any, the first ``length`` of ``query_response_hit_ids``. The query of the counts is the ``user_query``.
+    without any, the first ``length`` of ``query_response_hit_ids``; a further response for the same text whose ids are
+    mostly new is its next page. A click is at its own ``ordinal``, or where its document was shown first if it has
+    none. The query of the counts is the ``user_query``.
 
     Parameters
     ----------
     path : path
-        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or an answer
-        of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
+        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or the hits of
+        elasticdump, one a line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
     application : str, optional
         Only queries and events of this application.
     first_position : {0, 1} or dict of application to it, optional
@@ -47,21 +57,22 @@ def read_ubi(
     clicks, impressions : collection of str
         Names of actions. All others are left out and counted.
     length : int, default=10
-        Documents shown of ``query_response_hit_ids``.
+        Documents shown of each ``query_response_hit_ids``.
     max_position : int, default=1000
 
     Returns
     -------
     ClickCells
         With sessions; ``dropped`` counts, by reason: events without a query, a document or an ordinal, other actions,
-        clicks on what was not shown or before it was, invalid times, repeated clicks.
+        clicks on what was not shown, at another position or before it was, invalid times, repeated clicks.
 
     Raises
     ------
     ValueError
         With file and line, for a line that is no JSON object.
     BadInput
-        For an ambiguous or contradicted first position, and when nothing can be counted.
+        For an ambiguous or contradicted first position, for clicks of which 5 % or more have another ordinal than
+        their documents (a page that reorders the response), and when nothing can be counted.
 
     Examples
     --------
@@ -82,11 +93,11 @@ def read_ubi(
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
     if not entries.queries.query.size:
         raise BadInput(str(path), "expected UBI queries, got none", entries.dropped.said())
-    queries, events = _last_queries(entries), _events_of_queries(entries)
+    queries, events = _queries_by_id(entries, length), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
     lists = _shown_lists(queries, events, shown, base, length, entries)
-    clicked = _clicked(lists, events, shown, entries)
+    lists, clicked = _clicked(lists, queries, events, shown, base, entries, path)
     return _count(lists, clicked, queries, entries, path, max_position)
 
 
@@ -99,23 +110,55 @@ class _Lists(NamedTuple):
     time: Float
 
 
-def _last_queries(entries: Entries) -> Queries:
-    """Return one entry per query id, by number; those that are only in events have text -1.
-    As users type, the same search is logged again; the last entry is what was shown.
+def _queries_by_id(entries: Entries, length: int) -> Queries:
+    """Return one entry per query id, by number, with the ids shown; those that are only in events have text -1.
+
+    As users type, the same search is logged again; the last entry is what was shown, after the pages before it.
     """
     queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
     last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
     known = last >= 0
-    entries.dropped.count("earlier entry of a query logged several times", queries.query.size - known.sum())
 
     def of(values: Int, missing: int) -> Int:
         return np.where(known, values[last], missing)
 
-    length = of(np.diff(queries.offsets), 0)
-    hits = queries.hits[rows_from(of(queries.offsets[:-1], 0), length)]
     application, text = of(queries.application, MISSING), of(queries.text, MISSING)
-    return Queries(np.arange(n), application, text, hits, offsets_of(length))
+    size = np.minimum(of(np.diff(queries.offsets), 0), length)
+    several = np.flatnonzero(
+        (last[queries.query] != np.arange(queries.query.size)) & (queries.text == text[queries.query])
+    )
+    pages = _pages(queries, np.unique(queries.query[several]), text, length)
+    entries.dropped.count(
+        "next page under the query_id of the first", sum(len(one) - 1 for one in pages.values())
+    )
+    used = known.sum() + sum(len(one) - 1 for one in pages.values())
+    entries.dropped.count("earlier entry of a query logged several times", queries.query.size - used)
+    for number, one in pages.items():
+        size[number] = sum(map(len, one))
+    start = offsets_of(size)
+    hits = np.empty(start[-1], dtype=np.int64)
+    plain = np.ones(n, dtype=bool)
+    plain[list(pages)] = False
+    first = of(queries.offsets[:-1], 0)
+    hits[rows_from(start[:-1][plain], size[plain])] = queries.hits[rows_from(first[plain], size[plain])]
+    for number, one in pages.items():
+        hits[start[number] : start[number + 1]] = np.concatenate(one)
+    return Queries(np.arange(n), application, text, hits, start)
+
+
+def _pages(queries: Queries, repeated: Int, text: Int, length: int) -> dict[int, list[Int]]:
+    """Return the pages of queries that have several: responses for the last text, most of whose ids are new."""
+    pages: dict[int, list[Int]] = {int(number): [] for number in repeated}
+    for k in np.flatnonzero(np.isin(queries.query, repeated) & (queries.text == text[queries.query])):
+        ids = queries.hits[queries.offsets[k] : queries.offsets[k + 1]][:length]
+        known = pages[int(queries.query[k])]
+        again = next((i for i, one in enumerate(known) if 2 * np.isin(ids, one).sum() >= ids.size), None)
+        if again is None:
+            known.append(ids)
+        elif ids.size:
+            known[again] = ids
+    return {number: one for number, one in pages.items() if len(one) > 1}
 
 
 def _events_of_queries(entries: Entries) -> Events:
@@ -139,7 +182,7 @@ def _shown_lists(
         f"list without impressions, taken as the first {length} ids of its response", responses.size
     )
     entries.dropped.count("query without a shown list", (known & ~own & (hits == 0)).sum())
-    taken = np.minimum(hits[responses], length)
+    taken = hits[responses]
     position = rows_from(np.zeros_like(taken), taken)
     impressions = events.query[shown]
     return _Lists(
@@ -150,24 +193,56 @@ def _shown_lists(
     )
 
 
-def _clicked(lists: _Lists, events: Events, shown: NDArray[np.bool_], entries: Entries) -> NDArray[np.bool_]:
-    """Return which documents of the lists were clicked, after they were shown."""
+def _clicked(
+    lists: _Lists,
+    queries: Queries,
+    events: Events,
+    shown: NDArray[np.bool_],
+    base: Int,
+    entries: Entries,
+    path: Path,
+) -> tuple[_Lists, NDArray[np.bool_]]:
+    """Return the lists and which of their documents were clicked, at the ordinal of the click and after being shown.
+
+    A document that was shown twice, and clicked, is in its list where it was clicked.
+    """
     if not lists.query.size:
-        return np.zeros(0, dtype=bool)
+        return lists, np.zeros(0, dtype=bool)
     n_documents = len(entries.documents)
     key = lists.query * n_documents + lists.document
-    keys, first = np.unique(key, return_index=True)  # a document shown twice: since its first entry
+    keys, first, number = np.unique(key, return_index=True, return_inverse=True)
+    place = number * _PLACES + np.clip(lists.position, -1, _PLACES - 2)
     click = events.query[~shown] * n_documents + events.document[~shown]
     index = np.minimum(np.searchsorted(keys, click), keys.size - 1)
     known = keys[index] == click
     entries.dropped.count("click on a document that was not shown", (~known).sum())
     early = known & (events.time[~shown] < lists.time[first[index]])
     entries.dropped.count("click before its impression", early.sum())
-    taken = index[known & ~early]
-    flags = np.zeros(keys.size, dtype=bool)
-    flags[taken] = True
-    entries.dropped.count("repeated click", taken.size - flags.sum())
-    return flags[np.searchsorted(keys, key)]
+    index, ordinal = index[known & ~early], events.ordinal[~shown][known & ~early]
+    application = queries.application[events.query[~shown][known & ~early]]
+    position = np.clip(ordinal - base[application], -1, _PLACES - 2)
+    told = ordinal != NO_ORDINAL
+    # without an ordinal, a document shown twice was clicked at its first place
+    clicks = np.where(told, index * _PLACES + position, place[first[index]])
+    right = np.isin(clicks, place)
+    wrong, n_told = int((~right).sum()), int(told.sum())
+    if wrong and wrong >= _MOST_CONTRADICTED * n_told:
+        raise BadInput(
+            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} at others",
+            "a page that reorders the response has to log impressions, with the ordinals of its clicks",
+        )  # fmt: skip
+    entries.dropped.count("click at another position than its document", wrong)
+    taken = np.unique(clicks[right])
+    entries.dropped.count("repeated click", int(right.sum()) - taken.size)
+    clicked = np.isin(place, taken)
+    keep = clicked | ~np.isin(number, taken // _PLACES)
+    entries.dropped.count("document twice in a list", (~keep).sum())
+    columns: Any = (column[keep] for column in lists)
+    return _Lists(*columns), clicked[keep]
+
+
+_PLACES = 1 << 17  # more than positions that are counted, and one for those that are none
+_MOST_CONTRADICTED = 0.05
 
 
 def _count(
@@ -214,7 +289,11 @@ def _bases(
 ) -> Int:
     """Return how each application counts; raise where that is open or contradicted by returned ids."""
     names: list[Any] = list(entries.applications)
-    query, document, ordinal = events.query[shown], events.document[shown], events.ordinal[shown]
+    # of applications that log no impressions, clicks show how they count
+    silent = np.ones(len(names) + 1, dtype=bool)
+    silent[queries.application[events.query[shown]]] = False
+    looked = shown | (silent[queries.application[events.query]] & (events.ordinal != NO_ORDINAL))
+    query, document, ordinal = events.query[looked], events.document[looked], events.ordinal[looked]
     application = queries.application[query]
     lowest = np.full(len(names), _NONE)
     np.minimum.at(lowest, application, ordinal)
@@ -245,7 +324,7 @@ def _bases(
         right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(
-                "first_position", f"the ids that queries of {name!r} returned say {1 - base}: {wrong} impressions "
+                "first_position", f"the ids that queries of {name!r} returned say {1 - base}: {wrong} events "
                 f"agree with it, {right} with {base}", "state the other", value=base,
             )  # fmt: skip
         bases[number] = base

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import UNSET, Struct, ValidationError, convert
+from msgspec import UNSET, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, decode
 
 from structsvm.clicks.cells import Dropped
@@ -41,6 +41,7 @@ class Entry(Struct, gc=False):
     index: Any = UNSET
     create: Any = UNSET
     hits: Any = UNSET
+    source: Any = field(default=UNSET, name="_source")
 
 
 class _Object(Struct, gc=False):
@@ -125,6 +126,9 @@ def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
             if entry.query_id is None:
                 if entry.hits is not UNSET:
                     yield from _hits(entry.hits, path)
+                    continue
+                if entry.source is not UNSET:  # of elasticdump: a hit per line
+                    yield from _hits({"hits": [{"_source": entry.source}]}, path)
                     continue
                 if entry.action_name is None and (entry.index is not UNSET or entry.create is not UNSET):
                     continue
@@ -217,6 +221,8 @@ def ordinal_of(attributes: Any) -> int:
     else:
         position = attributes.get("position") if isinstance(attributes, dict) else None
         value = position.get("ordinal") if isinstance(position, dict) else None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and abs(value) < _LARGEST_ORDINAL else NO_ORDINAL

@@ -161,8 +161,8 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
             to,
             f"expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
             "figures are those of each query's own candidates, which the format cannot compute",
-            f"train with {{scale='{'minmax' if form.method == 'percentile' else form.method}'}} or none, or export json; "
-            "for weights of a hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python",
+            f"train with {{scale='{'minmax' if form.method == 'percentile' else form.method}'}} or none, or export "
+            "json; for weights of a hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python",
         )
     if form.missing is not None and to not in ("json", "onnx"):
         imputed = [f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)]

@@ -1,4 +1,4 @@
-"""The web application: which path calls what, and what every answer carries."""
+"""The web application: routes, and what every request and answer goes through."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HEADERS = {
     b"referrer-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
-"""What every answer carries unless its route said otherwise."""
+"""Headers of every answer, unless its route sets them."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
 
@@ -50,7 +50,7 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
     ----------
     settings : Settings
     service : Service, optional
-        For tests and the demo; by default one on ``settings.store``.
+        By default one on ``settings.store``.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def _own_routes(service: Service) -> list[Route]:
 
 
 class _Frame:
-    """What is done around every route: hosts, sizes, headers, CORS and figures."""
+    """Middleware of all routes: hosts, sizes, headers, CORS and figures."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service

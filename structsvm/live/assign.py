@@ -1,18 +1,62 @@
-"""Who sees what: the share of units that takes part, production beside it, and the duel of a bandit."""
+"""Assignment of requests: the share of units that takes part, the control, and the duel of a bandit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from structsvm.live.bodies import Assign, Show
 from structsvm.live.draw import bucket, keyed
-from structsvm.live.store.queries import ExperimentRow
-from structsvm.protocols import Bandit
+from structsvm.live.store.queries import ExperimentRow, StoredDuel
+from structsvm.online.bandits import Delayed
+from structsvm.protocols import Bandit, Duel
+
+MOST_OUT = 300
+"""Duels without an outcome that are replayed when others were closed; about 10 ms."""
+
+_REMEMBERED = 10_000
+"""Duels of requests kept in memory, for their further pages."""
+
+
+@dataclass
+class Policy:
+    """The bandit of an experiment as a worker keeps it, with the duels that are out on all workers."""
+
+    bandit: Delayed
+    version: int
+    last: int = 0
+    """Sequence number of the last list that is counted."""
+    duels: OrderedDict[bytes, Duel] = field(default_factory=OrderedDict)
+    """By the impression that the first page of a request makes."""
+    own: set[bytes] = field(default_factory=set)
+    """Impressions whose duels were counted when they were assigned."""
+
+    def choose(self, impression: bytes, seed: int) -> Duel:
+        """Return the duel of a new request, which is out from now on."""
+        duel = self.bandit.select(np.random.default_rng(seed))
+        self.own.add(impression)
+        self.remember(impression, duel)
+        return duel
+
+    def remember(self, impression: bytes, duel: Duel) -> None:
+        """Keep the duel of a request."""
+        self.duels[impression] = duel
+        if len(self.duels) > _REMEMBERED:
+            self.own.discard(self.duels.popitem(last=False)[0])
+
+    def count(self, stored: Iterable[StoredDuel]) -> None:
+        """Count stored lists as out, unless they were counted when they were assigned."""
+        for one in stored:
+            self.last = max(self.last, one.seq)
+            if one.id in self.own:
+                self.own.discard(one.id)
+            else:
+                self.bandit.send(Duel(tuple(one.arms), one.note))
 
 
 @dataclass
@@ -21,8 +65,7 @@ class Experiment:
 
     row: ExperimentRow
     winner: str | None = None  # served after the end, where the experiment says so
-    bandit: Bandit | None = None
-    bandit_version: int = -1
+    policy: Policy | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -39,7 +82,7 @@ class Experiment:
 
 
 class Assigned(NamedTuple):
-    """What a request gets: ``serve`` and, unless it is interleaved, why; the indices of the rankers; a duel's note.
+    """The assignment of a request: ``serve`` and, unless it is interleaved, why; indices of rankers; a duel's note.
 
     ``chance`` is the probability with which a unit takes part, of those that are recorded; None where all do.
     """
@@ -49,6 +92,14 @@ class Assigned(NamedTuple):
     arms: tuple[int, ...]
     note: Any = None
     chance: float | None = None
+
+
+def delayed_bandit(config: Mapping[str, Any], state: str) -> Delayed:
+    """Return the policy of an experiment for duels that are out at once."""
+    bandit = Delayed(fresh_bandit(config, state), most=MOST_OUT)
+    if state and "wins" in (kept := json.loads(state)):
+        bandit.wins = np.array(kept["wins"], dtype=np.float64)
+    return bandit
 
 
 def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
@@ -64,7 +115,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
 
 
 def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
-    """Return what a request gets; the same for the same request and state on every worker."""
+    """Return what a request gets, the same on every worker; of a bandit without the rankers of its duel."""
     config, row, unit, context = experiment.config, experiment.row, call.unit, call.context or {}
     production = (config["rankers"].index(config["production"]),)
     if row.state != "running" or row.unit_key is None:
@@ -83,8 +134,10 @@ def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
     chance = share / (share + beside) if beside else None
     if position >= share:
         return Assigned("production", "control", production, None, chance)
-    if experiment.bandit is None:
-        return Assigned("interleaved", None, tuple(range(len(config["rankers"]))), None, chance)
-    seed = keyed(row.salt, b"duel|" + call.request_id.encode(), 8)
-    duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed)))
-    return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note, chance)
+    arms = tuple(range(len(config["rankers"]))) if experiment.policy is None else ()
+    return Assigned("interleaved", None, arms, None, chance)
+
+
+def duel_seed(salt: bytes, request_id: str) -> int:
+    """Return the seed of the random numbers that choose the duel of a request."""
+    return int.from_bytes(keyed(salt, b"duel|" + request_id.encode(), 8))

@@ -34,14 +34,14 @@ def said(text: str) -> Meta:
 
 
 class _Strict(Struct, forbid_unknown_fields=True):
-    """No other fields are taken, or answered."""
+    """A body without further fields."""
 
 
 # ---- an experiment ---------------------------------------------------------------------------------------------------
 
 
 class Guardrails(_Strict):
-    """What is watched while an experiment runs."""
+    """Limits that are watched while an experiment runs."""
 
     control: Annotated[bool, said("Whether production beside the share is recorded for comparison.")] = True
     clickless_margin: Annotated[Part, said("How much larger the share of clickless lists may be.")] = 0.05
@@ -136,26 +136,26 @@ class SetState(_Strict):
 
 
 class Kill(_Strict):
-    """Why everything is killed."""
+    """The reason for killing all experiments."""
 
     reason: Reason = ""
 
 
 class Killed(_Strict):
-    """Whom it met."""
+    """The experiments that were killed."""
 
     killed: list[str]
 
 
 class Acknowledge(_Strict):
-    """The alarm that was seen; all by default."""
+    """The alarm to acknowledge; all by default."""
 
     guardrail: str | None = None
     reason: Reason = ""
 
 
 class Acknowledged(_Strict):
-    """Which guardrails begin anew."""
+    """The guardrails that begin anew."""
 
     acknowledged: list[str]
 
@@ -198,7 +198,7 @@ class Assign(_Strict):
 
 
 class Assigned(_Strict):
-    """Which rankings are needed."""
+    """The rankings that a request needs."""
 
     serve: Served
     rankers: Annotated[list[str], said("Whose rankings are needed.")]
@@ -268,20 +268,22 @@ class Rejected(_Strict):
 
 
 class Taken(_Strict):
-    """What became of clicks."""
+    """Numbers of clicks by what was done with them."""
 
     accepted: Annotated[Count, said("Recorded now.")]
     duplicate: Annotated[Count, said("Recorded before.")]
     late: Annotated[Count, said("After the window: kept, never counted.")]
     rejected: list[Rejected]
-    ignored: Annotated[Count | None, said("UBI events that are no actions on documents.")] = None
+    ignored: Annotated[Count | None, said("UBI events of other lists, or that are no actions asked for.")] = (
+        None
+    )
 
 
 # ---- how it stands ---------------------------------------------------------------------------------------------------
 
 
 class Verdict(_Strict):
-    """The answer, valid however often one looks."""
+    """The result, valid at every look."""
 
     winner: str | None
     sentence: str
@@ -316,7 +318,7 @@ class Pair(_Strict):
 
 
 class Guardrail(_Strict):
-    """A guardrail as it stands."""
+    """The state of a guardrail."""
 
     name: str
     alarm: bool
@@ -356,7 +358,7 @@ class Player(_Strict):
 
 
 class Bandit(_Strict):
-    """How a bandit stands."""
+    """The state of a bandit."""
 
     policy: str
     n_duels: int
@@ -401,7 +403,7 @@ class Live(_Strict):
 
 
 class Ready(_Strict):
-    """Whether lists can be recorded and closed, and what is in the way."""
+    """Whether lists can be recorded and closed, and what prevents it."""
 
     ready: bool
     writer: bool
@@ -412,7 +414,7 @@ class Ready(_Strict):
 
 
 class Problem(_Strict):
-    """What is wrong."""
+    """The problem of a refused call."""
 
     code: Annotated[str, said("One word for programs.")]
     message: Annotated[str, said("One sentence for people.")]

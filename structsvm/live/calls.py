@@ -1,4 +1,4 @@
-"""What callers send: the checks by the types of the API and beyond them, and the error for what is not taken."""
+"""Checks of calls, by the types of the API and beyond them, and the error for a refused call."""
 
 from __future__ import annotations
 

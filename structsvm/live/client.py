@@ -29,7 +29,7 @@ class Page:
 
 
 class Client:
-    """Asks a service which list to show; needs nothing but the standard library, and never raises on a failure of it.
+    """Ask a service which list to show, by the standard library alone; a failure of the service never raises.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ class Client:
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
         Saves to compute rankings that are not shown (bandits, a small share); optional for two rankers. Where the
-        service does not answer: ``{"serve": "production", "why": "unreachable"}``.
+        service does not answer: ``{"serve": "production", "why": "unreachable"}``, or "refused" as of :meth:`show`.
         """
         body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/assign", body)
-        return {"serve": "production", "why": "unreachable"} if answer is None else answer
+        return {"serve": "production", "why": answer} if isinstance(answer, str) else answer
 
     def show(
         self,
@@ -117,7 +117,8 @@ class Client:
         Page
             ``documents``, ids in the order to show them; ``token``, to send with clicks, None where the list is not
             part of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why`` it is not
-            interleaved, ``"unreachable"`` where the service did not answer.
+            interleaved: ``"unreachable"`` if the service did not answer, ``"refused"`` if the call is wrong, such as
+            ids that are no text or an unknown experiment (the log has the service's answer).
         """
         body = {
             "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},
@@ -126,12 +127,11 @@ class Client:
         }  # fmt: skip
         given = {name: value for name, value in body.items() if value is not None}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/show", given)
-        documents = None if answer is None else answer.get("documents")
-        if answer is None or not isinstance(documents, list):
-            return Page(tuple(rankings[production][offset : offset + length]), why="unreachable")
-        return Page(
-            tuple(documents), answer.get("token"), answer.get("serve", "production"), answer.get("why")
-        )
+        if isinstance(answer, str) or not isinstance(answer.get("documents"), list):
+            why = answer if isinstance(answer, str) else "unreachable"
+            return Page(tuple(rankings[production][offset : offset + length]), why=why)
+        documents, serve = tuple(answer["documents"]), answer.get("serve", "production")
+        return Page(documents, answer.get("token"), serve, answer.get("why"))
 
     def click(
         self, token: str, document: str, *, action: str = "click", dwell_s: float | None = None
@@ -145,11 +145,12 @@ class Client:
     def clicks(self, events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
         """Send events ``{"token", "document" or "place", "action"}``; return None where they were not taken."""
         answer = self._post("/v1/clicks", {"events": [dict(event) for event in events]})
-        return answer if answer is not None and "accepted" in answer else None
+        return answer if not isinstance(answer, str) and "accepted" in answer else None
 
-    def _post(self, path: str, body: Any) -> dict[str, Any] | None:
+    def _post(self, path: str, body: Any) -> dict[str, Any] | str:
+        """Return the answer, or why there is none."""
         if time.monotonic() < self._rests_until:
-            return None
+            return "unreachable"
         headers = {"Content-Type": "application/json"}
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -157,18 +158,18 @@ class Client:
         try:
             with self._open(request, timeout=self.timeout_s) as answer:
                 found = json.load(answer)
-            return found if isinstance(found, dict) else None
+            return found if isinstance(found, dict) else "unreachable"
         except urllib.error.HTTPError as error:
             with error:
                 _log.warning(
                     "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
                 )
             if error.code < 500:  # this call is wrong, the service is well
-                return None
+                return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:
             _log.warning("structsvm live: %s: %s", path, error)
         self._rests_until = time.monotonic() + self.rest_s
-        return None
+        return "unreachable"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -1,4 +1,4 @@
-"""The time of the service: never behind what it said before."""
+"""The clock of the service, which never goes back."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ BATCH = 500
 """Impressions per transaction of the closer: the worker answers requests in between."""
 
 _KNOWN_MS = 10_000
-"""After so long every worker knows the state of an experiment."""
+"""Milliseconds after which every worker knows the state of an experiment."""
 
 KILLED_MS = 86_400_000
 """How long a killed experiment may be started again; then it is stopped, and the key of its units deleted."""
@@ -159,7 +159,7 @@ class Folded:
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
-        """Tell the policy who won its duels: who has more credit, and by a coin where they tie (MDB, 3.1)."""
+        """Update the policy: the ranker with more credit has won its duel, a coin decides ties (MDB, 3.1)."""
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
         for k, (impression, row) in enumerate(rows):
@@ -208,14 +208,16 @@ def next_snapshot(n: int) -> int:
     return reached
 
 
-def shown_record(config: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored record in the form of ``Shown.to_dict``."""
+def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers: int) -> dict[str, Any]:
+    """Return a stored record in the form of ``Shown.to_dict``; where rankers agreed, its evidence favours none."""
+    n, by_team = len(record["documents"]), config["method"] == "team_draft"
+    neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
     return {
         "version": 1,
         "method": config["method"],
         "documents": record["documents"],
-        "n_rankers": record.get("n", 2),
-        "evidence": record["evidence"],
+        "n_rankers": n_rankers,
+        "evidence": record.get("evidence", neutral),
         "slack": record.get("slack", 0.0),
         "bound": record.get("bound", 1.0),
     }
@@ -284,7 +286,7 @@ class Closer:
         self.failing[name] = f"{type(error).__name__}: {error}"[:300]
 
     def _settle(self, row: ExperimentRow) -> None:
-        """Say of a stopped experiment that nothing is left to do, once every worker knows that it was stopped."""
+        """Settle a stopped experiment, once every worker knows that it was stopped."""
         now = self._clock.now()
         if row.state == "stopped":
             seen = self._stopped.setdefault(row.id, now)
@@ -331,7 +333,11 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        bandit = None if folded.policy is None else json.dumps({"policy": folded.policy.to_json()})
+        bandit = (
+            None
+            if folded.policy is None
+            else json.dumps({"policy": folded.policy.to_json(), "wins": folded.wins})
+        )
         if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
             return None
         self._act(row, folded)

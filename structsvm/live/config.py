@@ -1,4 +1,4 @@
-"""The configuration of an experiment: what may be said, its defaults, and what makes another experiment of it."""
+"""The configuration of an experiment: checks, defaults, and which changes start a new revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of JSON and TOML as types, with the place of what is wrong."""
+"""Conversion of JSON and TOML to types; errors name the path of the wrong value."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TOKEN_LENGTH = 60
 
 
 class Token(NamedTuple):
-    """What a token says: an impression of an experiment, how many documents it had, and when it was shown (ms)."""
+    """The content of a token: experiment, number of documents, time shown (ms) and impression."""
 
     experiment: int
     n_documents: int
@@ -75,8 +75,7 @@ class Secrets:
                 try:
                     os.link(own, path)
                 except OSError:  # another was first, or the file system has no hard links
-                    if not path.exists():
-                        own.rename(path)
+                    _rename_once(own, path)
             finally:
                 own.unlink(missing_ok=True)
         lines = path.read_text(encoding="ascii").split()
@@ -155,7 +154,7 @@ def bucket(unit_key: bytes, unit: str) -> float:
 
 
 class _Choices:
-    """Options taken at random as a keyed hash says; equal hashes take equal options."""
+    """Random choices drawn from a keyed hash; equal seeds choose equally."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed, self._block, self._numbers = seed, 0, b""
@@ -209,6 +208,19 @@ def page_of(shown: Shown, offset: int) -> Shown:
         (None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence
     )
     return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
+
+
+def _rename_once(own: Path, path: Path) -> None:
+    """Rename a file unless another process has made ``path``; one process at a time."""
+    import fcntl
+
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not path.exists():
+            own.rename(path)
+    finally:
+        os.close(folder)  # which ends the lock
 
 
 def _decoded(text: Any, most: int) -> bytes:

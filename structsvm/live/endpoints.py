@@ -1,4 +1,4 @@
-"""What every endpoint does: who may call, what a body says, how answers and refusals are written."""
+"""Parts that endpoints share: access, bodies, answers and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORWARDED = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
     "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
 )  # fmt: skip
-"""Headers of reverse proxies: who sends one is somewhere else."""
+"""Headers of reverse proxies: such a request is from another machine."""
 
 
 def endpoint(

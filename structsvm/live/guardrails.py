@@ -1,4 +1,4 @@
-"""What could be broken or do harm, watched while an experiment runs; alarms hold their level at all looks at once."""
+"""Guardrails, watched while an experiment runs; the level of an alarm holds over all looks together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACKNOWLEDGED = "acknowledged:"
 """Counters of acknowledged alarms begin with it; the guardrail follows."""
 
 _FEWEST = 200
-"""Below so many a share says nothing."""
+"""Fewest events of which a share gives alarm."""
 
 
 class Watch:
@@ -66,7 +66,7 @@ class Watches:
     def __init__(self) -> None:
         self.watches = {name: Watch() for name in self.NAMES}
         self.waiting: list[list[int | None]] = []
-        """What waits for its counterpart: [1 if it is of production, clickless, slow]; all of one side."""
+        """Lists that wait for one of the other side: [1 if production's, clickless, slow]; all of one side."""
         self.epoch = 0
         self.acknowledged: dict[str, int] = {}
         """How often the alarm of each was acknowledged."""
@@ -98,7 +98,7 @@ class Watches:
             self.waiting = [*self.waiting[-9999:], entry]
 
     def add_first(self, team: int | None, n_rankers: int) -> None:
-        """Count whose document was first."""
+        """Count the ranker whose document was first."""
         if team is not None:
             self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))
 

@@ -1,4 +1,4 @@
-"""Keys of callers: made once, stored as a hash, each good for some calls."""
+"""API keys: shown once, stored as a hash, each for the calls of one scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask now: a breaker for engines that fail, and a rate limit for addresses that call without a key."""
+"""A breaker for engines that fail, and a rate limit for addresses that call without a key."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""What Prometheus is told. No document, query, unit or request is in a label."""
+"""Figures for Prometheus. No document, query, unit or request is in a label."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from pathlib import Path
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -56,6 +58,24 @@ class Metrics:
         """Return the answer to Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
+        # counters of workers that died stay; their gauges, such as an alarm, say nothing any more
+        for pid in {file.stem.rpartition("_")[2] for file in figures().glob("gauge_live*")}:
+            if not _lives(int(pid)):
+                with contextlib.suppress(FileNotFoundError):  # another worker was faster
+                    mark_process_dead(int(pid))
         every = CollectorRegistry()
         MultiProcessCollector(every)
         return generate_latest(every)
+
+
+def figures() -> Path:
+    """Return the folder of the figures of several workers, each in files that end in its number."""
+    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from structsvm.live import bodies
 
 
 class Operation(NamedTuple):
-    """A call: what it is for, which key it needs, what it takes and answers (a type, or the name of a content)."""
+    """A call: its summary, the scope of its key, and the types of its body and answer (or the name of a content)."""
 
     summary: str
     scope: str | None = None
@@ -78,8 +78,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("post", "/v1/ubi/events"): Operation(
         "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
         (401, 403, 413, 422, 429, 503),
-        "query_id is the token; object_id the document. One event or a list of at most 1,000; impressions and searches "
-        "are ignored.",
+        "query_id is the token; object_id the document. One event or a list of at most 1,000. Events of other lists, "
+        "and actions that the experiment does not ask for, are ignored.",
     ),
     **{
         (method, path): _SEARCH

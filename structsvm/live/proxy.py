@@ -2,7 +2,8 @@
 
 Production and challengers are asked at the same time. If a challenger is slow, down, or answers something that is no
 ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search. A
-request that cannot be read, or whose order is not the rankers' to choose, is production's as it came.
+request that cannot be read, or that holds anything not known to leave the order to the rankers, is production's as it
+came.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +32,7 @@ from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, number_as_text
+from structsvm.live.engines.answers import Query, Unknown, UnusableAnswer, at_path, label_of, number_as_text
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
@@ -43,10 +44,10 @@ BUDGET_S = 0.1
 """How long a challenger may take, from the arrival of the request; longer only while production has not answered."""
 
 MAX_ANSWER = 1 << 24
-"""Most bytes of an answer that are looked at."""
+"""Most bytes of an answer that are read."""
 
 MAX_READ = 1 << 20
-"""Most bytes of a request that are looked at; a longer one is production's as it came."""
+"""Most bytes of a request that are read; a longer one is production's as it came."""
 
 DEEPEST = 100
 """Documents that are drafted at most; pages behind them are production's."""
@@ -55,13 +56,13 @@ _PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "tracepar
 """Headers of a request that engines are sent, besides those of its encoding."""
 
 _TOLD_S = 60.0
-"""How long a reason is not logged again for the same engine."""
+"""Seconds in which a reason is logged once per engine."""
 
 _log = logging.getLogger("structsvm.live")
 
 
 _UNREADABLE = Query(0, 0, None, "body")
-"""Stands for a request that only the engine may understand."""
+"""The query of a request that cannot be read here."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,6 @@ class Asked:
         def one(header: str, path: str) -> str | None:
             return _name(given.get(header)) or _name(at_path(body, path))
 
-        text = given.get("x-structsvm-query")
         return cls(
             raw,
             body,
@@ -101,21 +101,27 @@ class Asked:
             request.scope["query_string"].decode("latin-1"),
             one("x-structsvm-unit", "ext.ubi.client_id"),
             one(search_header, "ext.ubi.query_id"),
-            None if text is None else unquote(text),
+            _text_of(given.get("x-structsvm-query")),
         )
 
     def of_engine(self, engine: Engine) -> Asked:
-        """Return it as an engine understands it; the obstacle of the query says why only production may answer."""
+        """Return the request as an engine reads it; its query has the reason if only production may answer."""
         if self.body is None:
             return self
         try:
-            parameters = dict(parse_qsl(self.parameters, keep_blank_values=True))
-            query = engine.dialect.read(self.body, parameters)
-        except (BadInput, ValueError):
+            query = engine.dialect.read(
+                self.body, parse_qsl(self.parameters, keep_blank_values=True), engine.also
+            )
+        except (BadInput, ValueError, RecursionError):
             return self
-        beyond = query.last > DEEPEST or (query.first and self.search is None)
-        obstacle = query.obstacle or ("page" if beyond else None)
-        return replace(self, query=replace(query, text=self.text or query.text, obstacle=obstacle))
+        reason = query.reason
+        if self.method == "HEAD":
+            reason = "method:HEAD"
+        elif reason is None and "\ufffd" in (self.text or ""):
+            reason = "unfilled"
+        elif reason is None and (query.last > DEEPEST or (query.first and self.search is None)):
+            reason = "page"
+        return replace(self, query=replace(query, text=self.text or query.text, reason=reason))
 
     def without(self, names: Sequence[str]) -> str:
         """Return the parameters of the address without those of some names."""
@@ -125,7 +131,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's answer as it came, and as it is understood; ``why`` it is not."""
+    """An engine's answer as it came, with its ranking, or with ``why`` there is none."""
 
     raw: Raw
     parsed: Any = None
@@ -134,7 +140,7 @@ class _Answer:
 
 
 class Proxy:
-    """Asks engines, and merges their answers by what the service says."""
+    """Asks engines, and merges their answers as the service has drafted."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.budget_s = service, BUDGET_S
@@ -151,8 +157,8 @@ class Proxy:
         engine = engines[production]
         asked = asked.of_engine(engine)
         query = asked.query
-        if query.obstacle is not None:
-            return await self._page(engine, asked, query.obstacle)
+        if query.reason is not None:
+            return await self._page(engine, asked, query.reason)
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
         request_id = uuid.uuid4().hex if asked.search is None else asked.search
         assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
@@ -165,7 +171,7 @@ class Proxy:
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked)
         if main.why == "production_junk" or (main.why is None and why is not None):
-            self.service.not_compared(key, main.why or why or "")
+            self.service.not_compared(key, label_of(main.why or why or ""))
         # production's own error, or a list of nothing, is the answer
         why = main.why or why
         if why is None and asked.search is None:  # the next page would not go on from this one
@@ -225,7 +231,7 @@ class Proxy:
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
-            self.service.metrics.count_shown("production", why)
+            self.service.metrics.count_shown("production", label_of(why))
             return _as_it_came(main.raw, why)
         answer = engine.dialect.named(main.parsed, token)
         return self._response(answer, main.raw, "production", "control")
@@ -280,8 +286,9 @@ class Proxy:
                     _log.error("a challenger failed", exc_info=error)
                 self._tell(engines[ranker], reason, str(error))
                 why = why or reason
-                # a request that production refuses as well says nothing of the challenger
-                if reason != "unfilled" and not (reason == "status" and main.why == "production_status"):
+                # what is so for production as well says nothing of the challenger
+                of_both = reason == main.why or (reason == "status" and main.why == "production_status")
+                if reason != "unfilled" and not of_both:
                     self.breakers[key, ranker].failed()
             return main, others, why
         finally:
@@ -317,6 +324,8 @@ class Proxy:
         try:
             parsed = _parsed(raw.text(MAX_ANSWER))
             ranking = engine.ranking(parsed)
+        except Unknown as unknown:
+            return _Answer(raw, why=unknown.reason)
         except UnusableAnswer as error:
             self._tell(engine, "production_junk", str(error))
             return _Answer(raw, why="production_junk")
@@ -360,13 +369,13 @@ class Proxy:
 
     @cached_property
     def caller(self) -> Caller:
-        """What posts to the engines; made when first needed."""
+        """Connections to the engines, opened when first needed."""
         from structsvm.live.engines.calling import Caller
 
         return Caller()
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
-        """Log why an engine's answer is of no use, with its status and text; each reason once a minute."""
+        """Log why an engine's answer cannot be used, with its status and text; each reason once a minute."""
         now, name = time.monotonic(), (engine.name, reason)
         if now - self._told.get(name, -_TOLD_S) >= _TOLD_S:
             self._told[name] = now
@@ -379,7 +388,7 @@ class Proxy:
         """Return production's own answer: ``main``, unless nobody was asked yet, or for a later page."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
-            self.service.metrics.count_shown("production", why)
+            self.service.metrics.count_shown("production", label_of(why))
         return _as_it_came(raw, why)
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
@@ -446,7 +455,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _REQUEST = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once).decode
 _ANSWER = json.JSONDecoder(parse_constant=_no_constant).decode
 _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
-"""What a number has that is too large for a float; and some text."""
+"""Matches numbers that are too large for a float, and some texts."""
 
 
 def _parsed(content: bytes) -> Any:
@@ -458,6 +467,18 @@ def _parsed(content: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise UnusableAnswer("junk", f"no JSON: {error}"[:200]) from None
     return found
+
+
+def _text_of(header: str | None) -> str | None:
+    """Return what the user typed: UTF-8, percent-encoded or not, or plain Latin-1; with U+FFFD for other bytes."""
+    if header is None:
+        return None
+    raw = header.encode("latin-1")  # as headers are decoded
+    decoded = unquote_to_bytes(raw)
+    try:
+        return decoded.decode()
+    except UnicodeDecodeError:
+        return header if decoded == raw else decoded.decode(errors="replace")
 
 
 def _name(value: Any) -> str | None:

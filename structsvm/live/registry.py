@@ -7,8 +7,10 @@ import time
 from collections.abc import Mapping, Set
 from typing import Any
 
+import numpy as np
+
 from structsvm.common.checks import BadInput
-from structsvm.live.assign import Experiment, fresh_bandit
+from structsvm.live.assign import MOST_OUT, Experiment, Policy, delayed_bandit
 from structsvm.live.calls import Refused
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
@@ -16,7 +18,7 @@ from structsvm.live.config import check_config, check_key
 from structsvm.live.engines.engine import engine_hashes
 from structsvm.live.guardrails import ACKNOWLEDGED, SHARES, Watches, seen
 from structsvm.live.reporting import report
-from structsvm.live.store.queries import Store
+from structsvm.live.store.queries import ExperimentRow, Store
 
 _LOOK_S = 0.05
 """Least time between two looks for an experiment that is not known."""
@@ -143,7 +145,7 @@ class Registry:
             old = self.by_id.get(row.id)
             made = Experiment(row)
             if old is not None:
-                made.bandit, made.bandit_version = old.bandit, old.bandit_version
+                made.policy = old.policy
             if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
                 progress = await asyncio.to_thread(self._store.progress, row.id)
                 made.winner = winner_of(row.config, progress.state)
@@ -151,15 +153,27 @@ class Registry:
         return by_id
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
+        """Load bandits that have learned, and count the lists that any worker has shown since."""
         for experiment in experiments.values():
-            if experiment.config["kind"] == "bandit" and (
-                experiment.row.state == "running" or experiment.bandit is None
-            ):
-                version = await asyncio.to_thread(self._store.bandit_version, experiment.row.id)
-                if version != experiment.bandit_version:
-                    version, state = await asyncio.to_thread(self._store.bandit, experiment.row.id)
-                    experiment.bandit = fresh_bandit(experiment.config, state)
-                    experiment.bandit_version = version
+            row, policy = experiment.row, experiment.policy
+            if row.config["kind"] != "bandit" or not (row.state == "running" or policy is None):
+                continue
+            version = await asyncio.to_thread(self._store.bandit_version, row.id)
+            if policy is None or version != policy.version:
+                experiment.policy = await asyncio.to_thread(self._policy, row, policy)
+            else:
+                policy.count(await asyncio.to_thread(self._store.duels, row.id, policy.last, MOST_OUT))
+
+    def _policy(self, row: ExperimentRow, before: Policy | None) -> Policy:
+        """Return the bandit of an experiment as it is stored, with the last duels that are out."""
+        version, state = self._store.bandit(row.id)
+        policy = Policy(delayed_bandit(row.config, state), version)
+        policy.last = self._store.progress(row.id).watermark
+        policy.count(self._store.duels(row.id, policy.last, MOST_OUT))
+        policy.bandit.peek(np.random.default_rng(0))  # replays them here, in a thread
+        if before is not None:
+            policy.duels = before.duels
+        return policy
 
 
 def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""How an experiment stands, from what is stored: the report, the log, and the check that both agree."""
+"""The report of an experiment, its log, and the check that both agree, computed from the store."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     running, bandit = folded.running, figures["bandit"]
     if running is None:
         policy: Any = folded.policy
-        if policy is not None and policy.label == "best" and policy.decided() >= 0:
+        if folded.config["policy"] == "best" and policy is not None and policy.decided() >= 0:
             sentence = (
                 f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
             )
@@ -165,7 +165,7 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
     unless units were forgotten.
     """
     closed = chain.from_iterable(_closed(store, experiment))
-    return in_pieces(_log_line(experiment, one) for one in closed if one.serve == "interleaved")
+    return in_pieces(_log_line(experiment, one) for one in closed if one.serve != "control")
 
 
 def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -196,11 +196,14 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     for place, action, at, dwell, _ in one.clicks:
         if experiment.config["actions"].get(action) and place not in clicks:
             clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
+    met = names if arms is None else [names[arm] for arm in arms]
     line: dict[str, Any] = {
-        "shown": {**shown_record(experiment.config, one.record), "impression": one.id.hex()},
-        "rankers": names if arms is None else [names[arm] for arm in arms],
+        "shown": {**shown_record(experiment.config, one.record, len(met)), "impression": one.id.hex()},
+        "rankers": met,
         "clicks": list(clicks.values()),
     }
+    line |= {"offset": one.record["offset"]} if "offset" in one.record else {}
+    line |= {"same": True} if one.serve == "same" else {}
     if arms is not None:
         line["among"] = names
     if one.unit is not None and experiment.config["unit"] != "request":
@@ -222,6 +225,7 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
             "shown_at": one.shown_at,
             "serve": one.serve,
             "documents": documents,
+            "offset": one.record.get("offset", 0),
             "query": one.query,
             "clicks": [
                 {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}

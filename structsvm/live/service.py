@@ -1,4 +1,4 @@
-"""The service without HTTP, which routes, proxy, pages and the demo call; none of them knows the store."""
+"""The service without HTTP, which routes, proxy and pages call; none of them knows the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, get_args
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
-from structsvm.live.assign import Assigned, Experiment, assign
+from structsvm.live.assign import Assigned, Experiment, Policy, assign, duel_seed
 from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
 from structsvm.live.calls import Refused, check_show, checked
 from structsvm.live.clock import Clock
@@ -33,38 +33,39 @@ from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import connector, open_database
-from structsvm.live.store.queries import Store
+from structsvm.live.store.queries import ExperimentRow, Store, StoredDuel
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
+from structsvm.protocols import Duel
 
 log = logging.getLogger("structsvm.live")
 
 CLICKS_BEHIND_S = 5.0
-"""Clicks may take longer, as nobody waits for them."""
+"""Seconds that storing clicks may take: more than for lists, as no user waits for them."""
 
 _FOLLOW_S = 0.5
-"""How often a worker looks what others have changed."""
+"""Seconds between two looks at what other workers have changed."""
 
 _BEHIND_S = 60.0
-"""How long closing may be behind, besides two windows, before the service says that it is not ready."""
+"""Seconds, besides two windows, that closing may be behind before the service is not ready."""
 
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
 _END_S = 10.0
-"""How long the end of the service waits for what reads or copies the store."""
+"""Seconds that stopping waits for tasks that read or copy the store."""
 
 _BACKUP_LOOK_S = 5.0
-"""How often a worker looks whether a backup is due."""
+"""Seconds between two looks whether a backup is due."""
 
 _BACKUP_MS = 50_000
-"""How long other workers leave a backup to the one that has begun it."""
+"""Milliseconds for which a worker that begins a backup has the task."""
 
 _WATCH_S = 5.0
-"""How often a worker looks at the guardrails."""
+"""Seconds between two looks at the guardrails."""
 
 _TELL_MS = 50_000
-"""How long other workers leave it to one to write alarms to the log."""
+"""Milliseconds for which one worker has the task of logging alarms."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -116,7 +117,7 @@ class Service:
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """What other rooms want called when the service stops."""
+        """Called when the service stops, such as to close connections."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
@@ -168,7 +169,7 @@ class Service:
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Say which rankings a request needs; nothing is stored.
+        """Return which rankings a request needs; nothing is stored.
 
         Parameters
         ----------
@@ -190,6 +191,9 @@ class Service:
         experiment = await self.registry.found(key)
         call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
         found = assign(experiment, call)
+        if found.serve == "interleaved" and experiment.policy is not None:
+            duel = await self._duel(experiment.row, experiment.policy, request_id)
+            found = found._replace(arms=duel.arms, note=duel.note)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
         if found.serve == "interleaved":
@@ -198,6 +202,20 @@ class Service:
         else:
             answer["why"] = found.why
         return answer
+
+    async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
+        """Return the duel of a request, on all pages that of its first."""
+        first = impression_id(row.salt, request_id, 0)
+        duel = policy.duels.get(first)
+        if duel is None:
+            stored: StoredDuel | None = None
+            with contextlib.suppress(SQLAlchemyError):
+                stored = await asyncio.to_thread(self.store.duel, first)
+            if stored is None:
+                return policy.duels.get(first) or policy.choose(first, duel_seed(row.salt, request_id))
+            duel = Duel(tuple(stored.arms), stored.note)
+            policy.remember(first, duel)
+        return duel
 
     async def show(
         self,
@@ -350,7 +368,7 @@ class Service:
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
-        """Return how an experiment stands.
+        """Return the report of an experiment.
 
         Returns
         -------
@@ -379,8 +397,8 @@ class Service:
         Yields
         ------
         dict
-            ``{"seq", "token", "shown_at" (ms), "serve", "documents", "query" (None unless logged), "clicks":
-            [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
+            ``{"seq", "token", "shown_at" (ms), "serve", "documents", "offset" (of later pages), "query" (None unless
+            logged), "clicks": [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
         return reporting.rows(self.store, self.registry.known(key), self.secrets if tokens else None)
 
@@ -431,7 +449,7 @@ class Service:
                 raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
             if found.serve == "interleaved":
                 found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
-        elif found.serve == "interleaved" and experiment.bandit is not None:
+        elif found.serve == "interleaved" and experiment.policy is not None:
             raise Refused(422, "no_assignment", "a bandit needs the assignment that assign returned")
         return found
 
@@ -446,11 +464,11 @@ class Service:
             raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
-        record: dict[str, Any] = {}
+        record: dict[str, Any] = {"offset": offset} if offset else {}
         if found.why == "control":
             record["documents"] = rankings[names[0]][offset:last]
             return (record, "control") if record["documents"] else (None, "page")
-        if experiment.bandit is not None:
+        if experiment.policy is not None:
             record |= {"arms": list(found.arms), "note": found.note}
         chosen = [rankings[name] for name in names]
         if not all(chosen):
@@ -516,7 +534,7 @@ class Service:
         return documents.index(document) + 1 if document in documents else "bad_document"
 
     async def _keep_up(self) -> None:
-        """Follow what other workers and the closer change, and write what is counted."""
+        """Load what other workers and the closer have changed, and store counts, until the service stops."""
         failed, watched = 0, -math.inf
         while not await self._stops_within(_FOLLOW_S):
             self.metrics.waiting.set(self.writer.n_waiting)
@@ -562,7 +580,7 @@ class Service:
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:
-        """Start a thread again that has died, of whatever."""
+        """Restart a thread that has died."""
         for part in (self.closer, self.writer):
             if not part.alive:
                 log.error("structsvm live: the %s had died and is started again", type(part).__name__.lower())
@@ -616,5 +634,5 @@ class Service:
             raise
 
     def used(self, key: str) -> None:
-        """Note that a key was used today."""
+        """Record that a key was used today."""
         self._days[key] = self.clock.now() // 86_400_000

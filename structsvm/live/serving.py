@@ -1,4 +1,4 @@
-"""Processes: one that supervises, and as many workers as asked for."""
+"""The processes of a service: a supervisor and its workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import signal
 import socket
 import tempfile
 import threading
-from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from structsvm.common.checks import BadInput
 from structsvm.live.app import create_app
+from structsvm.live.metrics import figures
 from structsvm.live.settings import Settings
 
 MAX_HEAD = 65_536
@@ -54,10 +54,12 @@ def worker_app() -> Starlette:
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    if settings.workers > 1:  # each leaves figures under its number, also one that has died
-        figures = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).iterdir()
-        if len({file.stem.rpartition("_")[2] for file in figures}) >= settings.workers:
-            _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
+    # each of several leaves figures under its number, also one that has died
+    numbers = (
+        {file.stem.rpartition("_")[2] for file in figures().iterdir()} if settings.workers > 1 else set()
+    )
+    if settings.workers > 1 and len(numbers) >= settings.workers:
+        _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
     return create_app(settings)
 
 
@@ -76,9 +78,7 @@ def serve(settings: Settings) -> None:
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
             # figures of all workers in one answer, also of those that have died
-            figures = Path(folder) / "figures"
-            figures.mkdir()
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(figures)
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
             "structsvm.live.serving:worker_app",
             factory=True,

@@ -1,4 +1,4 @@
-"""What one running service is told at its start; nothing of it can be changed over HTTP."""
+"""Settings of a service, read at its start; none can be changed over HTTP."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
 
 
 def click_of(event: Any) -> dict[str, Any] | None:
-    """Return what a UBI event says as an event of ``POST /v1/clicks``; None if it is no action on a document."""
+    """Return a UBI event as an event of ``POST /v1/clicks``; None if it is no action on a document."""
     if not isinstance(event, Mapping):
         return None
     action, token = event.get("action_name"), event.get("query_id")
@@ -37,7 +37,10 @@ def click_of(event: Any) -> dict[str, Any] | None:
 
 
 def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
-    """Yield a stored impression as a UBI query, its impression events and its clicks, ordinals from 1."""
+    """Yield a stored impression as a UBI query, its impression events and its clicks.
+
+    Ordinals count from 1 on the first page; later pages go on where the one before ended.
+    """
     documents, token, shown = row["documents"], row["token"], _iso(row["shown_at"])
     yield {
         "application": application,
@@ -59,7 +62,7 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
             "timestamp": at,
             "event_attributes": {
                 "object": {"object_id": documents[place - 1], "object_id_field": "id"},
-                "position": {"ordinal": place},
+                "position": {"ordinal": row["offset"] + place},
             },
         }
 
@@ -80,20 +83,29 @@ def routes(service: Service) -> list[Route]:
         given = body if isinstance(body, list) else [body]
         if len(given) > MAX_IDS:
             raise Refused(413, "too_many", f"expected at most {MAX_IDS} events, got {len(given)}")
-        clicks = [
-            (index, click) for index, event in enumerate(given) if (click := click_of(event)) is not None
-        ]
+        # a collector sends all that users do, also on lists that are in no experiment
+        clicks = {
+            index: click
+            for index, event in enumerate(given)
+            if (click := click_of(event)) is not None and service.secrets.read(click["token"]) is not None
+        }
         answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "late": 0, "rejected": []}
         if clicks:
             try:
-                answer = await service.clicks([click for _, click in clicks])
+                answer = await service.clicks(list(clicks.values()))
             except Refused as error:
                 if error.code != "bad_action":
                     raise
-                clicks = []  # a collector sends all that users do; the experiment asked for none of it
-        # numbers of the events as they came
-        rejected = [{**one, "index": clicks[one["index"]][0]} for one in answer["rejected"]]
-        return {**answer, "rejected": rejected, "ignored": len(given) - len(clicks)}
+                clicks = {}  # actions that the experiment does not ask for
+        numbers = list(clicks)
+        rejected = [one for one in answer["rejected"] if one["code"] != "bad_action"]
+        ignored = len(given) - len(clicks) + len(answer["rejected"]) - len(rejected)
+        service.metrics.clicks.labels("ignored").inc(ignored)
+        return {
+            **answer,
+            "rejected": [{**one, "index": numbers[one["index"]]} for one in rejected],
+            "ignored": ignored,
+        }
 
     return [Route("/v1/ubi/events", endpoint(events, scope=None, limited=True), methods=["POST"])]
 

@@ -11,6 +11,9 @@ Key                 Needed   Value
 ``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
                              from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
+``offset``          no       documents on earlier pages of the search: the list begins at position ``offset + 1``
+``same``            no       true: the rankers agreed on the list, which compares nothing: ``analyse`` leaves it out,
+                             and readers of clicks count it
 ``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` are those
                              that met on this list; the same in every line of a log
 ``query``           no       id of the query, an int or a string
@@ -117,6 +120,10 @@ class Impression:
     query_words : int or None
     title_bold, abstract_bold : tuple of int, or None
         Bold words of each shown document.
+    offset : int
+        Documents on earlier pages of the search.
+    same : bool
+        Whether the rankers agreed on the list, which then compares nothing.
 
     Examples
     --------
@@ -138,6 +145,8 @@ class Impression:
     title_bold: tuple[int, ...] | None = None
     abstract_bold: tuple[int, ...] | None = None
     among: tuple[str, ...] = ()
+    offset: int = 0
+    same: bool = False
 
     def __post_init__(self) -> None:
         for key in ("query", "session", "user"):
@@ -158,6 +167,8 @@ class Impression:
             value = getattr(self, key)
             if value is not None and value != ():
                 line[key] = list(value) if isinstance(value, tuple) else value
+        line |= {"offset": self.offset} if self.offset else {}
+        line |= {"same": True} if self.same else {}
         if self.clicks is not None:
             line["clicks"] = [
                 {key: value for key, value in click._asdict().items() if value is not None}
@@ -201,7 +212,7 @@ class Line(Struct, frozen=True, gc=False):
         shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
         return Impression(
             shown, self.clicks, about.query, about.session, about.user, about.rankers, about.query_words,
-            about.title_bold, about.abstract_bold, about.among or (),
+            about.title_bold, about.abstract_bold, about.among or (), about.offset, about.same,
         )  # fmt: skip
 
     def places(self) -> tuple[int, ...]:
@@ -386,6 +397,8 @@ class _Fields(Struct, gc=False):
     query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     title_bold: tuple[_Count, ...] | None = None
     abstract_bold: tuple[_Count, ...] | None = None
+    offset: _Count = 0
+    same: bool = False
 
 
 class Lines:
@@ -448,10 +461,10 @@ class Lines:
         # names are the same on most lines and checked only when they change
         rankers = fields.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
-            _check_names("rankers", rankers)
+            _check_names("rankers", tuple(set(rankers)) if fields.same else rankers)
             if len(rankers) != shown.n_rankers:
                 raise BadInput("rankers", f"expected {shown.n_rankers} different names, got {rankers!r:.80}")
-            self._rankers = rankers
+            self._rankers = () if fields.same else rankers
         if fields.among is not None:
             _check_names("among", fields.among)
             if not fields.rankers or not set(fields.rankers) <= set(fields.among):
@@ -596,7 +609,7 @@ def said(line: Line) -> tuple[Any, ...]:
     """What two lines with one impression id have to agree in."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), *ids)
+    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:

@@ -81,13 +81,74 @@ ANSWER = {"took": 1, "hits": {"hits": [{"_source": e} for e in CLEAN]}}
 BULK = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}}, e)]
 
 
-# one a line, events before their queries, in bulk format, as an answer on one line or over several
-@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER])
+DUMPED = [{"_index": "ubi", "_id": "1", "_source": e} for e in CLEAN]
+TEXTS = json.loads(re.sub(r'("ordinal": )(\d)', r'\1"\2"', json.dumps(CLEAN)))
+
+
+# one a line, events before their queries, in bulk format, as an answer on one line or over several, of elasticdump,
+# with ordinals as text
+@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER, DUMPED, TEXTS])
 def test_the_forms_of_ubi_agree(tmp_path, entries):
     path = tmp_path / "log.json"
     path.write_text(json.dumps(entries, indent=1)) if entries is ANSWER else write(path, entries)
     cells = read_ubi(path)
     assert outcome(cells) == (EXPECTED, {}, 2)
+
+
+_PAGE = "next page under the query_id of the first"
+_AGAIN = "earlier entry of a query logged several times"
+
+
+def response(ids, query_id="1", **more):
+    return {**query(query_id), "query_response_hit_ids": list(ids), **more}
+
+
+def clicked(document, ordinal):
+    return event("click", "1", document, ordinal)
+
+
+@pytest.mark.parametrize(
+    ("entries", "shows", "clicks", "dropped"),
+    [
+        # the second page of a search, asked for under the same id
+        ([response("abc"), response("def"), clicked("d", 4)], "111111", "000100", {_PAGE: 1}),
+        ([response("abc"), response("def"), clicked("d", None)], "111111", "000100", {_PAGE: 1}),
+        # the same page again, with one document new; another text
+        ([response("abc"), response("abd"), clicked("d", 3)], "111", "001", {_AGAIN: 1}),
+        ([response("abc", user_query="p"), response("def"), clicked("d", 1)], "111", "100", {_AGAIN: 1}),
+        # a document that is shown twice
+        ([query(), *(event("impression", "1", d, k) for k, d in enumerate("abca", 1)), clicked("a", 4)],
+         "0111", "0001", {"document twice in a list": 1, "list with a gap, counted but not used as a session": 1}),
+    ],
+)  # fmt: skip
+def test_clicks_stand_where_their_events_say(tmp_path, entries, shows, clicks, dropped):
+    cells = read_ubi(write(tmp_path / "log.json", entries))
+    found = [
+        "".join(map(str, np.bincount(cells.position, of)[1:].astype(int)))
+        for of in (cells.shows, cells.clicks)
+    ]
+    assert found == [shows, clicks.ljust(len(shows), "0")]
+    assert {k: n for k, n in cells.dropped.items() if not k.startswith("list without impressions")} == dropped
+
+
+def test_a_page_that_reorders_the_response_is_refused_but_for_a_few_clicks(tmp_path):
+    clicks = [event("click", str(k), "a", 1) for k in range(60)]
+    clicks[7] = event("click", "7", "a", 3)
+    lists = [response("abc", str(k)) for k in range(60)]
+    cells = read_ubi(write(tmp_path / "few.json", lists + clicks))
+    assert cells.dropped["click at another position than its document"] == 1
+    assert cells.clicks.sum() == 59
+    clicks[:3] = [event("click", str(k), "a", 3) for k in range(3)]
+    with pytest.raises(BadInput, match="got 4 of 60 at others; a page that reorders the response"):
+        read_ubi(write(tmp_path / "many.json", lists + clicks))
+
+
+def test_clicks_tell_how_ordinals_count_where_there_are_no_impressions(tmp_path):
+    entries = [response("abc"), event("click", ordinal=0), response("abc", "2"), event("click", "2", "c", 2)]
+    cells = read_ubi(write(tmp_path / "log.json", entries))
+    assert np.bincount(cells.position, cells.clicks).tolist() == [0, 1, 0, 1]
+    with pytest.raises(BadInput, match="returned say 0: 1 events agree with it"):
+        read_ubi(write(tmp_path / "other.json", entries[2:]), first_position=1)
 
 
 DIRT = [
@@ -104,7 +165,8 @@ DIRT = [
     (event("impression", ordinal=3), "document twice in a list"),
     (event("impression"), "impression logged again for the same session and query"),
     (event("click", document="never"), "click on a document that was not shown"),
-    (event("click", document="b"), "repeated click"),
+    (event("click", document="b", ordinal=2), "repeated click"),
+    (event("click", document="b", ordinal=None), "repeated click"),
     (event("click", timestamp="yesterday"), "event with an invalid time"),
     (event("click", timestamp=1e300), "event with an invalid time"),
     (query("3"), "query without a shown list"),

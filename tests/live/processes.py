@@ -1,13 +1,13 @@
 """Waiting for what other threads and processes do, and the demo as a process."""
 
 import contextlib
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 
 def wait_until(condition, *, seconds=300, pause=time.sleep, said=str):
@@ -27,12 +27,9 @@ def free_port():
 
 @contextlib.contextmanager
 def demo_process():
-    """The address of ``structsvm live demo``; it ends without an error when interrupted."""
-    command = [sys.executable, "-m", "structsvm", "live", "demo", "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as demo:
+    """The address of the demo; it ends without an error when interrupted."""
+    command = [sys.executable, str(Path(__file__).parents[2] / "experiments" / "live_demo"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
             yield re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
         finally:

@@ -40,7 +40,9 @@ def test_with_a_service(serve):
     sorted_page = client.show("shop", "r2", RANKINGS, production="prod", length=3, context={"sort": "price"})
     assert sorted_page == Page(("a", "b", "c"), None, "production", "sort")
     # a call that is wrong does not make the service rest
-    assert client.show("nothing", "r1", RANKINGS, production="prod", length=2).why == "unreachable"
+    assert client.show("nothing", "r1", RANKINGS, production="prod", length=2).why == "refused"
+    wrong = {"prod": [1, 2], "new": [2, 1]}
+    assert client.show("shop", "r1", wrong, production="prod", length=2) == Page((1, 2), why="refused")
     assert client.assign("shop", "r3")["serve"] == "interleaved"
     served.stop()
     assert client.show("shop", "r4", RANKINGS, production="prod", length=2, offset=1).documents == ("b", "c")

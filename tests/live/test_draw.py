@@ -1,6 +1,8 @@
 """Lists, ids and tokens from keyed hashes."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -98,12 +100,17 @@ def test_workers_that_start_at_once_agree_on_the_secret(tmp_path, monkeypatch):
 
 
 def test_a_secret_is_made_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    """Of workers that are all about to make it, too."""
+    together = threading.Barrier(8)
+
     def link(*_):
+        together.wait(60)
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", link)
-    made = Secrets.of_file(tmp_path / "secret").fingerprint
-    assert Secrets.of_file(tmp_path / "secret").fingerprint == made
+    with ThreadPoolExecutor(8) as workers:
+        made = [one.fingerprint for one in workers.map(Secrets.of_file, [tmp_path / "secret"] * 8)]
+    assert set(made) == {Secrets.of_file(tmp_path / "secret").fingerprint}
     assert [file.name for file in tmp_path.iterdir()] == ["secret"]
 
 

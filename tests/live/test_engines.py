@@ -2,12 +2,14 @@
 
 import json
 import re
+from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 
 from structsvm.common.checks import BadInput
 from structsvm.live.engines import Engine, check
-from structsvm.live.engines.answers import UnusableAnswer
+from structsvm.live.engines.answers import UnusableAnswer, label_of
 from structsvm.live.engines.engine import engines_of
 
 OPENSEARCH = {
@@ -46,33 +48,60 @@ def engine(kind, **more):
     )
 
 
+ES, OS = "elasticsearch", "opensearch"
+REQUESTS = [
+    (kind, json.loads(body), said)
+    for kind, body, said in (
+        line.split(" | ")
+        for line in Path(__file__).with_name("requests.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "said"), REQUESTS)
+def test_what_is_known_is_merged_and_anything_else_is_productions(kind, body, said):
+    query = engine(kind).dialect.read(body)
+    if said.startswith("["):
+        assert [query.first, query.size, query.text] == json.loads(said)
+        said = None
+    assert query.reason == said
+
+
 @pytest.mark.parametrize(
-    ("kind", "body", "expected"),
+    ("kind", "address", "reason"),
     [
-        ("opensearch", {"query": {"match_all": {}}}, (0, 10, None, None)),
-        ("opensearch", {"q": "lamp", "from": 20, "size": 5}, (20, 5, "lamp", None)),
-        ("opensearch", {"sort": [{"price": "asc"}]}, (0, 10, None, "sort")),
-        ("opensearch", {"sort": ["_score"]}, (0, 10, None, None)),
-        ("opensearch", {"sort": [{"_score": {"order": "asc"}}]}, (0, 10, None, "sort")),
-        ("opensearch", {"search_after": [3], "sort": ["_score"]}, (0, 10, None, "page")),
-        ("opensearch", {"collapse": {"field": "brand"}}, (0, 10, None, "group")),
-        ("opensearch", {"size": 0, "aggs": {}}, (0, 0, None, "count")),
-        ("opensearch", {"ext": {"ubi": {"user_query": "lamp"}}}, (0, 10, "lamp", None)),
-        ("solr", {"query": "name:lamp", "limit": 3, "offset": 6}, (6, 3, "name:lamp", None)),
-        ("solr", {"params": {"q": "lamp", "rows": "20", "start": "40"}}, (40, 20, "lamp", None)),
-        ("solr", {"query": "x", "sort": "price asc"}, (0, 10, "x", "sort")),
-        ("solr", {"query": "x", "sort": "score  desc"}, (0, 10, "x", None)),
-        ("solr", {"query": "x", "params": {"cursorMark": "*"}}, (0, 10, "x", "page")),
-        ("solr", {"query": "x", "params": {"group": "true"}}, (0, 10, "x", "group")),
-        ("solr", {"query": "x", "filter": ["{!collapse field=b}"]}, (0, 10, "x", "group")),
-        ("solr", {"q": "lamp", "size": 4, "from": 8}, (8, 4, "lamp", None)),
-        ("http", {"q": "lamp", "size": 0}, (0, 0, "lamp", "count")),
-        ("http", {"q": "lamp", "sort": "price"}, (0, 10, "lamp", "sort")),
+        (OS, "size=4&from=4&routing=7&preference=_local", None), (OS, "size=1&size=2", "parameter:twice"),
+        *((OS, f"{name}=x", f"parameter:{name}") for name in (
+            "sort", "scroll", "q", "filter_path", "x", "search_pipeline", "explain", "search_type", "stats")),
+        ("solr", "wt=json&fl=id", None), ("solr", "fl=[explain]", "fl:transformer"), ("solr", "wt=xml", "param:wt"),
+        ("solr", "sort=price+asc", "parameter:sort"), ("http", "a=b", "parameter:a"),
     ],
 )  # fmt: skip
-def test_what_a_request_asks_for(kind, body, expected):
-    query = engine(kind).dialect.read(body)
-    assert (query.first, query.size, query.text, query.obstacle) == expected
+def test_parameters_of_the_address(kind, address, reason):
+    assert engine(kind).dialect.read({}, parse_qsl(address)).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "name"),
+    [
+        (OS, {"sid": 1}, "sid"), (OS, {"query": {"term": {"a": 1, "_name": "n"}}}, "_name"),
+        (OS, {"ext": {"sid": {}}}, "sid"), (ES, {"retriever": {"standard": {"query": {}, "sid": 1}}}, "sid"),
+        ("solr", {"params": {"sid": 7}}, "sid"), ("http", {"sid": "7"}, "sid"),
+    ],
+)  # fmt: skip
+def test_a_site_may_say_what_leaves_the_order_to_the_rankers(kind, body, name):
+    one = engine(kind, also=[name])
+    assert (engine(kind).dialect.read(body).reason or "").endswith(f":{name}")
+    assert one.dialect.read(body, (), one.also).reason is None
+    assert one.hash() == engine(kind).hash()
+
+
+def test_labels_of_figures_are_few():
+    """Reasons that carry a client's own name count as "other"."""
+    said = ["key:sort", "key:sid", "page", "count:size", "parameter:twice", "method:HEAD", "hit:x"]
+    expected = ["key:sort", "key:other", "page", "count:size", "parameter:twice", "method:HEAD", "hit:other"]
+    assert [label_of(reason) for reason in said] == expected
 
 
 @pytest.mark.parametrize("value", [-1, 10_001, 1.5, "x", "-1", True, [3], "9" * 5000])
@@ -94,7 +123,13 @@ def test_production_gets_the_clients_body_and_a_challenger_only_what_ranks():
     assert one.request(body, query, 0, 10, lean=True) == {
         **lean, "from": 0, "size": 10, "track_total_hits": False,
     }  # fmt: skip
-    assert "ext" not in engine("elasticsearch").request(body, query, 0, 10, lean=False)
+    logged = {**body, "ext": {**body["ext"], "ltr_log": {}}}
+    assert "ext" not in engine(ES).request(body, query, 0, 10, lean=False)
+    assert engine(ES).request(logged, query, 0, 10, lean=False)["ext"] == {"ltr_log": {}}
+    plain = [
+        engine(kind).dialect.is_plain(one) for kind in (OS, ES) for one in (body, {"ext": {"ltr_log": {}}})
+    ]
+    assert plain == [True, True, False, True]
 
 
 def test_solr_bodies():
@@ -126,6 +161,24 @@ def test_configured_body_is_filled_and_merged():
     assert one.body["rescore"]["window_size"] == 50
 
 
+@pytest.mark.parametrize(
+    ("configured", "left"),
+    [
+        ({"rescore": {"window_size": 9}}, {"query", "knn", "retriever"}),
+        ({"knn": {"k": 9}}, {"query", "rescore", "retriever"}),
+        ({"query": {"match_all": {}}}, {"knn", "rescore"}), ({"retriever": {"standard": {}}}, set()),
+    ],
+)  # fmt: skip
+def test_what_a_configured_body_replaces(configured, left):
+    """Two queries, or two rescorings, in one object would be refused by the engine."""
+    one = engine(ES, body=configured)
+    client = {name: {"of": "the client"} for name in ("query", "rescore", "knn", "retriever")}
+    sent = one.request(client, one.dialect.read({}), 0, 9, lean=True)
+    assert {name: value for name, value in sent.items() if name in client} == {
+        **configured, **{name: client[name] for name in left}
+    }  # fmt: skip
+
+
 def test_rankings_of_documented_answers():
     assert list(engine("opensearch").ranking(OPENSEARCH)) == ["a", "b"]
     assert list(engine("opensearch", id="_source.sku").ranking(OPENSEARCH)) == ["s-a", "s-b"]
@@ -147,6 +200,13 @@ def test_rankings_of_documented_answers():
         ("opensearch", [OPENSEARCH], "junk"),
         ("solr", {"responseHeader": {"status": 0, "partialResults": True}, "response": {"docs": []}}, "partial"),
         ("solr", {"error": {"msg": "x", "code": 400}}, "junk"),
+        (OS, {**OPENSEARCH, "pit_id": "x"}, "answer:pit_id"),
+        (OS, {**OPENSEARCH, "ext": {"rerank": 1}}, "answer:rerank"),
+        *((OS, {"hits": {"hits": [{"_id": "a", name: 1}]}}, f"hit:{name}")
+          for name in ("sort", "inner_hits", "matched_queries", "_explanation", "new")),
+        (OS, {"hits": {"hits": [{"_id": "a", "fields": {"_ltrlog": []}}]}}, "hit:_ltrlog"),
+        *(("solr", {**SOLR, name: 1}, f"answer:{name}") for name in ("expanded", "grouped", "nextCursorMark", "debug")),
+        ("solr", {"response": {"docs": [{"id": "a", "[features]": "b=1"}]}}, "hit:transformer"),
         ("http", {"documents": {"a": 1}}, "junk"),
         ("http", {"documents": [["a"]]}, "junk"),
         ("http", None, "junk"),
@@ -160,7 +220,7 @@ def test_answers_without_a_ranking(kind, answer, reason):
 
 def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     before = json.dumps(OPENSEARCH)
-    other = {"_index": "shop", "_id": "c", "_score": 9.0, "_explanation": {}, "matched_queries": ["new"]}
+    other = {"_index": "shop", "_id": "c", "_score": 9.0}
     chosen = [other, OPENSEARCH["hits"]["hits"][1]]
     merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"])
     assert merged["hits"]["hits"] == [

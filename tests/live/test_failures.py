@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -411,3 +414,36 @@ def test_threads_that_die_are_started_again(client, monkeypatch):
     monkeypatch.undo()
     client.wait_until(lambda: client.call("GET", "/readyz")[0] == 200)
     assert client.show("r3")[1]["serve"] == "interleaved"
+
+
+WORKER = """
+import os, signal, sys
+from structsvm.live.metrics import Metrics
+own = Metrics()
+for gauge in (own.waiting, own.failing, own.lag, own.folded, own.backup):
+    gauge.set(7)
+own.alarm.labels("e", "slow").set(1)
+own.state.labels("e", "running").set(1)
+own.count_shown("production", "store")
+if sys.argv[1] == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+print(own.text().decode())
+"""
+
+
+def test_gauges_of_a_worker_that_was_killed_are_gone_and_its_counters_stay(tmp_path):
+    def run(how):
+        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", WORKER, how]
+        return subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+
+    for _ in range(2):
+        assert run("dies") == ""
+    figures = dict(
+        line.rsplit(" ", 1) for line in run("lives").splitlines() if " " in line[1:] and line[0] != "#"
+    )
+    name = "structsvm_live_"
+    gauges = ("waiting", "store_failing", "closer_lag_seconds", "folded", "backup_timestamp_seconds")
+    assert [float(figures[name + one]) for one in gauges] == [7.0] * 5
+    assert figures[name + 'shown_total{serve="production",why="store"}'] == "3.0"
+    assert len(list(tmp_path.glob("gauge_live*"))) == 2  # of the one that lives, summed and largest

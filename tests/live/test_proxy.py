@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import gzip
+import itertools
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.cli import main
+from structsvm.live.engines import Engine, PlainHTTP
+from structsvm.live.engines.answers import UnusableAnswer
+from structsvm.live.engines.calling import Caller
 from structsvm.live.limits import Breaker
 from structsvm.live.proxy import routes
 from structsvm.live.service import Refused
@@ -167,7 +171,7 @@ def run(body, engines=None, desk=None, *, headers=SEARCH, budget=20.0, times=1):
     for _ in range(times):
         answer = route.ask(json=body, headers=headers)
     said = {served(answer).partition("why=")[2], *route.desk.counted, *route.desk.uncompared}
-    assert said <= REASONS | FINE
+    assert {one.partition(":")[0] for one in said} <= REASONS | FINE
     return answer, route.desk, route.engines
 
 
@@ -265,22 +269,151 @@ def test_a_page_has_the_length_of_productions(n):
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("method", "body", "parameters", "why"),
     [
-        ({"sort": [{"price": "asc"}]}, "sort"), ({"size": 0, "aggs": {}}, "count"), ({"search_after": [1]}, "page"),
-        ({"from": 95, "size": 10}, "page"), ({"collapse": {"field": "b"}}, "group"), ("sort=price:asc", "parameters"),
-        ("scroll=1m", "parameters"), ("q=lamp", "parameters"), ("filter_path=hits.total", "parameters"),
-        ("x", "parameters"), ("search_pipeline=p", "parameters"),
+        ("POST", {"sort": [{"price": "asc"}]}, "", "key:sort"), ("GET", {"of_tomorrow": 1}, "", "key:of_tomorrow"),
+        ("POST", {"from": 95, "size": 10}, "", "page"), ("POST", {}, "scroll=1m", "parameter:scroll"),
+        ("HEAD", {}, "", "method:HEAD"),
     ],
 )  # fmt: skip
-def test_lists_that_are_not_the_rankers_to_order(body, why):
-    route, asked = Route(), body if isinstance(body, dict) else {"query": {}}
-    parameters = "" if isinstance(body, dict) else body
-    answer = route.ask(path=f"/v1/search/shop?{parameters}", json=asked, headers=SEARCH)
+def test_lists_that_are_not_the_rankers_to_order(method, body, parameters, why):
+    route = Route()
+    answer = route.ask(method, path=f"/v1/search/shop?{parameters}", json=body, headers=SEARCH)
     assert served(answer) == f"production; why={why}"
     ((name, sent, request),) = route.engines.asked
-    assert (name, sent, request.url.query.decode()) == ("prod", asked, parameters)
+    assert (name, sent, request.method, request.url.query.decode()) == ("prod", body, method, parameters)
     assert (route.desk.calls, route.desk.uncompared) == ([], [])
+    assert route.desk.counted == [why.replace("of_tomorrow", "other")]
+
+
+_BODY = (
+    "_source docvalue_fields ext fields from highlight indices_boost post_filter query rescore seq_no_primary_term "
+    "size stats stored_fields suggest aggs aggregations timeout track_total_hits version"
+)
+_ORDERS = "collapse explain min_score pit profile script_fields search_after slice sort terminate_after track_scores"
+DOCUMENTED = {
+    "opensearch": (f"{_BODY} derived", f"{_ORDERS} search_pipeline verbose_pipeline"),
+    "elasticsearch": (f"{_BODY} knn retriever runtime_mappings", f"{_ORDERS} rank sub_searches"),
+    "solr": ("query filter offset limit fields sort facet params", "queries"),
+    "solr params": (
+        "q q.op q.alt df defType qf pf pf2 pf3 ps ps2 ps3 qs mm mm.autoRelax tie bq bf boost uf sow stopwords "
+        "lowercaseOperators fq rq NOW TZ start rows sort fl wt indent omitHeader echoParams json.nl timeAllowed hl "
+        "hl.fl hl.snippets facet facet.field facet.query facet.pivot f.a.facet.limit f.a.hl.snippets stats stats.field "
+        "spellcheck spellcheck.q spellcheck.collate ubi user_query",
+        "allowSyntax cache clustering collection cpuAllowed cursorMark debug debugQuery distrib elevateIds "
+        "enableElevation excludeIds expand expand.field expand.rows explainOther forceElevation group group.field "
+        "group.limit group.main json.facet json.filter json.query json.sort logParamsList memAllowed minExactCount mlt "
+        "mlt.fl qt segmentTerminateEarly shards shards.tolerant terms useParams",
+    ),
+}
+"""Of each engine's manual: what is merged, and what is production's."""
+_VALUES = {
+    "from": 0, "size": 10, "offset": 0, "limit": 10, "start": 0, "rows": 10, "knn": {"k": 10},
+    "retriever": {"standard": {}}, "timeout": "1s", "wt": "json", "fl": "id", "fields": "id", "fq": "a:b",
+    "filter": "a:b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", DOCUMENTED)
+def test_every_documented_key_sent_once(of):
+    kind, _, within = of.partition(" ")
+
+    def engine(request):
+        name = request.url.path.strip("/")
+        answer = hits(PROD if name == "prod" else NEW, 0, 10)
+        docs = [{"id": hit["_id"]} for hit in answer["hits"]["hits"]]
+        return httpx.Response(200, json={"response": {"docs": docs}} if kind == "solr" else answer)
+
+    desk = Desk()
+    for table in desk.settings.engines.values():
+        table["kind"] = kind
+    route, merged = Route(desk, engine), []
+    for names, known in zip(DOCUMENTED[of], (True, False), strict=True):
+        for name in names.split():
+            value = _VALUES.get(name, "score desc" if (name, kind) == ("sort", "solr") else {})
+            body = {within: {name: value}} if within else {name: value}
+            said = served(route.ask(json=body, headers=SEARCH))
+            reason = f"{within.rstrip('s') or 'key'}:{name}"
+            assert said == ("interleaved" if known else f"production; why={reason}")
+            merged += [known]
+            assert known or desk.counted[-1] == reason
+    assert len(desk.calls) == sum(merged)
+
+
+@pytest.mark.parametrize("where", ["prod", "new"])
+@pytest.mark.parametrize(
+    ("more", "why"), [({"pit_id": "x"}, "answer:pit_id"), ({"of_tomorrow": 1}, "answer:of_tomorrow")]
+)
+def test_answers_with_what_is_not_known_are_productions(where, more, why):
+    """Default pipelines of an engine add what the request does not ask for."""
+    odd = {"prod": PROD, "new": NEW}[where]
+    answer, desk, _ = run({}, Engines(**{where: json.dumps(hits(odd, 0, 10, **more)).encode()}), times=9)
+    assert (served(answer), ids_of(answer)) == (
+        f"production; why={'breaker' if where == 'new' else why}",
+        PROD[:10],
+    )
+    assert (more.keys() <= answer.json().keys()) == (where == "prod")
+    counted = why.replace("of_tomorrow", "other")
+    assert desk.uncompared == ([] if where == "prod" else [counted] * 5 + ["breaker"] * 4)
+    assert desk.counted[0] == counted
+
+
+@pytest.mark.parametrize("wrong", ["second", "always", "within"])
+def test_a_kept_connection_that_the_engine_closes_costs_no_search(wrong):
+    """An engine that closes connections at their second request, at each one, or within its answer."""
+    asked, connections = [], []
+
+    async def engine(reader, writer):
+        connections.append(asyncio.current_task())
+        for n in itertools.count(1):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                break
+            await reader.readexactly(int(re.search(rb"content-length: (\d+)", head.lower())[1]))
+            asked.append(head)
+            if wrong == "always" or (wrong == "second" and n == 2):
+                break
+            length = 100 if wrong == "within" else 2
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n{}" % length)
+            if wrong == "within":
+                break
+        writer.close()
+
+    async def searches():
+        server = await asyncio.start_server(engine, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        caller, found = Caller(), []
+        for _ in range(12):
+            try:
+                raw = await caller.send(
+                    Engine("e", f"http://127.0.0.1:{port}/", PlainHTTP()), b"{}", headers={}
+                )
+                found.append(raw.content)
+            except UnusableAnswer as error:
+                found.append(error.reason)
+        await caller.close()
+        server.close()
+        await asyncio.gather(*connections)
+        return found
+
+    expected = {"second": (b"{}", 18), "always": ("unreachable", 24), "within": ("unreachable", 12)}[wrong]
+    assert (asyncio.run(searches()), len(asked)) == ([expected[0]] * 12, expected[1])
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        (b"lamp", "lamp"), ("Straße".encode(), "Straße"), ("Straße".encode("latin-1"), "Straße"), (b"", None),
+        (b"Stra%C3%9Fe", "Straße"), (b"100% wool", "100% wool"), (b"a+b", "a+b"), (b"Stra%DFe", "unfilled"),
+    ],
+)  # fmt: skip
+def test_what_the_user_typed(header, text):
+    answer, desk, _ = run({}, headers={**SEARCH, "X-Structsvm-Query": header})
+    if text == "unfilled":
+        assert (served(answer), desk.calls) == ("production; why=unfilled", [])
+    else:
+        assert (served(answer), desk.calls[0]["query"]) == ("interleaved", text)
 
 
 def test_a_second_page_needs_the_request_id_and_continues_the_first():
@@ -461,8 +594,6 @@ def test_the_route_reads_ids_from_headers_or_the_body():
     assert [call["unit"] for call in route.desk.calls] == ["Jörg", "123", "a b"]
     assert [call["request_id"] for call in route.desk.calls[:2]] == ["r-7", "u-7"]
     assert len(route.desk.calls[2]["request_id"]) == 32
-    route.ask(json={}, headers={"X-Structsvm-Search": "r", "X-Structsvm-Query": "caf%C3%A9"})
-    assert route.desk.calls[3]["query"] == "café"
 
 
 UNREADABLE = [

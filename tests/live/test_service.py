@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -378,7 +379,7 @@ def test_the_bandit_learns_in_order(client):
     assert ours["c"]["wins"] > ours["c"]["losses"]
     assert sum(one["share"] for one in bandit["rankers"]) == pytest.approx(1)
     # the policy has seen what the table shows, with a coin for each tie, which the table counts as half
-    policy = client.service.registry.known("e").bandit
+    policy = client.service.registry.known("e").policy.bandit.bandit
     assert policy.t == 160
     np.testing.assert_array_equal(policy.wins, policy.wins.round())
     np.testing.assert_array_equal(policy.wins + policy.wins.T, wins + wins.T)
@@ -403,7 +404,33 @@ def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
         expected[a, b] += won
         expected[b, a] += not won
     np.fill_diagonal(expected, 0)
-    np.testing.assert_array_equal(client.service.registry.known("e").bandit.wins, expected)
+    np.testing.assert_array_equal(client.service.registry.known("e").policy.bandit.bandit.wins, expected)
+
+
+@pytest.mark.parametrize("policy", ["rmed1", "if2"])
+def test_a_bandit_spreads_while_outcomes_are_out_and_a_search_keeps_its_rankers(client, policy):
+    client.create(kind="bandit", rankers=list("abcde"), policy=policy, horizon=1000, length=3)
+
+    def assigned(k, **context):
+        body = {"request_id": f"r{k}", "context": context}
+        return client.call("POST", "/v1/experiments/e/assign", body)[1]["rankers"]
+
+    first = [assigned(k) for k in range(40)]
+    pairs = Counter(tuple(sorted(pair)) for pair in first)
+    assert len(pairs) == (10 if policy == "rmed1" else 4)  # the candidate of IF2 meets each other one
+    assert max(pairs.values()) <= 10
+    assert [assigned(k) for k in range(40)] == first  # tries of the same searches
+    for k, pair in enumerate(first):
+        assignment = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})[1]["assignment"]
+        rankings = {name: [f"{name}{d}" for d in range(9)] for name in {*pair, "a"}}
+        client.show(f"r{k}", rankings=rankings, assignment=assignment)
+    known = client.service.registry.known
+    client.run(client.service.registry.refresh())
+    assert len(known("e").policy.bandit.out) == 40  # each counted once
+    client.wait_closed()
+    assert known("e").policy.bandit.out == []
+    known("e").policy.duels.clear()  # as on another worker
+    assert [assigned(k, page=2) for k in range(40)] == first
 
 
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
@@ -465,7 +492,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
     assert main(["live", "export", "e", "--store", store, "-o", str(log)]) == 0
     said = capsys.readouterr()
     assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"
-    assert said.out.endswith(": 9 impressions\n")
+    assert said.out.endswith(": 9 lists\n")
     assert log.read_bytes() == client.export()
     assert main(["interleave", "analyse", str(log), "--cluster", unit]) == 0
     assert main(["clicks", "describe", str(log)]) == 0

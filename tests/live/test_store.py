@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 
+import pytest
 from sqlalchemy import inspect, text
 
 from structsvm.cli import main
@@ -14,7 +15,7 @@ from structsvm.live.closing import Closer
 from structsvm.live.config import check_config
 from structsvm.live.store import schema
 from structsvm.live.store.opening import connector, open_database, prepare
-from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, Stored
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, Stored, StoreDown
 from structsvm.live.store.writer import Writer
 from tests.live.samples import RECORD, click_row, shown_row
 
@@ -83,6 +84,39 @@ def test_a_click_whose_caller_went_away_is_stored(opened):
 
     asyncio.run(leave())
     assert [len(one.clicks) for one in store.impressions(row.id, 0, None)] == [1]
+
+
+def test_requests_that_were_given_up_do_not_stand_in_the_way_of_others(monkeypatch):
+    """While the store hangs, only those that still wait count; none that was given up is written later."""
+    monkeypatch.setattr("structsvm.live.store.writer._MOST_WAITING", 5)
+    written, begun, goes_on = [], threading.Event(), threading.Event()
+
+    class Hanging:
+        def write(self, shown, clicks):
+            begun.set()
+            goes_on.wait(60)
+            written.extend(shown)
+            return [None] * len(shown), []
+
+        def close(self):
+            pass
+
+    async def ask():
+        writer = Writer(Hanging)
+        writer.start()
+        first = asyncio.ensure_future(writer.show("first", 60))
+        await asyncio.to_thread(begun.wait, 60)
+        for k in range(12):
+            with pytest.raises(StoreDown, match="too slow"):
+                await writer.show(k, 0.001)
+        assert writer.n_waiting == 0
+        last = asyncio.ensure_future(writer.show("last", 60))
+        goes_on.set()
+        assert await asyncio.gather(first, last) == [None, None]
+        await writer.stop()
+
+    asyncio.run(ask())
+    assert written == ["first", "last"]
 
 
 def test_writers_and_closers_at_once(opened):

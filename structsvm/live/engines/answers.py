@@ -1,10 +1,10 @@
-"""What dialects share: their methods, the request as read, answers that cannot be used, and dotted paths."""
+"""What dialects share: their methods, the request as read, what is known of requests and answers, dotted paths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from structsvm.common.checks import BadInput
@@ -15,7 +15,12 @@ Object = Mapping[str, Any]
 MAX_PAGE = 10_000
 """Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
 
-NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
+Parameters = Sequence[tuple[str, str]]
+"""Names and values in the address of a request."""
+
+Names = Collection[str]
+
+NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,8 @@ class Query:
     first: int  # documents before the page
     size: int
     text: str | None = None  # what the user typed
-    obstacle: str | None = None
-    """Why the list must be production's: "sort", "page" (a cursor), "group" or "count" (no documents wanted)."""
+    reason: str | None = None
+    """Why the list is production's: the first thing in the request that is not known, as ``kind:name``."""
 
     @property
     def last(self) -> int:
@@ -42,20 +47,61 @@ class UnusableAnswer(Exception):
         self.reason = reason
 
 
+class Unknown(UnusableAnswer):
+    """A part of a request or an answer that is not known to be safe to merge; the reason is ``kind:name``."""
+
+    def __init__(self, kind: str, name: Any) -> None:
+        # names are the client's, and the reason is a header
+        usable = isinstance(name, str) and re.fullmatch(r"[\w.@$-]{1,64}", name, re.ASCII)
+        super().__init__(f"{kind}:{name if usable else 'other'}")
+
+
 class Dialect(Protocol):
-    """How a kind of engine is asked, and how it answers; ``_at`` are dotted paths in its answers."""
+    """How a kind of engine is asked, and how it answers; ``_at`` are dotted paths in its answers.
+
+    A list is merged only if all in the request is known to rank (sent to all engines), to describe a hit by itself or
+    the whole answer (taken from production), or to page. Anything else makes the list production's.
+    """
 
     label: ClassVar[str]
     identity: ClassVar[str] = "id"
     """Dotted path of the id in a document."""
+    addressed: ClassVar[frozenset[str]] = NONE
+    """Known parameters of the address."""
+    keys: ClassVar[frozenset[str]] = NONE
+    """Known keys of a body."""
+    replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """What a key of a configured body takes out of the client's."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
     partial_at: ClassVar[tuple[str, ...]] = ()
-    """What is true where an answer is partial."""
+    """Paths that are true in partial answers."""
 
-    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
-        """Return the page that is asked for, and whether its order is the ranker's to choose."""
+    def read(self, body: Object, parameters: Parameters = (), also: Names = NONE) -> Query:
+        """Return what is asked for, and why the list is production's; names in ``also`` are known, too."""
+        query = self.page(body, dict(parameters))
+        try:
+            names = [name for name, _ in parameters]
+            if len(set(names)) < len(names):
+                raise Unknown("parameter", "twice")
+            check_known("parameter", names, self.addressed, also)
+            check_known("key", body, self.keys, also)
+            if query.size == 0:
+                raise Unknown("count", "size")
+            self.check_values(body, dict(parameters), query.last, also)
+        except Unknown as unknown:
+            return replace(query, reason=unknown.reason)
+        return query
+
+    def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
+        """Return the page that is asked for; raise BadInput for one that is none."""
+
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
+        """Raise Unknown if a known key has a value that is not; ``last`` is the last document of the page."""
+
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
+        """Raise Unknown if an answer or a document holds what is not known."""
 
     def is_plain(self, body: Object) -> bool:
         """Return whether the engine can read the client's body as it is."""
@@ -65,7 +111,7 @@ class Dialect(Protocol):
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
 
     def query(self, body: Object) -> Any:
-        """Return what stands for ``"{query}"`` in a configured body."""
+        """Return the client's query, for ``"{query}"`` in a configured body."""
         return body.get("query")
 
     def total(self, answer: Object) -> int | None:
@@ -86,14 +132,49 @@ class Dialect(Protocol):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents, which do not tell who found them."""
+        """Return production's answer with the chosen documents, without signs of who found them."""
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
         """Return an answer with the token that clicks refer to."""
 
 
+def check_known(kind: str, names: Iterable[str], known: Names, also: Names) -> None:
+    """Raise Unknown for the first name that is in neither collection."""
+    for name in names:
+        if name not in known and name not in also:
+            raise Unknown(kind, name)
+
+
+def label_of(reason: str) -> str:
+    """Return a reason as a label of figures, of which there are not many: names that nobody documents are "other"."""
+    kind, colon, name = reason.partition(":")
+    return reason if not colon or name in _DOCUMENTED else f"{kind}:other"
+
+
+_DOCUMENTED = {
+    "_explanation", "_ltrlog", "_name", "allowSyntax", "analyze_wildcard", "analyzer", "cache", "clustering",
+    "collapse", "collection", "cpuAllowed", "cursorMark", "debug", "debugQuery", "default_operator", "df", "distrib",
+    "elevateIds", "enableElevation", "excludeIds", "expand", "expand.field", "expand.rows", "expanded", "explain",
+    "explainOther", "fields", "filter", "filter_path", "forceElevation", "format", "fq", "group", "group.field",
+    "group.limit", "group.main", "grouped", "HEAD", "ignore_throttled", "include_named_queries_score", "index",
+    "inner_hits", "json.facet", "json.filter", "json.query", "json.sort", "k", "knn", "lenient", "local_parameters",
+    "logParamsList", "ltr_log", "matched_queries", "memAllowed", "min_score", "minExactCount", "mlt", "mlt.fl",
+    "moreLikeThis", "nextCursorMark", "object", "pagination_depth", "phase_took", "pinned", "pit", "pit_id",
+    "profile", "qt", "queries", "rank", "rank_window_size", "rerank", "rescorer", "retriever", "script_fields",
+    "scroll", "search_after", "search_pipeline", "search_type", "segmentTerminateEarly", "shards", "shards.tolerant",
+    "size", "slice", "sort", "source", "sub_searches", "terminate_after", "terms", "track_scores", "transformer",
+    "twice", "useParams", "verbose_pipeline", "wt",
+}  # fmt: skip
+"""Names that engines document and that are production's, and those of this service."""
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """Return what may be one value, a list of several, or None."""
+    return value if isinstance(value, list) else () if value is None else (value,)
+
+
 def at_path(value: Any, path: str) -> Any:
-    """Return what stands at a dotted path of nested objects, None where there is nothing."""
+    """Return the value at a dotted path of nested objects, or None."""
     for key in path.split("."):
         if not isinstance(value, Mapping):
             return None

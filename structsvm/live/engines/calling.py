@@ -19,7 +19,11 @@ _OWN = frozenset(
         "access-control-allow-origin", "x-structsvm-serve",
     )
 )  # fmt: skip
-"""Headers of an answer that are of the connection to the engine, or of this service."""
+"""Headers that belong to the connection with the engine, or that this service sets itself."""
+
+
+_CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""Errors of a connection that the engine has closed."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,18 @@ class Caller:
     """Sends requests to engines over connections that are kept: no redirects, no proxy of the environment."""
 
     def __init__(self, client: httpx.AsyncClient | None = None) -> None:
-        self._client = client or httpx.AsyncClient(
-            follow_redirects=False,
-            trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-        )
+        if client is None:
+            certificates = httpx.create_ssl_context(trust_env=False)
+            self._clients = [
+                httpx.AsyncClient(
+                    verify=certificates,
+                    trust_env=False,
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=kept),
+                )
+                for kept in (64, 0)
+            ]
+        else:
+            self._clients = [client, client]
 
     async def send(
         self,
@@ -69,28 +80,42 @@ class Caller:
         parameters: str = "",
         most: float = float("inf"),
     ) -> Raw:
-        """Return the answer to a body, of at most ``most`` bytes."""
+        """Return the answer to a body, of at most ``most`` bytes.
+
+        An engine may close a kept connection just as a request is sent: if no answer has begun, the request is sent
+        once more over a fresh connection.
+        """
         # httpx would replace the parameters of an address by an empty mapping
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters
-        parts, size = [], 0
-        try:
-            async with self._client.stream(
-                method, url, content=content, headers={**headers, **engine.headers}, timeout=engine.timeout_s
-            ) as raw:
-                async for part in raw.aiter_raw():
-                    size += len(part)
-                    if size > most:
-                        raise UnusableAnswer("junk", f"more than {most:,.0f} bytes")
-                    parts.append(part)
-        except httpx.TimeoutException:
-            raise UnusableAnswer("timeout", f"no answer in {engine.timeout_s:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise UnusableAnswer("unreachable", f"{type(error).__name__}: {error}") from None
+        begun = False
+        for again, client in enumerate(self._clients):
+            parts, size = [], 0
+            try:
+                async with client.stream(
+                    method,
+                    url,
+                    content=content,
+                    headers={**headers, **engine.headers},
+                    timeout=engine.timeout_s,
+                ) as raw:
+                    begun = True
+                    async for part in raw.aiter_raw():
+                        size += len(part)
+                        if size > most:
+                            raise UnusableAnswer("junk", f"more than {most:,.0f} bytes")
+                        parts.append(part)
+                break
+            except httpx.TimeoutException:
+                raise UnusableAnswer("timeout", f"no answer in {engine.timeout_s:g} s") from None
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if begun or again or not isinstance(error, _CLOSED):
+                    raise UnusableAnswer("unreachable", f"{type(error).__name__}: {error}") from None
         passed = [(name.lower(), value) for name, value in raw.headers.raw if name.lower() not in _OWN]
         return Raw(raw.status_code, b"".join(parts), passed)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()

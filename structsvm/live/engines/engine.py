@@ -17,6 +17,7 @@ from structsvm.common.lazy import labelled, labels
 from structsvm.live.bodies import MAX_ID, EngineUse
 from structsvm.live.conversion import converted
 from structsvm.live.engines.answers import (
+    NONE,
     Dialect,
     Query,
     UnusableAnswer,
@@ -36,6 +37,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     headers_env: dict[str, str] = {}
     id: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
+    also: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,16 @@ class Engine:
         Of its search endpoint, with parameters that it always needs, such as ``search_pipeline``.
     dialect : Dialect
     body : dict
-        Merged into the body of every request, but a ``query`` replaces the client's. The string ``"{q}"`` in it
-        stands for what the user typed, ``"{query}"`` for the client's query, to wrap it.
+        Merged into the body of every request; ``query``, ``rescore``, ``knn`` and ``retriever`` replace the client's.
+        The string ``"{q}"`` in it stands for what the user typed, ``"{query}"`` for the client's query, to wrap it.
     headers : dict of str to str
         Sent with every request; secrets come from the environment (``headers_env``).
     id : str
         Dotted path of a document's id in a hit.
     timeout_s : float
         For production; a challenger has the budget of the proxy.
+    also : frozenset of str
+        Names in requests and answers that the site knows to leave the order to the rankers.
     params : dict of str to str
         Parameters of the address, besides those in ``url``.
 
@@ -76,6 +80,7 @@ class Engine:
     headers: dict[str, str] = field(default_factory=dict)
     id: str = "id"
     timeout_s: float = 30.0
+    also: frozenset[str] = NONE
     params: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -105,7 +110,8 @@ class Engine:
                 )
             headers[header] = variables[variable]
         identity = given.id or dialect.identity
-        return cls(name, given.url, dialect, given.body, headers, identity, given.timeout_s)
+        also = frozenset(given.also)
+        return cls(name, given.url, dialect, given.body, headers, identity, given.timeout_s, also)
 
     def for_ranker(self, table: Mapping[str, Any]) -> Engine:
         """Return the engine with what one ranker adds to its requests.
@@ -151,20 +157,25 @@ class Engine:
         if not self.body:
             return sent
         known = {"{q}": query.text, "{query}": self.dialect.query(body)}
-        if "query" in self.body:
-            sent.pop("query", None)
+        for name in self.body:
+            for replaced in self.dialect.replaces.get(name, ()):
+                sent.pop(replaced, None)
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
-        """Return the documents of an answer by id, best first; raise UnusableAnswer where their ids do not differ."""
+        """Return the documents of an answer by id, best first; raise UnusableAnswer for ids that occur twice,
+        and Unknown for what is not known to be safe to merge.
+        """
         if not isinstance(answer, Mapping):
             raise UnusableAnswer("junk", "expected an object")
         found: dict[str, Mapping[str, Any]] = {}
-        for document in self.dialect.documents(answer):
+        documents = self.dialect.documents(answer)
+        for document in documents:
             name = number_as_text(at_path(document, self.id))
             if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or name in found:
                 raise UnusableAnswer("junk", f"expected different ids at {self.id}")
             found[name] = document
+        self.dialect.check_answer(answer, documents, self.also)
         return found
 
 

@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
+from structsvm.live.engines.answers import (
+    Dialect,
+    Names,
+    Object,
+    Query,
+    Unknown,
+    check_known,
+    listed,
+    page_number,
+    text_in,
+)
 
-_COSTLY = ("aggs", "aggregations", "suggest", "profile")
-"""Parts of a request whose answer is taken from production only."""
+_RANKS = {"query", "post_filter", "rescore", "indices_boost", "runtime_mappings"}
+"""Keys that decide the order; sent to all engines."""
 
-_TELLING = ("_explanation", "matched_queries", "_search_configuration_id")
-"""Parts of a hit that tell which ranker found it."""
+_OF_HITS = {
+    "_source",
+    "fields",
+    "stored_fields",
+    "docvalue_fields",
+    "highlight",
+    "version",
+    "seq_no_primary_term",
+}
+"""Keys that describe each hit by itself; sent to all engines."""
 
-_HARMLESS = frozenset(
-    (
-        "from", "size", "routing", "preference", "request_cache", "ignore_unavailable", "allow_no_indices",
-        "expand_wildcards", "timeout", "typed_keys", "rest_total_hits_as_int", "pretty", "human", "error_trace",
-        "max_concurrent_shard_requests", "batched_reduce_size", "pre_filter_shard_size",
-        "ccs_minimize_roundtrips", "allow_partial_search_results", "cancel_after_time_interval", "_source",
-        "_source_includes", "_source_excludes", "version", "seq_no_primary_term",
-    )
-)  # fmt: skip
-"""Parameters of the address that leave the order to the ranker."""
+_WHOLE = {"aggs", "aggregations", "suggest", "track_total_hits", "stats"}
+"""Keys whose answer concerns the whole search and is production's."""
 
-_BY_SCORE = ("_score", ["_score"], [{"_score": "desc"}], [{"_score": {"order": "desc"}}], {"_score": "desc"})
+_KEYS = _RANKS | _OF_HITS | _WHOLE | {"from", "size", "timeout", "q", "ext"}
+
+_RETRIEVERS = {
+    "standard": {"query", "filter"},
+    "knn": {
+        "field", "query_vector", "query_vector_builder", "k", "num_candidates", "similarity", "filter", "rescore_vector"
+    },
+    "rrf": {"retrievers", "rank_window_size", "filter", "rank_constant"},
+    "linear": {"retrievers", "rank_window_size", "filter", "normalizer"},
+}  # fmt: skip
+"""Known retrievers, and the keys of each."""
+
+_ANSWER = {
+    "took", "timed_out", "_shards", "_clusters", "hits", "aggregations", "suggest", "terminated_early",
+    "num_reduce_phases", "ext",
+}  # fmt: skip
+_HIT = {
+    "_index", "_type", "_id", "_score", "_source", "fields", "highlight", "_version", "_seq_no", "_primary_term",
+    "_routing", "_ignored",
+}  # fmt: skip
 
 
 class OpenSearch(Dialect):
@@ -37,47 +66,77 @@ class OpenSearch(Dialect):
     --------
     >>> from structsvm.live.engines import OpenSearch
     >>> OpenSearch().read({"query": {"match": {"title": "lamp"}}, "from": 10, "size": 10})
-    Query(first=10, size=10, text=None, obstacle=None)
-    >>> OpenSearch().read({"query": {"match_all": {}}, "sort": [{"price": "asc"}]}).obstacle
-    'sort'
+    Query(first=10, size=10, text=None, reason=None)
+    >>> OpenSearch().read({"query": {"match_all": {}}, "sort": [{"price": "asc"}]}).reason
+    'key:sort'
     """
 
     label = "opensearch"
     identity = "_id"
+    addressed = frozenset(
+        (
+            "from", "size", "routing", "preference", "request_cache", "ignore_unavailable", "allow_no_indices",
+            "expand_wildcards", "timeout", "typed_keys", "rest_total_hits_as_int", "pretty", "human", "error_trace",
+            "max_concurrent_shard_requests", "batched_reduce_size", "pre_filter_shard_size",
+            "ccs_minimize_roundtrips", "allow_partial_search_results", "cancel_after_time_interval", "_source",
+            "_source_includes", "_source_excludes", "version", "seq_no_primary_term",
+        )
+    )  # fmt: skip
+    keys = frozenset(_KEYS | {"derived"})
+    # an engine refuses a retriever beside what it would replace
+    replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "query": ("query", "retriever"), "rescore": ("rescore",), "knn": ("knn",),
+        "retriever": ("retriever", "query", "knn", "rescore"),
+    }  # fmt: skip
     page_parameters = ("from", "size")
     documents_at = "hits.hits"
     total_at = ("hits.total.value", "hits.total")
     partial_at = ("timed_out", "_shards.failed")
-    keeps_ext = True
+    reads_ubi = True
+    """Whether the engine takes ``ext.ubi`` in a request."""
 
-    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
+    def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         first = page_number("from", parameters.get("from", body.get("from")), 0)
         size = page_number("size", parameters.get("size", body.get("size")), 10)
-        obstacle = None
-        if not _HARMLESS.issuperset(parameters):
-            obstacle = "parameters"
-        elif size == 0:
-            obstacle = "count"
-        elif body.get("sort") and body["sort"] not in _BY_SCORE:
-            obstacle = "sort"
-        elif "search_after" in body or "scroll" in body or "slice" in body:
-            obstacle = "page"
-        elif "collapse" in body:
-            obstacle = "group"
-        return Query(first, size, text_in(body, "q", "ext.ubi.user_query"), obstacle)
+        return Query(first, size, text_in(body, "q", "ext.ubi.user_query"))
+
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
+        check_known("ext", _mapping(body.get("ext")), ("ubi",), also)
+        for name in ("query", "post_filter", "rescore", "knn", "retriever"):
+            _check_names(body.get(name), also)
+        # the order within a fusion's window depends on the window, so that of all pages must be the same
+        hybrid = _mapping(body.get("query")).get("hybrid")
+        if hybrid is not None:
+            _check_window("pagination_depth", _mapping(hybrid), last)
+        for one in listed(body.get("knn")):
+            _check_window("k", _mapping(one), last)
+        if "retriever" in body:
+            _check_retriever(body["retriever"], last, also)
+
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
+        check_known("answer", answer, _ANSWER, also)
+        check_known("answer", _mapping(answer.get("ext")), ("ubi",), also)
+        for hit in documents:
+            check_known("hit", hit, _HIT, also)
+            if "_ltrlog" in _mapping(hit.get("fields")):
+                raise Unknown("hit", "_ltrlog")
 
     def is_plain(self, body: Object) -> bool:
-        return "q" not in body and (self.keeps_ext or "ext" not in body)
+        return "q" not in body and (self.reads_ubi or "ubi" not in _mapping(body.get("ext")))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        sent = {name: value for name, value in body.items() if name != "q"}
+        sent = {name: value for name, value in body.items() if name != "q" and not (lean and name in _WHOLE)}
         sent["from"], sent["size"] = first, size
         if lean:
-            for name in _COSTLY:
-                sent.pop(name, None)
             sent["track_total_hits"] = False
-        if lean or not self.keeps_ext:  # logged once, by production
-            sent.pop("ext", None)
+        if "ext" in sent and (lean or not self.reads_ubi):  # logged once, by production
+            kept = (
+                {}
+                if lean
+                else {name: value for name, value in _mapping(sent["ext"]).items() if name != "ubi"}
+            )
+            sent.pop("ext")
+            sent |= {"ext": kept} if kept else {}
         return sent
 
     def query(self, body: Object) -> Any:
@@ -86,10 +145,7 @@ class OpenSearch(Dialect):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        hits = [
-            {**{name: value for name, value in hit.items() if name not in _TELLING}, "_score": None}
-            for hit in chosen
-        ]
+        hits = [{**hit, "_score": None} for hit in chosen]
         return {**production, "hits": {**production["hits"], "hits": hits, "max_score": None}}
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
@@ -97,12 +153,8 @@ class OpenSearch(Dialect):
         return {**answer, "ext": {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}}
 
 
-def _mapping(value: Any) -> Object:
-    return value if isinstance(value, Mapping) else {}
-
-
 class Elasticsearch(OpenSearch):
-    """As OpenSearch, without ``ext``, which Elasticsearch refuses in requests.
+    """As OpenSearch, with ``knn`` and ``retriever``, and without ``ext.ubi``, which Elasticsearch refuses in requests.
 
     Examples
     --------
@@ -113,4 +165,45 @@ class Elasticsearch(OpenSearch):
     """
 
     label = "elasticsearch"
-    keeps_ext = False
+    keys = frozenset(_KEYS | {"knn", "retriever"})
+    reads_ubi = False
+
+
+def _mapping(value: Any) -> Object:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _check_window(name: str, part: Object, last: int) -> None:
+    """Raise Unknown unless a window reaches the last document of the page."""
+    value = part.get(name)
+    if type(value) is not int or value < last:
+        raise Unknown("window", name)
+
+
+def _check_names(part: Any, also: Names) -> None:
+    """Raise Unknown for queries that say in a hit what they matched, which a ranker's own query would not."""
+    waiting = [part]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            check_known("query", [name for name in ("inner_hits", "_name") if name in part], (), also)
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _check_retriever(node: Any, last: int, also: Names) -> None:
+    """Raise Unknown for a retriever that is not known, or whose window ends before the document ``last``."""
+    if not isinstance(node, Mapping):
+        raise Unknown("key", "retriever")
+    if "retriever" in node:  # one of several, with its weight
+        check_known("retriever", node, ("retriever", "weight", "normalizer"), also)
+        node = _mapping(node["retriever"])
+    for kind, given in node.items():
+        given = _mapping(given)
+        check_known("retriever", (kind,), _RETRIEVERS, also)
+        check_known("retriever", given, _RETRIEVERS.get(kind, ()), also)
+        if last and kind != "standard":
+            _check_window("k" if kind == "knn" else "rank_window_size", given, last)
+        for one in listed(given.get("retrievers")):
+            _check_retriever(one, 0, also)  # pages are cut from the outermost window

@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
+from structsvm.live.engines.answers import Dialect, Object, Query, page_number, text_in
 
 
 class PlainHTTP(Dialect):
-    """Requests ``{"q": text, "from": n, "size": n, ...}``; answers ``{"documents": [...], ...}``.
+    """Requests ``{"q": text, "from": n, "size": n}``; answers ``{"documents": [...], ...}``.
 
-    Documents are objects with an ``id``, or the ids themselves. All other fields of the request are passed on, all
-    other fields of the answer are production's. ``sort`` in a request means that the user chose an order.
+    Documents are objects with an ``id``, or the ids themselves. Other fields of a request are known, and passed on, if
+    ``also`` in the configuration names them. All other fields of the answer are production's.
 
     Examples
     --------
     >>> from structsvm.live.engines import PlainHTTP
     >>> http = PlainHTTP()
     >>> http.read({"q": "lamp", "from": 10, "size": 5})
-    Query(first=10, size=5, text='lamp', obstacle=None)
+    Query(first=10, size=5, text='lamp', reason=None)
     >>> http.documents({"documents": ["d7", "d2"], "took": 3})
     [{'id': 'd7'}, {'id': 'd2'}]
     """
 
     label = "http"
+    keys = frozenset(("q", "from", "size"))
     documents_at = "documents"
     total_at = ("total",)
 
-    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
+    def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         first, size = page_number("from", body.get("from"), 0), page_number("size", body.get("size"), 10)
-        obstacle = (
-            "count" if size == 0 else "sort" if body.get("sort") else "parameters" if parameters else None
-        )
-        return Query(first, size, text_in(body, "q"), obstacle)
+        return Query(first, size, text_in(body, "q"))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
         # the same for both kinds, as nothing is known of its other fields

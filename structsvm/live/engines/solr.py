@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from structsvm.common.checks import BadInput
-from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
+from structsvm.live.engines.answers import (
+    Dialect,
+    Names,
+    Object,
+    Query,
+    Unknown,
+    check_known,
+    listed,
+    page_number,
+    text_in,
+)
 
-_COSTLY = ("facet", "stats", "spellcheck", "debug", "debugQuery", "mlt", "terms")
-"""Components whose answer is taken from production only, as parameters: the name, or the name and a point."""
+_PARAMS = frozenset(
+    (
+        # what ranks, sent to all
+        "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
+        "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
+        # pages, texts, forms of an answer
+        "start", "rows", "sort", "fl", "wt", "indent", "omitHeader", "echoParams", "json.nl", "timeAllowed",
+        "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
+    )
+)  # fmt: skip
+"""Known parameters; besides those of components, such as ``hl.fl``, also for a field (``f.price.facet.range.gap``)."""
 
-_TRUE = (True, "true", "on")
+_OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)
+_WHOLE = re.compile(r"(f\.[\w-]+\.)?(facet|stats|spellcheck)(\..+)?", re.ASCII)
+"""Parameters of components whose answer concerns the whole search and is production's."""
+
+_TAGGED = re.compile(r"\{!tag=[\w,.-]+\}")
+_FIELDS = re.compile(r"[\w*?.,\s-]*")
+
+_ANSWER = {
+    "responseHeader", "response", "facets", "facet_counts", "stats", "spellcheck", "highlighting", "ubi",
+}  # fmt: skip
 
 
 class Solr(Dialect):
@@ -26,35 +55,58 @@ class Solr(Dialect):
     >>> from structsvm.live.engines import Solr
     >>> solr = Solr()
     >>> solr.read({"query": "lamp", "params": {"start": 20, "rows": 5}})
-    Query(first=20, size=5, text='lamp', obstacle=None)
-    >>> solr.read({"query": "lamp", "sort": "price asc"}).obstacle
-    'sort'
+    Query(first=20, size=5, text='lamp', reason=None)
+    >>> solr.read({"query": "lamp", "sort": "price asc"}).reason
+    'key:sort'
     """
 
     label = "solr"
+    addressed = frozenset(("wt", "indent", "fl", "omitHeader", "json.nl"))
+    keys = frozenset(
+        ("query", "filter", "offset", "limit", "fields", "sort", "facet", "params", "q", "from", "size")
+    )
+    replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {"query": ("query",)}
     documents_at = "response.docs"
     total_at = ("response.numFound",)
     partial_at = ("responseHeader.partialResults",)
 
-    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
+    def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         params = _params(body)
         first = page_number("offset", _first(body, params, ("offset", "from"), "start"), 0)
         size = page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10)
-        sort = _first(body, params, ("sort",), "sort")
-        obstacle = None
-        if not {"wt", "indent", "fl", "omitHeader", "json.nl"}.issuperset(parameters):
-            obstacle = "parameters"
-        elif size == 0:
-            obstacle = "count"
-        elif sort and (not isinstance(sort, str) or " ".join(sort.split()).lower() != "score desc"):
-            obstacle = "sort"
-        elif params.get("cursorMark"):
-            obstacle = "page"
-        elif params.get("group") in _TRUE or "{!collapse" in str(body.get("filter", "")) + str(
-            params.get("fq")
+        return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"))
+
+    def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
+        params = _params(body)
+        check_known("param", (name for name in params if not _OF_COMPONENT.fullmatch(name)), _PARAMS, also)
+        for kind, given in (("filter", body.get("filter")), ("fq", params.get("fq"))):
+            for one in listed(given):
+                if isinstance(one, Mapping) and len(one) == 1 and next(iter(one)).startswith("#"):
+                    (one,) = one.values()
+                if not isinstance(one, str):
+                    raise Unknown(kind, "object")
+                tag = _TAGGED.match(one)
+                if "{!" in one[tag.end() if tag else 0 :]:
+                    raise Unknown(kind, "local_parameters")
+        for kind, given in (
+            ("fields", body.get("fields")),
+            ("fl", params.get("fl")),
+            ("fl", parameters.get("fl")),
         ):
-            obstacle = "group"
-        return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"), obstacle)
+            for one in listed(given):
+                if not isinstance(one, str) or not _FIELDS.fullmatch(one):
+                    raise Unknown(kind, "transformer")
+        for kind, given in (("key", body.get("sort")), ("param", params.get("sort"))):
+            if given and (not isinstance(given, str) or " ".join(given.split()).lower() != "score desc"):
+                raise Unknown(kind, "sort")
+        if any(given.get("wt", "json") != "json" for given in (params, parameters)):
+            raise Unknown("param", "wt")
+
+    def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
+        check_known("answer", answer, _ANSWER, also)
+        for document in documents:
+            if any(name.startswith("[") and name not in also for name in document):
+                raise Unknown("hit", "transformer")
 
     def is_plain(self, body: Object) -> bool:
         return not {"q", "from", "size"} & set(body)
@@ -66,8 +118,9 @@ class Solr(Dialect):
         params = {name: value for name, value in _params(body).items() if name not in ("start", "rows")}
         if lean:
             sent.pop("facet", None)
-            params = {name: value for name, value in params.items() if name.split(".")[0] not in _COSTLY}
-            params.pop("ubi", None)
+            params = {
+                name: value for name, value in params.items() if not _WHOLE.fullmatch(name) and name != "ubi"
+            }
         if params:
             sent["params"] = params
         else:

@@ -79,7 +79,7 @@ def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[pages.Column]
 
 
 def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page says of a bandit: who is still in play, shares of the next duels, who won against whom."""
+    """Return the values of a bandit's page: rankers in play, shares of the next duels, wins of each pair."""
     rankers = bandit["rankers"]
     names = [r["name"] for r in rankers]
     rows = [

@@ -1,4 +1,4 @@
-"""How pages of the service say addresses, figures and times."""
+"""Format addresses, figures and times for pages."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"  # the end of a copy's name: when it was made, in UTC
 
 
 class Backups:
-    """The copies of one store, ``NAME-20261231T235959Z.db`` each, of which the newest are kept."""
+    """Regular copies of a store, named ``NAME-20261231T235959Z.db``; the newest are kept."""
 
     def __init__(self, path: Path, folder: Path, every_s: float, kept: int) -> None:
         self._cleaned: set[tuple[Path, frozenset[int]]] = set()

@@ -1,4 +1,4 @@
-"""Everything that is asked of the database apart from the two hot inserts."""
+"""All queries of the database but the two hot inserts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ExperimentRow(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How people are told of it."""
+        """Key and revision, for messages."""
         return f"{self.key} revision {self.revision}"
 
     @property
@@ -86,6 +86,15 @@ class StoredImpression(NamedTuple):
     chance: float | None
     epoch: int
     clicks: tuple[tuple[int, str, int, float | None, int], ...]
+
+
+class StoredDuel(NamedTuple):
+    """Which rankers of a bandit met on a stored list, and the bandit's note."""
+
+    seq: int
+    id: bytes
+    arms: list[int]
+    note: Any
 
 
 class Store:
@@ -268,8 +277,8 @@ class Store:
         return int(found.rowcount)
 
     def n_forgotten(self, experiment: int) -> int:
-        """Return the number of merged lists whose unit was forgotten."""
-        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve == "interleaved")
+        """Return the number of lists, but for the control's, whose unit was forgotten."""
+        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
         return int(self._one(select(func.count()).where(*own)))
 
     def delete_settled(self, before: int) -> int:
@@ -386,6 +395,16 @@ class Store:
         (row,) = self._rows(select(_b.version, _b.state).where(_b.experiment == experiment))
         return row.version, row.state
 
+    def duel(self, impression: bytes) -> StoredDuel | None:
+        """Return the duel of an impression; None where there is none."""
+        rows = self._rows(select(_i.seq, _i.id, _i.record).where(_i.id == impression))
+        return next(iter(_duels(rows)), None)
+
+    def duels(self, experiment: int, after: int, limit: int) -> list[StoredDuel]:
+        """Return the duels of the last impressions with ``seq > after``, in their order."""
+        query = select(_i.seq, _i.id, _i.record).where(_i.experiment == experiment, _i.seq > after)
+        return _duels(self._rows(query.order_by(_i.seq.desc()).limit(limit)))[::-1]
+
     def bandit_version(self, experiment: int) -> int:
         """Return the version of a bandit."""
         return int(self._one(select(_b.version).where(_b.experiment == experiment)))
@@ -445,6 +464,16 @@ def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]
         for row in connection.execute(query)
     ]
     return list({row.key: row for row in rows}.values()) if newest else rows
+
+
+def _duels(rows: Sequence[Any]) -> list[StoredDuel]:
+    """Return the duels of rows of impressions, of which those of the control have none."""
+    found = []
+    for row in rows:
+        record = json.loads(row.record)
+        if "arms" in record:
+            found.append(StoredDuel(row.seq, row.id, record["arms"], record["note"]))
+    return found
 
 
 def _set(connection: Connection, experiment: int, **values: Any) -> None:

@@ -1,15 +1,15 @@
-"""What the writer is given and what it answers, whatever the database."""
+"""Rows that the writer stores and what it returns, the same for every database."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
 ACCEPTED, DUPLICATE, LATE, GONE = range(4)
-"""What became of a click: stored; there already; stored, but after its window; its impression is not there."""
+"""Result of storing a click: stored; a duplicate; stored, but after its window; without its impression."""
 
 
 class StoreDown(Exception):
-    """The database does not take what is written: gone, full, locked, or too slow."""
+    """The database cannot be written: it is gone, full, locked, or too slow."""
 
 
 class ShownRow(NamedTuple):
@@ -43,7 +43,7 @@ class ClickRow(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is stored of an impression whose id was there already."""
+    """The stored impression of an id that occurs again."""
 
     shown_at: int
     serve: str

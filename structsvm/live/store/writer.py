@@ -1,4 +1,4 @@
-"""Group commit: one thread takes all that waits, stores it in one transaction, and answers when it is on disk."""
+"""Group commit: one thread stores all waiting requests in one transaction and answers when it is on disk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from structsvm.live.store.rows import ClickRow, HotConnection, ShownRow, Stored, StoreDown
@@ -28,7 +29,7 @@ class _Job:
     shown: ShownRow | None
     clicks: Sequence[ClickRow]
     future: asyncio.Future[Any]
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle | None = None
 
 
 class Writer:
@@ -36,7 +37,7 @@ class Writer:
 
     def __init__(self, connect: Callable[[], HotConnection]) -> None:
         self._connect = connect
-        self._waiting: list[_Job] = []
+        self._waiting: dict[_Job, None] = {}
         self._writing: list[_Job] = []
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -70,7 +71,8 @@ class Writer:
     @property
     def n_waiting(self) -> int:
         """Requests that wait."""
-        return sum(not job.future.done() for job in self._waiting)
+        with self._lock:
+            return sum(not job.future.done() for job in self._waiting)
 
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
         """Store an impression; return what was stored under its id before, or None.
@@ -90,14 +92,21 @@ class Writer:
     ) -> asyncio.Future[Any]:
         if self._loop is None or self._stopping or len(self._waiting) >= _MOST_WAITING:
             raise StoreDown("store: too many requests wait")
-        future = self._loop.create_future()
-        timer = self._loop.call_later(within_s, _give_up, future)
+        job = _Job(shown, clicks, self._loop.create_future())
+        job.timer = self._loop.call_later(within_s, self._give_up, job)
         with self._lock:
-            self._waiting.append(_Job(shown, clicks, future, timer))
+            self._waiting[job] = None
             first = len(self._waiting) == 1
         if first:
             self._wake.set()
-        return future
+        return job.future
+
+    def _give_up(self, job: _Job) -> None:
+        """Answer a request that has waited too long; unless it is being written, it never is."""
+        with self._lock:
+            self._waiting.pop(job, None)
+        if not job.future.done():
+            job.future.set_exception(StoreDown("store: too slow"))
 
     def _run(self) -> None:
         connection: HotConnection | None = None
@@ -109,10 +118,10 @@ class Writer:
                 break
             if self._waiting and not self._stopping:
                 time.sleep(_LINGER_S)
-            with self._lock:  # who was given up before is never written; who went away is
-                jobs = [job for job in self._waiting if job.future.cancelled() or not job.future.done()]
-                self._writing, self._waiting = jobs[:_MOST_A_BATCH], jobs[_MOST_A_BATCH:]
-                jobs = self._writing
+            with self._lock:
+                self._writing = jobs = list(islice(self._waiting, _MOST_A_BATCH))
+                for job in jobs:
+                    del self._waiting[job]
             if jobs:
                 connection = self._write(connection, jobs)
                 self._writing = []
@@ -143,12 +152,6 @@ class Writer:
         return connection
 
 
-def _give_up(future: asyncio.Future[Any]) -> None:
-    """Answer a request that has waited too long."""
-    if not future.done():
-        future.set_exception(StoreDown("store: too slow"))
-
-
 def _settle(
     jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
 ) -> None:
@@ -156,7 +159,8 @@ def _settle(
     n_shown = n_clicks = 0
     for job in jobs:
         result: Any = None
-        job.timer.cancel()
+        if job.timer is not None:
+            job.timer.cancel()
         if error is None:
             if job.shown is not None:
                 result = earlier[n_shown]

@@ -6,7 +6,8 @@ Every bandit has ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``,
 if it has one; ``explores_compiled = True`` if that form has a function ``explore``; and ``compares_sets = True`` if its
 duels are sets. A policy whose constructor has a parameter ``horizon`` needs one.
 
-``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs one that needs a horizon without one.
+``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs one that needs a horizon without one;
+``Delayed`` counts the duels whose outcomes are not known yet.
 ``DBGD``, ``BGD1`` and ``BGD2`` search a continuous space of weights, with step sizes by ``dbgd_step_sizes``.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.by_name import NAMES as NAMES
     from structsvm.online.bandits.by_name import from_json as from_json
     from structsvm.online.bandits.by_name import make as make
+    from structsvm.online.bandits.delayed import Delayed as Delayed
     from structsvm.online.bandits.double_thompson import DoubleThompson as DoubleThompson
     from structsvm.online.bandits.gradient import BGD1 as BGD1
     from structsvm.online.bandits.gradient import BGD2 as BGD2
@@ -52,6 +54,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
         "structsvm.online.bandits.best_arm": "BestArm",
         "structsvm.online.bandits.by_name": "NAMES from_json make",
+        "structsvm.online.bandits.delayed": "Delayed",
         "structsvm.online.bandits.double_thompson": "DoubleThompson",
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent dbgd_step_sizes",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",

@@ -227,6 +227,8 @@ _EXPECTED = {
     **dict.fromkeys(("rankers", "among"), "a list of names"),
     **dict.fromkeys(("rankers[]", "among[]"), "a name"),
     "query_words": "an integer >= 1",
+    "offset": "a number of documents",
+    "same": "true or false",
     **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
     **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
 }

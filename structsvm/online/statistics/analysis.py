@@ -365,6 +365,8 @@ def _remarks(
             f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "
             "on the ranker"
         )
+    if log.n_same:
+        notes.append(f"{log.n_same} lists on which the rankers agree compare nothing and were left out")
     if log.n_repeated:
         notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
     if log.n_identical:

@@ -92,6 +92,8 @@ class CreditedLog:
     met: tuple[Int, ...] | None = field(default=None, repr=False)
     # impressions left out because they have no id for clusters
     n_without: int = 0
+    # impressions left out because the rankers agreed
+    n_same: int = 0
 
     def pair(self, i: int, j: int) -> PairColumns:
         """Return the columns of rankers ``i < j``."""
@@ -260,6 +262,7 @@ class _Reader:
         self.numbers: list[Int] = []
         self.n_clicks: list[NDArray[np.int32]] = []
         self.names = Digests()
+        self.n_same = 0
         # a hash of what two lines with one id must agree in, or of the text of a line without an id
         self.contents: list[int] = []
         self.content: list[Int] = []
@@ -269,6 +272,9 @@ class _Reader:
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
+        if about.same:
+            self.n_same += 1
+            return
         if self.like is None:
             self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
             if shown.method not in METHODS:
@@ -393,6 +399,10 @@ class _Reader:
     def log(self, origin: str, n_missing_record: int) -> CreditedLog:
         """Return the credited log, without repeated impressions."""
         n = sum(map(len, self.numbers))
+        if not n and self.n_same:
+            raise BadInput(
+                origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
+            )
         rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
         # Columns are joined and freed one after another, so that the memory needed at once stays small.
@@ -443,7 +453,7 @@ class _Reader:
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
-            again, tuple(met) if self.header.is_duels else None, n_without,
+            again, tuple(met) if self.header.is_duels else None, n_without, self.n_same,
         )  # fmt: skip
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:

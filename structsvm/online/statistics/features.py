@@ -34,8 +34,9 @@ FEATURES = (
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
-    Values that are not logged count as absent. Clicks of other teams matter only for whether the query has a single
-    click, and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" means the next click).
+    Values that are not logged count as absent. Ranks of later pages continue those of the page before (``offset``).
+    Clicks of other teams matter only for whether the query has a single click, and which click was first and last
+    (thesis eq. 7.2 and 7.3.2; "followed by a click" means the next click).
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
@@ -66,7 +67,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
                     title = min(impression.title_bold[rank - 1] / words, 1.0)
                 if impression.abstract_bold is not None:
                     abstract = min(impression.abstract_bold[rank - 1] / words, 2.0)
-            first = multi and rank == order[0]
+            first, position = multi and rank == order[0], impression.offset + rank
             phi += sign * np.array(
                 [
                     # in the order of FEATURES: 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g
@@ -75,14 +76,14 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
                     more / n[team],
                     title,
                     abstract,
-                    single and rank > 1,
-                    single and rank <= 10,
+                    single and position > 1,
+                    single and position <= 10,
                     first,
                     multi and rank == order[-1],
-                    first and rank > 1,
-                    multi and rank == 1,
-                    multi and rank <= 3,
-                    multi and rank <= 10,
+                    first and position > 1,
+                    multi and position == 1,
+                    multi and position <= 3,
+                    multi and position <= 10,
                     multi and rank in regressed,
                 ],
                 dtype=np.float64,
@@ -102,10 +103,11 @@ def psi(
     For learning, ``own`` is the better ranker. ``features`` must be antisymmetric in the two rankers.
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
-    if not impressions:
-        raise BadInput("psi", "expected at least one impression, got none")
+    compared = [(k, one) for k, one in enumerate(impressions) if not one.same]
+    if not compared:
+        raise BadInput("psi", "expected at least one impression on which the rankers differ, got none")
     rows = []
-    for k, impression in enumerate(impressions):
+    for k, impression in compared:
         try:
             rows.append(features(impression, own, other))
         except ValueError as error:

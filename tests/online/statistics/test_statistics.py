@@ -130,6 +130,18 @@ def test_features_agree_with_the_definitions_one_by_one():
     assert len(FEATURES) == 14
 
 
+def test_ranks_of_a_later_page_go_on():
+    """A click on the first document of page 2 is one at rank 11; lists on which rankers agree are left out."""
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    one, later = (Impression(shown, (Click(1),), offset=offset) for offset in (0, 10))
+    same = Impression(Shown("team_draft", ("a", "b"), 2, ((None, None),)), (Click(1),), same=True)
+    changed = dict(zip(FEATURES, np.diff(psi([one, same, later]), axis=0)[0], strict=True))
+    assert {name: x for name, x in changed.items() if x} == {
+        "single click, rank > 1": 1,
+        "single click, rank <= 10": -1,
+    }
+
+
 def test_features_need_teams():
     shown = Probabilistic().show([["a", "b"], ["b", "a"]], rng=0)
     with pytest.raises(ValueError, match="expected records of 'team_draft', got 'probabilistic'"):

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
+import views
+from session import STAGES, Session
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -15,7 +17,6 @@ from starlette.routing import Route
 
 from structsvm.live.app import create_app
 from structsvm.live.calls import Refused
-from structsvm.live.demo.session import STAGES, Session
 from structsvm.live.endpoints import endpoint
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings
@@ -31,7 +32,7 @@ _FRAMED = (
 def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> Starlette:
     """Return the application of the demo: the service, on a store of its own, with further pages under ``/demo``.
 
-    ``options`` are those of :class:`~structsvm.live.demo.session.Session`.
+    ``options`` are those of ``Session``.
     """
     service = Service(settings)
     app = create_app(settings, service)
@@ -54,14 +55,12 @@ def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> St
 
 
 def _routes(session: Session) -> list[Route]:
-    from structsvm.live.demo import pages
-
     async def search(request: Request) -> Response:
-        return HTMLResponse(pages.search_page(session, await session.page()))
+        return HTMLResponse(views.search_page(session, await session.page()))
 
     async def verdict(request: Request) -> Response:
         found = await session.service.report(session.experiment)
-        text = await asyncio.to_thread(pages.verdict_panel, session, found)
+        text = await asyncio.to_thread(views.verdict_panel, session, found)
         return HTMLResponse(text, headers={"Content-Security-Policy": _FRAMED})
 
     async def clicks(request: Request) -> Response:
@@ -90,12 +89,12 @@ def _routes(session: Session) -> list[Route]:
             except Refused as error:
                 problem = error.message
         found = await session.service.report(STAGES["pair"])
-        return HTMLResponse(pages.train_page(session, waiting=found["n_impressions"], problem=problem))
+        return HTMLResponse(views.train_page(session, waiting=found["n_impressions"], problem=problem))
 
     def once_ready(page: Any) -> Any:
         async def answer(request: Request) -> Response:
             if not session.ready:
-                return HTMLResponse(pages.waiting_page(session.problem))
+                return HTMLResponse(views.waiting_page(session.problem))
             return await page(request)
 
         return answer

@@ -10,10 +10,10 @@ import uuid
 from typing import Any
 
 import numpy as np
+from world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
 
 from structsvm.common.checks import BadInput
 from structsvm.live.calls import Refused
-from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
 from structsvm.live.service import Service
 
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from jinja2 import ChoiceLoader, FileSystemLoader
 from markupsafe import Markup
+from session import Session
+from world import EUCLIDEAN, LEARNED, N_NOISY
 
-from structsvm.live.demo.session import Session
-from structsvm.live.demo.world import EUCLIDEAN, LEARNED, N_NOISY
 from structsvm.live.pages import layout
 from structsvm.live.pages.experiments import bands
 from structsvm.plots import pages
@@ -23,6 +25,17 @@ _STAGES = {
 }
 
 
+def _render(template: str, **values: Any) -> str:
+    """Fill a template of this folder, which may extend those of the package."""
+    package = pages._environment()
+    assert package.loader is not None
+    environment = package.overlay(
+        loader=ChoiceLoader([FileSystemLoader(Path(__file__).parent), package.loader])
+    )
+    defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False}
+    return environment.get_template(template).render({**defaults, **values})
+
+
 def waiting_page(problem: str | None) -> str:
     """Return the page while the world is made."""
     lead = (
@@ -31,8 +44,8 @@ def waiting_page(problem: str | None) -> str:
         if problem is None
         else f"The demo cannot start: {problem}"
     )
-    return pages.render(
-        "live/demo/base.html", title="Find the same digit", here="/demo", lead=lead, body="",
+    return _render(
+        "base.html", title="Find the same digit", here="/demo", lead=lead, body="",
         refresh=1 if problem is None else None,
     )  # fmt: skip
 
@@ -40,8 +53,8 @@ def waiting_page(problem: str | None) -> str:
 def search_page(session: Session, page: Mapping[str, Any]) -> str:
     """Return the page on which a visitor searches."""
     lead = f"{N_NOISY} of the 64 pixels of every image are noise to the rankers. Which ranker do visitors prefer?"
-    return pages.render(
-        "live/demo/search.html", title="Find the same digit", here="/demo", lead=lead, frames=True, session=session,
+    return _render(
+        "search.html", title="Find the same digit", here="/demo", lead=lead, frames=True, session=session,
         world=session.world, query=page["query"], token=page["token"] or "", stages=_STAGES,
         images=[int(name[1:]) for name in page["documents"]],
     )  # fmt: skip
@@ -60,8 +73,8 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
         )
     else:
         picture = bands(found, most=1, explained=False)
-    return pages.render(
-        "live/demo/verdict.html", title=found["verdict"]["sentence"], refresh=2, session=session, found=found,
+    return _render(
+        "verdict.html", title=found["verdict"]["sentence"], refresh=2, session=session, found=found,
         playing=playing, picture=Markup(picture), say=layout, listed=pages.listed,
     )  # fmt: skip
 
@@ -71,8 +84,8 @@ def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
     world, trainings = session.world, session.trainings[-3:]
     assert world is not None
     names = [EUCLIDEAN, LEARNED, *(one.name for one in trainings)]
-    return pages.render(
-        "live/demo/train.html", title="Train from clicks", here="/demo/train", waiting=waiting, problem=problem,
+    return _render(
+        "train.html", title="Train from clicks", here="/demo/train", waiting=waiting, problem=problem,
         trainings=trainings, world=world, learned=[name for name in names if name in world.weights],
         columns=[pages.Column("Ranker"), pages.Column("right among the first ten", True)],
         rows=[[name, layout.percent(world.precision(name))] for name in names],

@@ -1,0 +1,55 @@
+"""Search for digits in a list drafted from two rankers, and watch the verdict form; Ctrl-C ends it.
+
+``python experiments/live_demo``, or ``make live``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import tempfile
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from app import create_demo
+
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import prepare
+
+
+def main() -> None:
+    """Run the demo on this machine."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8808, help="port on this machine; 0 takes a free one")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the noise in the images and of simulated visitors"
+    )
+    parser.add_argument("--browse", action="store_true", help="open the page in a browser")
+    options = parser.parse_args()
+    with (
+        socket.create_server(("127.0.0.1", options.port)) as listening,
+        tempfile.TemporaryDirectory(prefix="structsvm-demo-") as folder,
+    ):
+        port = listening.getsockname()[1]
+        settings = Settings(
+            f"sqlite:///{Path(folder) / 'demo.db'}", port=port, keyless=True, grace_s=0.2, close_every_s=0.5
+        )
+        prepare(settings.store)
+        address = f"http://127.0.0.1:{port}/demo"
+        print(f"structsvm live demo on {address}; Ctrl-C ends it", flush=True)
+        if options.browse:
+            webbrowser.open(address)
+        config = uvicorn.Config(
+            create_demo(settings, options.seed),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=2,
+        )
+        with suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()
