@@ -50,27 +50,16 @@ def _tail_step(tail, pmf, n, w, won):
 
 
 @kernel
-def _product(values, stop, a, b):
-    """Return the product of ``values[:stop]`` without the entries at ``a`` and ``b``, multiplied in four parts."""
-    # a multiplication takes about four cycles, in which three independent ones can begin
-    p0, p1, p2, p3 = 1.0, 1.0, 1.0, 1.0
-    for i in range(0, stop - 3, 4):
-        p0 *= values[i] if i != a and i != b else 1.0
-        p1 *= values[i + 1] if i + 1 != a and i + 1 != b else 1.0
-        p2 *= values[i + 2] if i + 2 != a and i + 2 != b else 1.0
-        p3 *= values[i + 3] if i + 3 != a and i + 3 != b else 1.0
-    for i in range(stop - stop % 4, stop):
-        p0 *= values[i] if i != a and i != b else 1.0
-    return (p0 * p1) * (p2 * p3)
+def _all(beats, arm):
+    """Return the probability that ``arm`` beats everyone in the tournament."""
+    product = 1.0
+    for j in range(len(beats)):
+        if j != arm:
+            product *= beats[arm, j]
+    return product
 
 
 @kernel
-def _all(beats, arm):
-    """Return the probability that ``arm`` beats everyone in the tournament."""
-    return _product(beats[arm], len(beats), arm, arm)
-
-
-@kernel(inline="always")
 def _champion(beats, lead, u, rng):
     """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not.
 
@@ -89,20 +78,16 @@ def _champion(beats, lead, u, rng):
                 break
     # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: whoever loses a pair
     # is not champion, so only the last winner may be, if it also beats the arms that it has not met.
-    # The first loss of each winner is drawn by one number, too.
     champion, beaten = start, lead
-    u, prefix = rng.random(), 1.0
     for j in range(start + 1, k):
-        if j != lead:
-            prefix *= beats[champion, j]
-            if prefix <= u:
-                champion, beaten = j, champion
-                u, prefix = rng.random(), 1.0
-    # It met each arm behind it, and ``beaten``, in the knock-out (start met lead by the draw above).
-    rest = _product(beats[champion], champion, beaten, lead)
-    if beaten != lead:
-        rest *= beats[champion, lead]
-    return champion if rng.random() < rest else -1
+        if j != lead and rng.random() >= beats[champion, j]:
+            champion, beaten = j, champion
+    for j in range(champion):
+        if j != beaten and j != lead and rng.random() >= beats[champion, j]:
+            return -1
+    if beaten != lead and rng.random() >= beats[champion, lead]:
+        return -1
+    return champion
 
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
