@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,7 +218,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         else:
             # trees see the grades as the loss does: what it does not see is noise to them
             oracle = get_oracle(self.loss, relevance=self.relevance)
-            relevance, gain = getattr(oracle, "relevance", None), getattr(oracle, "gain", "exp2")
+            relevance, gain = getattr(oracle, "relevance", None), cast(Any, getattr(oracle, "gain", "exp2"))
             features = LeafFeatures(
                 self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
                 l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance, gain=gain,
