@@ -183,10 +183,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
     def _warn_of_missing(self, X: NDArray[Any]) -> None:
         """Warn of missing values in columns of numbers that had none in training."""
-        missing = set(_columns_with_nan(X)) - {
-            *self.missing_features_,
-            *self.leaves_._categorical(X.shape[1]),
-        }
+        seen = getattr(self, "missing_features_", range(X.shape[1]))  # earlier model files do not know
+        missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
             few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
