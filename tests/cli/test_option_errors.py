@@ -86,6 +86,7 @@ def test_every_command_with_checked_options_is_here():
     assert {*COMMANDS, *GROUPS} - here == with_their_own
 
 
+@pytest.mark.filterwarnings("always::UserWarning")
 def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
     """Where Python says ``loss='ndcg@10'`` and ``relevance=``; of a comparison the loss is a method."""
     rows = [f"{1 + d % 3} qid:{q} 1:{d} 2:{q}\n" for q in range(12) for d in range(6)]

@@ -120,7 +120,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
         try:
             get_oracle(name.partition("-")[2], relevance=relevance)
         except BadInput as error:
-            raise BadInput("method", error.fault, error.remedy, value=name) from None
+            raise BadInput("method", error.problem, error.remedy, value=name, others=error.others) from None
     elif name not in METHODS or name.endswith("-LOSS"):
         remedy = did_you_mean(name, (*METHODS, *LOSSES))
         raise BadInput("method", f"expected one of {', '.join(METHODS)}", remedy, value=name)
