@@ -185,7 +185,7 @@ def compare(
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
     from structsvm.cli.studies.folds.page import as_records, page, tests_table
-    from structsvm.cli.studies.folds.results import LEVEL, paired_tests, remarks
+    from structsvm.cli.studies.folds.results import LEVEL, remarks
     from structsvm.plots.pages import measure_name
 
     measures = study.measures(metric or ("map", "ndcg@10"))
@@ -196,7 +196,7 @@ def compare(
         _write_csv(csv, results)
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
-            columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
+            columns, rows, said = paper.means_table(results, LEVEL)
             names, tests = tests_table(results)
             tests = [[measure_name(measure), *others] for measure, *others in tests]
             paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
@@ -377,8 +377,6 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.cli.studies.folds.results import paired_tests
-
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     names = results.measures.report
@@ -390,9 +388,7 @@ def _write_csv(path: Path, results: Any) -> None:
          *(f"{column} {name}" for name in names for column in more)]
     )  # fmt: skip
     found = {
-        (test.measure, test.method): test
-        for test in paired_tests(results)
-        if test.baseline == results.baseline
+        (test.measure, test.method): test for test in results.tests.pairs if test.baseline == results.baseline
     }
     for m in results.methods:
         Cs = " ".join("" if C is None else repr(C) for C in m.Cs).strip()

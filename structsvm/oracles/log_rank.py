@@ -11,18 +11,20 @@ thresholds, weighted by ``omega``, of the binary NDCG@k of ``y >= t``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log, log1p
 from structsvm.common.portable.elementary import LN2, exp2, log2
-from structsvm.oracles.grades import ByGrade, by_grade
+from structsvm.oracles.grades import by_grade
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, labels_of, places_in, row_groups
+from structsvm.queries import labels_of, places_in, query_pieces, row_groups
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class NDCG:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        grades = np.maximum(labels_of(y), 0.0)
-        return LogRankSeparator(grades, offsets, self.k, linear=self.gain == "linear")
+        return LogRankSeparator(
+            y, offsets, self.k, lambda part: np.maximum(part, 0.0), linear=self.gain == "linear"
+        )
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,9 @@ class ReciprocalRank:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (labels_of(y) >= self.relevance).astype(np.float64)
-        return LogRankSeparator(relevant, offsets, None, linear=True)
+        return LogRankSeparator(
+            y, offsets, None, lambda part: (part >= self.relevance).astype(np.float64), linear=True
+        )
 
 
 @dataclass(frozen=True)
@@ -157,28 +161,45 @@ class PrecisionAt:
 class LogRankSeparator:
     """The tangent of the log-rank loss, and products with its second derivative at the same scores.
 
-    ``k`` cuts off the DCG that weighs the thresholds; with ``linear`` the gain is the grade itself, not ``2^y - 1``.
+    ``grade`` returns the grades of labels, at least 0. ``k`` cuts off the DCG that weighs the thresholds; with
+    ``linear`` the gain is the grade itself, not ``2^y - 1``.
     """
 
     exact = True
     query_weights: Float | None = None
 
-    def __init__(self, grades: Float, offsets: Int, k: int | None, *, linear: bool) -> None:
-        check_offsets(offsets, np.shape(grades)[0])
-        order = by_grade(grades, offsets)
-        gains = grades if linear else exp2(grades) - 1.0
-        with np.errstate(over="ignore"):
-            overflows = not np.isfinite(gains.sum())
-        if overflows:
-            raise BadInput(
-                "y",
-                f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
-                "use linear gains or smaller grades",
-                code="NDCG(gain='linear')",
-            )
+    def __init__(
+        self, y: Any, offsets: Int, k: int | None, grade: Callable[[Float], Float], *, linear: bool
+    ) -> None:
+        labels = labels_of(y, offsets)
+        order = by_grade(labels, offsets, grade)
         self._longest = int(np.diff(offsets).max(initial=1))
         self.informative = order.pair_counts > 0
-        self._labels = (offsets, order.members, order.lower, _shares(gains, offsets, order, k))
+        discount = 1.0 / log2(np.arange(2.0, self._longest + 2.0))
+        if k is not None:
+            discount[k:] = 0.0
+        shares, counts, total = [np.zeros(0)], [np.zeros(1, dtype=np.int64)], 0.0
+        for first, last in query_pieces(offsets):
+            rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
+            grades = grade(labels[rows])
+            gains = grades if linear else exp2(grades) - 1.0
+            with np.errstate(over="ignore"):
+                total += float(gains.sum())
+            if not np.isfinite(total):
+                raise BadInput(
+                    "y",
+                    f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
+                    "use linear gains or smaller grades",
+                    code="NDCG(gain='linear')",
+                )
+            for found, part in zip(
+                (shares, counts),
+                _shares(gains, own, order.members[rows], order.lower[rows], discount),
+                strict=True,
+            ):
+                found.append(part)
+        thresholds = np.cumsum(np.concatenate(counts))
+        self._labels = (offsets, order.members, order.lower, thresholds, np.concatenate(shares))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -200,7 +221,8 @@ class LogRankSeparator:
 
 
 # Documents stand by descending grade, so that a threshold is a place b: the documents before it are the better ones.
-# shares[b] = omega / (b ln 2), the weight of one document's natural logarithm.
+# The share omega / (b ln 2) is the weight of one document's natural logarithm; ``shares`` has those of all thresholds,
+# of query q from ``thresholds[q]`` on.
 
 _WIDE = 300.0
 """Spread of the scores of a query up to which exp(score) is used itself. Beyond, each threshold has its own scale, at
@@ -210,20 +232,18 @@ _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
 
 
-def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
-    """Return the weight of each threshold at the place of the first document below it, and zeros elsewhere."""
+def _shares(
+    gains: Float, offsets: Int, members: NDArray[np.int32], lower: NDArray[np.int32], discount: Float
+) -> tuple[Float, Int]:
+    """Return the weights of all thresholds, and how many thresholds each query has."""
     query, places = row_groups(offsets), places_in(offsets) - 1
-    discount = 1.0 / log2(np.arange(2.0, np.diff(offsets).max(initial=1) + 2.0))
-    if k is not None:
-        discount[k:] = 0.0
     ideal = np.append(0.0, np.cumsum(discount))
-    ranked = gains[offsets[query] + order.members]
+    ranked = gains[offsets[query] + members]
     best = np.bincount(query, ranked * discount[places], offsets.shape[0] - 1)
-    below = 1 + np.flatnonzero((places[1:] > 0) & (order.lower[1:] != order.lower[:-1]))
+    below = 1 + np.flatnonzero((places[1:] > 0) & (lower[1:] != lower[:-1]))
     step, b = ranked[below - 1] - ranked[below], places[below]
-    shares = np.zeros(offsets[-1])
-    shares[below] = (step / best[query[below]]) * ideal[b] / (b * LN2)
-    return shares
+    shares = (step / best[query[below]]) * ideal[b] / (b * LN2)
+    return shares, np.bincount(query[below], minlength=offsets.shape[0] - 1)
 
 
 @kernel(inline="always")
@@ -252,7 +272,7 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
+def _tangent(scores, first, last, offsets, members, lower, thresholds, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
     """Fill the tangents, and in ``kept``, by place, exp(score) relative to the query's largest, or scores if wide."""
     floats, places = room
     v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
@@ -266,7 +286,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
             a[:] = 0.0
             continue
         s = scores[row0 - base : row0 - base + n]
-        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        rows, share = members[row0 : row0 + n], shares[thresholds[q] : thresholds[q + 1]]
         e = kept[row0 - base : row0 - base + n]
         n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
         top, low = s[0], s[0]
@@ -285,7 +305,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 b = places[m]
                 for p in range(b, places[m + 1]):
                     below += e[p]
-                c = share[b]
+                c = share[m]
                 c_below = c * below
                 total, product, logs = 0.0, 1.0, 0.0
                 for i in range(b):
@@ -309,7 +329,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 e[p] = v[p]
             for m in range(n_places):
                 b = places[m]
-                c = share[b]
+                c = share[m]
                 highest, below = _scale_below(v, b, n)
                 total, logs = 0.0, 0.0
                 for i in range(b):
@@ -336,7 +356,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
 
 
 @kernel
-def _curvature(direction, first, last, offsets, members, lower, shares, room, kept, coef):  # type: ignore[no-untyped-def]
+def _curvature(direction, first, last, offsets, members, lower, thresholds, shares, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
     # Of one logarithm with g = below / (e_i + below) it is g (1 - g) (z_i - mean) at the better document i, where mean
     # is that of the worse ones, and e_j / below times g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
@@ -351,7 +371,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
             a[:] = 0.0
             continue
         s = direction[row0 - base : row0 - base + n]
-        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        rows, share = members[row0 : row0 + n], shares[thresholds[q] : thresholds[q + 1]]
         e = kept[row0 - base : row0 - base + n]
         n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
         for p in range(n):
@@ -364,7 +384,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
                 for p in range(b, places[m + 1]):
                     below += e[p]
                     moment += e[p] * z[p]
-                c = share[b]
+                c = share[m]
                 mean = moment / below
                 total, turn = 0.0, 0.0
                 for i in range(b):
@@ -384,7 +404,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
         else:
             for m in range(n_places):
                 b = places[m]
-                c = share[b]
+                c = share[m]
                 highest, below = _scale_below(e, b, n)
                 mean = 0.0
                 for p in range(b, n):

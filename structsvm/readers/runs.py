@@ -1,7 +1,7 @@
 """TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
 
-The rank column is ignored: a run is in the order of its scores, descending, equal scores by descending docid, as in
-trec_eval (which compares scores as float32; here they keep their precision).
+A run is in the order of its scores, descending, equal scores by descending docid, as in trec_eval (which compares
+scores as float32; here they keep their precision). The rank column counts only where the reader is told so.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
+from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
 from structsvm.readers.trec import (
+    Block,
     Columns,
     Duplicates,
     Listing,
@@ -32,6 +33,7 @@ from structsvm.readers.trec import (
     read_rows,
     refuse_repeat,
     rows_of_dict,
+    shown,
     write_rows,
 )
 
@@ -168,6 +170,7 @@ def read_run(
     path: str | PathLike[str],
     *,
     depth: int | None = None,
+    by: Literal["score", "rank"] = "score",
     duplicates: Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Run:
@@ -180,7 +183,11 @@ def read_run(
         second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
         the first line.
     depth : int, optional
-        Number of documents of each topic to keep, by score. Default: all.
+        Number of documents of each topic to keep. Default: all.
+    by : {"score", "rank"}, default="score"
+        What orders the documents. The default is trec_eval's, with a warning where ranks have another order on most
+        topics: at least a quarter of the neighbours by rank are the other way round, as in runs with many equal scores.
+        With "rank" the scores are minus the ranks, which have to be whole numbers.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
@@ -208,11 +215,28 @@ def read_run(
     check_duplicates(duplicates)
     if depth is not None:
         check_whole("depth", depth, remedy="None is all of them")
+    check_choice("by", by, ("score", "rank"))
     tags: list[bytes] = []
-    topics, code, documents, scores = read_rows(
-        path, _COLUMNS, max_expansion, lambda block: tags.append(block.words[5][0])
-    )
+    ranks: list[float] = []
+
+    def look(block: Block) -> None:
+        tags.append(block.words[5][0])
+        ranks.extend(map(_rank, block.words[3]))
+
+    topics, code, documents, scores = read_rows(path, _COLUMNS, max_expansion, look)
     tag = tags[0].decode("utf-8", "backslashreplace")
+    stated = np.array(ranks)
+    if by == "rank":
+        if (bad := np.isnan(stated)).any():
+            document, topic = documents[int(bad.argmax())], topics[code[bad.argmax()]]
+            problem = f"expected a whole number as rank, got another word for {shown(document)} of topic {shown(topic)}"
+            raise BadInput(path, problem, "go by the scores")
+        scores = -stated
+    elif n := _contradicted(code, stated, documents, scores):
+        warn_user(
+            f"{path}: the rank column has another order than the scores on {n} of {len(topics)} topics; scores count, "
+            "equal ones by document id, as in trec_eval; read_run(by='rank') and fuse --by-rank go by the ranks"
+        )
     try:
         run = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
     except Repeated:
@@ -249,6 +273,26 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
         return "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
 
     write_rows(run, path, text_of)
+
+
+def _rank(word: bytes) -> float:
+    return int(word) if word.isdigit() and len(word) < 16 else np.nan
+
+
+def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
+    """Return on how many topics ranks contradict the order of scores, 0 if not on most."""
+    order = np.lexsort((ranks, code))
+    one, other = order[:-1], order[1:]
+    pairs = (code[one] == code[other]) & (
+        ranks[one] < ranks[other]
+    )  # nothing is said by equal ranks, or by words
+    wrong = scores[one] < scores[other]
+    for k in np.flatnonzero(pairs & (scores[one] == scores[other])).tolist():
+        wrong[k] = docid[one[k]] < docid[other[k]]
+    n_pairs, n_wrong = (np.bincount(code[one][which]) for which in (pairs, pairs & wrong))
+    n_wrong = np.pad(n_wrong, (0, n_pairs.size - n_wrong.size))
+    n = int(((n_pairs > 0) & (4 * n_wrong >= n_pairs)).sum())
+    return n if 2 * n > code.max() + 1 else 0
 
 
 def _sorted_run(

@@ -27,7 +27,6 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, permissions
-from structsvm.common.tables.roles import identify, spelling_of
 from structsvm.queries import (
     QueryData,
     bad_value,
@@ -35,6 +34,7 @@ from structsvm.queries import (
     check_sparse,
     first_beyond,
     offsets_of,
+    query_pieces,
     refuse_first,
 )
 from structsvm.readers.store_place import discard, put_back, put_in_place
@@ -45,6 +45,7 @@ _META = "meta.json"
 _HEADER_BYTES = 256
 _BLOCK_BYTES = 1 << 26
 _STRINGS_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1 << 26
 _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
@@ -223,13 +224,8 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     with StoreWriter(
         path, data.n_features, dtype=data.X.dtype, sparse=is_csr, feature_names=data.feature_names
     ) as writer:
-        writer.order = data.order
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
-        target = max(1, _BLOCK_BYTES // row_bytes)
-        first = 0
-        while first < data.n_queries:
-            last = int(np.searchsorted(data.offsets, data.offsets[first] + target, side="right")) - 1
-            last = max(last, first + 1)
+        for first, last in query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
             a, b = int(data.offsets[first]), int(data.offsets[last])
             writer.append(
                 data.X[a:b],
@@ -237,8 +233,8 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
                 np.diff(data.offsets[first : last + 1]),
                 data.query_ids[first:last],
                 docid=None if data.docid is None else data.docid[a:b],
+                order=None if data.order is None else data.order[a:b],
             )
-            first = last
 
 
 class StoreWriter:
@@ -257,12 +253,6 @@ class StoreWriter:
         Whether the pieces of ``X`` are CSR matrices.
     feature_names : sequence of str, optional
         One per feature.
-
-    Attributes
-    ----------
-    order : ndarray of int64 or None
-        Set it before the block ends if the rows stand in another order than in their source: row ``i`` of the store
-        was row ``order[i]`` there.
 
     Raises
     ------
@@ -300,7 +290,6 @@ class StoreWriter:
             raise BadInput(
                 "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
             )
-        self.order: NDArray[np.int64] | None = None
         self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
@@ -321,8 +310,9 @@ class StoreWriter:
         return self
 
     def append(
-        self, X: Any, y: Any, sizes: Any, query_ids: Any, *, docid: NDArray[np.str_] | None = None
-    ) -> None:
+        self, X: Any, y: Any, sizes: Any, query_ids: Any, *,
+        docid: NDArray[np.str_] | None = None, order: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
         """Add whole queries.
 
         Parameters
@@ -335,6 +325,8 @@ class StoreWriter:
         query_ids : array-like of int or str, shape (k,)
         docid : array-like of str, shape (n,), optional
             In each piece or in none; not stored if all are empty.
+        order : array-like of int, shape (n,), optional
+            In each piece or in none: the number of each row in the source, from 0, if it has another order.
         """
         n = int(X.shape[0])
         labelled = y is not None
@@ -352,10 +344,9 @@ class StoreWriter:
             )
         if query_ids.shape != sizes.shape:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
-        if self._n_rows and (docid is not None) != ("docid" in self._files):
-            raise BadInput("docid", "expected in each piece or in none, got it in some")
-        if self._n_rows and labelled != ("y" in self._files):
-            raise BadInput("y", "expected labels in each piece or in none, got them in some")
+        for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
+            if self._n_rows and given != (name in self._files):
+                raise BadInput(name, "expected in each piece or in none, got it in some")
         if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
             raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
@@ -373,6 +364,12 @@ class StoreWriter:
                 self._write("X", np.ascontiguousarray(X, dtype=self.dtype))
             if labelled:
                 self._write("y", y)
+            if order is not None:
+                if np.shape(order) != (n,):
+                    raise BadInput(
+                        "order", f"expected each of the {n} rows once, got shape {np.shape(order)}"
+                    )
+                self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
                 # the final width is known at the end only: until then each piece has its own, in a plain sequence
                 words = np.asarray(docid).astype(np.str_)
@@ -394,6 +391,11 @@ class StoreWriter:
             )
             if name != "docid":
                 self._files[name].write(b"\0" * _HEADER_BYTES)
+        return self._files[name]
+
+    def temporary(self, name: str) -> IO[bytes]:
+        """Return a new file beside the arrays, which is removed with the end of the block."""
+        self._files[name] = (self._part / f"{name}.tmp").open("w+b")
         return self._files[name]
 
     def _write(self, name: str, array: NDArray[Any]) -> None:
@@ -430,6 +432,9 @@ class StoreWriter:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
         if "y" in self._files:
             arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
+        if "order" in self._files:
+            arrays["order"] = (np.dtype(np.int64), (self._n_rows,))
+            self._check_order()
         if self._docid_width:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
             self._finish_docid(arrays["docid"][0])
@@ -438,10 +443,6 @@ class StoreWriter:
             # not astype: that makes room for the longest integer there is
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
-        if self.order is not None:
-            small["order"] = np.asarray(self.order, dtype=np.int64)
-            if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
-                raise BadInput("order", f"expected each of the {self._n_rows} rows once")
         if self.feature_names:
             small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
@@ -479,6 +480,17 @@ class StoreWriter:
             part.chmod(of_folder)
         put_in_place(part, self._target, _is_store)
 
+    def _check_order(self) -> None:
+        """Refuse an order that has not each row once, looking at as many rows at a time as memory should hold."""
+        for first in range(0, self._n_rows, _ROWS_AT_ONCE):
+            there = np.zeros(min(_ROWS_AT_ONCE, self._n_rows - first), dtype=np.bool_)
+            with (self._part / "order.tmp").open("rb") as file:
+                file.seek(_HEADER_BYTES)
+                while (block := np.fromfile(file, np.int64, max(1, _BLOCK_BYTES // 8))).size:
+                    there[block[(block >= first) & (block < first + there.size)] - first] = True
+            if not there.all():
+                raise BadInput("order", f"expected each of the {self._n_rows} rows once")
+
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
         """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
@@ -507,57 +519,6 @@ class StoreWriter:
                 words = np.load(file)
                 self._write("docid", words.astype(dtype).view(np.uint8))
                 done += words.shape[0]
-
-
-class Apart(Exception):
-    """Raised where rows cannot be written as they come: a query goes on after another one had begun, or its id is
-    written as a float and is told by all ids together.
-    """
-
-
-class QueryWriter:
-    """Append rows to a store block by block; the last query of a block waits for the next one.
-    Ids of a ``text`` are words.
-    """
-
-    def __init__(self, writer: StoreWriter, *, text: bool) -> None:
-        self._writer, self._text = writer, text
-        stack: Any = scipy_sparse.vstack if writer.sparse else np.concatenate
-        self._join = (stack, np.concatenate, np.concatenate)
-        self._seen: set[Any] = set()
-        self._held: list[Any] = []
-        self._last: Any = None
-
-    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: NDArray[np.int64]) -> None:
-        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
-        rows = [X, y, docid]
-        if self._held:
-            n_held = self._held[0].shape[0]
-            pairs = zip(self._join, self._held, rows, strict=True)
-            rows = [None if new is None else join([old, new]) for join, old, new in pairs]
-            if ids[0] == self._last:
-                lengths = np.append(lengths[0] + n_held, lengths[1:])
-            else:
-                ids, lengths = [self._last, *ids], np.append(n_held, lengths)
-        fresh = set(ids)
-        if len(fresh) < len(ids) or not fresh.isdisjoint(self._seen):
-            raise Apart
-        self._seen |= fresh - {ids[-1]}
-        end = int(lengths[:-1].sum())
-        if end:
-            self._append([None if one is None else one[:end] for one in rows], ids[:-1], lengths[:-1])
-        self._held = [None if one is None else one[end:].copy() for one in rows]
-        self._last = ids[-1]
-
-    def finish(self) -> None:
-        """Append the last query."""
-        self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
-        if self._text and spelling_of([*self._seen, self._last]) == (True, False):
-            raise Apart
-
-    def _append(self, rows: list[Any], ids: list[Any], lengths: NDArray[np.int64]) -> None:
-        X, y, docid = rows
-        self._writer.append(X, y, lengths, identify(ids) if self._text else np.array(ids), docid=docid)
 
 
 def place_of(path: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,12 @@ from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
 from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import settled_words
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
 from structsvm.readers.column_names import choose_columns
 from structsvm.readers.letor import check_fill
-from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
+from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
+from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
@@ -199,7 +201,8 @@ def convert_parquet(
 ) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
-    Files in which the rows of some query are apart are read whole.
+    Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.
+    Memory grows with the number of queries alone; below 10^6 of them 600 MB are enough for rows of any number.
 
     Parameters
     ----------
@@ -230,13 +233,10 @@ def convert_parquet(
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     for one in (layout, layout._replace(label=None)):
         try:
-            _write(tables, one, Path(path), kind)
+            write_in_attempts(partial(_write, tables, one, Path(path), kind))
+            return
         except _Unlabelled:
             continue
-        except Apart:
-            data, _ = read_rows(source, max_expansion=max_expansion, **options)
-            write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
-        return
 
 
 def layout_of(
@@ -436,27 +436,32 @@ class _Unlabelled(Exception):
     """Raised when labels that are optional have gaps."""
 
 
-def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
+def _write(
+    tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any], apart: Apart | None
+) -> None:
+    """Make one attempt, with what made the last one impossible."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
+    source, settle = tables[0].source, () if apart is None else apart.settle
+    place, column = (source, f"column {shorten(layout.qid)}: ") if tables[0].kinds is None else (None, "")
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
-        queries = QueryWriter(writer, text=tables[0].kinds is None)
+        queries = query_writer(writer, apart, place, column)
         for batch, (X, y, qid, docid, _) in _batches([(table, None) for table in tables], layout):
             if y is not None and np.isnan(y).any():
                 raise _Unlabelled
             seen.add(qid, batch, keep=False)
-            grouping = group_queries(_array(qid), batch.n)
-            if grouping.order is not None:
-                raise Apart
             if docid is not None:
                 documents.add(docid, batch, keep=False)
-                docid = _array(docid).astype(np.str_)
-            sizes = np.diff(grouping.offsets)
-            queries.add(X.astype(dtype, copy=False), y, docid, grouping.query_ids.tolist(), sizes)
+                docid = settled_words(docid.to_pylist(), source) if "docid" in settle else _array(docid)
+                docid = docid.astype(np.str_)
+            ids = _array(qid)
+            starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+            lengths = np.diff(starts, append=batch.n)
+            queries.add(X.astype(dtype, copy=False), y, docid, ids[starts].tolist(), lengths)
         if seen.empty:
-            raise BadInput(Path(tables[0].source), "expected rows, got none")
+            raise BadInput(Path(source), "expected rows, got none")
+        if documents.of_floats and "docid" not in settle:
+            raise Apart("docid", *settle)
         queries.finish()
-        if documents.of_floats:
-            raise Apart
 
 
 def _array(array: Any) -> NDArray[Any]:

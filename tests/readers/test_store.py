@@ -202,7 +202,7 @@ def test_writer_checks_what_it_is_given(tmp_path):
     for pieces, message in (
         ([good, good], "query id twice"),
         ([good, piece], "docid: expected in each piece or in none"),
-        ([{**good, "y": None}, good], "y: expected labels in each piece or in none"),
+        ([{**good, "y": None}, good], "y: expected in each piece or in none"),
     ):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", pieces)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structsvm.common.checks import BadInput
 from structsvm.readers import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 from structsvm.readers import trec as module
 
@@ -184,6 +185,26 @@ def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(w
         tracemalloc.stop()
         assert len(str(error.value)) < 250 + len(str(path))
         assert peak < 30e6
+
+
+@pytest.mark.parametrize("score", ["{}", "1", "-{}.5e3"])
+def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
+    ranked = {"1": list("badce"), "2": list("xzyw"), "3": ["q"]}
+    lines = [
+        f"{t} Q0 {d} {k} {score.format(k)} tag" for t, docs in ranked.items() for k, d in enumerate(docs, 1)
+    ]
+    path = write("\n".join(lines[::-1]).encode())
+    by_rank = {t: [(d, -float(k)) for k, d in enumerate(docs, 1)] for t, docs in ranked.items()}
+    assert as_dict(arranged(read_run(path, by="rank"))) == by_rank
+    if score == "-{}.5e3":  # the ranks are right
+        assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
+        return
+    with pytest.warns(UserWarning, match="another order than the scores on 2 of 3 topics"):
+        assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
+    with pytest.raises(
+        BadInput, match="expected a whole number as rank, got another word for 'd' of topic '1'"
+    ):
+        read_run(write(b"1 Q0 d first 1 tag"), by="rank")
 
 
 def test_duplicates_by_policy(write):
