@@ -78,7 +78,8 @@ def child(store: str, loss: str, threads: int) -> None:
         "rows": data.n_rows, "loss": loss, "passes": fit.n_passes, "gap": float(f"{fit.gap:.1e}"),
         "bind s": round(bound - start, 1), "train s": round(end - bound, 1),
         "cpu s": round(time.process_time() - cpu, 1), "bytes per row, binding": round(of_binding / data.n_rows, 1),
-        "training": round(memory.above() / data.n_rows, 1), "disk MB/s": round((bytes_read() - read) / 1e6 / (end - bound)),
+        "training": round(memory.above() / data.n_rows, 1),
+        "disk MB/s": round((bytes_read() - read) / 1e6 / (end - bound)),
     }  # fmt: skip
     print(json.dumps(row))
 
@@ -120,7 +121,8 @@ def main() -> None:
     text = f"""
 `python experiments/benchmarks/billion_rows.py --rows {options.rows}`
 
-A store of {size:.1f} GB, {options.features} float32 features{written}; {os.cpu_count()} cores, {options.threads} threads.
+A store of {size:.1f} GB, {options.features} float32 features{written}; {os.cpu_count()} cores, {options.threads} \
+threads.
 Memory is per row, above that before binding and without the mapped pages of the store.
 """
     save("billion_rows", "Training from a store of many rows", text, {"Losses": rows})

@@ -66,7 +66,8 @@ def read_table(
         writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are refused.
         In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
-        Name of the column with the session; its rows with the same query are one list, and stand together in a file.
+        Name of the column with the session; its rows with the same query are one list. In a file of more than
+        2^20 rows they stand together: a list that goes on in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
@@ -108,7 +109,7 @@ def read_table(
     }
     more = {"session": session, "cluster": cluster, "probability": probability, "time": time}
     named = usual | {role: name for role, name in more.items() if name is not None}
-    reading = _Reading(named, limits, source)
+    reading = _Reading(named, limits, source, in_parts)
     counted = Parts()
     bases: set[int] = set()
     parts = reading.batches(tables)
@@ -138,12 +139,15 @@ def read_table(
 class _Reading:
     """The columns of a table by their roles, and what all of them have in common."""
 
-    def __init__(self, named: Mapping[str, str], limits: Sequence[float], source: str) -> None:
-        self._named, self._limits, self._source = named, limits, source
+    def __init__(
+        self, named: Mapping[str, str], limits: Sequence[float], source: str, in_parts: bool
+    ) -> None:
+        self._named, self._limits, self._source, self._in_parts = named, limits, source, in_parts
         self.dropped = Dropped()
         self.unit: int | None = None
         self._clicked = Clicked(named["clicked"])
         self._spelling = {role: Spelling() for role in _IDS}
+        self._lists: list[NDArray[np.uint64]] = []
         self._is_text = False
 
     def batches(self, tables: Sequence[Table]) -> Iterator[_Columns]:
@@ -209,12 +213,34 @@ class _Reading:
                 codes = np.where(codes < 0, -1, np.unique(own, return_inverse=True)[1][codes])
             given[role] = Ids(codes, codes >= 0)
             words[role] = distinct
+        if self._in_parts and "session" in given:
+            self._refuse_apart(given, words)
         cells = ClickCells.from_arrays(**given, **options)
         texts: dict[str, Any] = {
             field: np.array(words[role].to_pylist(), dtype=np.str_)[getattr(cells, field)]
             for role, field in _FIELDS.items() if role in words
         }  # fmt: skip
         return replace(cells, **texts)
+
+    def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+        """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
+        keys = np.zeros(_size(given), dtype=np.uint64)
+        for role in ("session", "query"):
+            values, known = given[role]
+            if role in words:
+                values = np.array([hash(word) for word in words[role].to_pylist()] or [0])[values]
+            keys = (keys ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            keys ^= keys >> np.uint64(32)
+            if role == "session":
+                there = known
+        keys = np.unique(keys[there])
+        for earlier in self._lists:
+            again = np.isin(keys, earlier, assume_unique=True)
+            if again.any():
+                problem = f"expected the rows of a list together, got {again.sum():,} that go on far below"
+                remedy = f"sort the rows by {self._named['session']!r}"
+                raise BadInput(self._source, problem, remedy)
+        self._lists.append(keys)
 
     def settled(self, cells: ClickCells) -> ClickCells:
         """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""

@@ -258,6 +258,22 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
     assert counts(read_table(given)) == counts(whole)
 
 
+@pytest.mark.parametrize("ids", [int, str])
+def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch, ids):
+    frame = random_table(np.random.default_rng(1), 40)
+    frame["session"] = frame["session"].map(ids)
+    shuffled = frame.sample(frac=1, random_state=0)
+    pl.from_pandas(shuffled).write_parquet(tmp_path / "t.parquet")
+    assert repr(read_table(tmp_path / "t.parquet", session="session").sessions) == repr(
+        read_table(frame, session="session").sessions
+    )
+    monkeypatch.setattr(tables, "_BATCH", 20)
+    with pytest.raises(
+        BadInput, match=r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    ):
+        read_table(tmp_path / "t.parquet", session="session")
+
+
 @pytest.mark.parametrize(
     "text", ["a,b\rc,d\n", '"dune,d1,1,0\nq,d2,2,0\nx",d1,1,0\n', '"' + "x" * 140_000 + "\n"]
 )
