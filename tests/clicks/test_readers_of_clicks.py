@@ -78,11 +78,13 @@ EXPECTED = {
 
 
 ANSWER = {"took": 1, "hits": {"hits": [{"_source": e} for e in CLEAN]}}
+DUMP = [{"_index": "ubi", "_id": "1", "_source": e} for e in CLEAN]
+AS_TEXT = json.loads(re.sub(r'("ordinal": )(\d+)', r'\1"\2"', json.dumps(CLEAN)))
 BULK = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}}, e)]
 
 
-# one a line, events before their queries, in bulk format, as an answer on one line or over several
-@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER])
+# one a line, events before their queries, in bulk format, by elasticdump, as an answer on one line or over several
+@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, DUMP, AS_TEXT, [ANSWER], ANSWER])
 def test_the_forms_of_ubi_agree(tmp_path, entries):
     path = tmp_path / "log.json"
     path.write_text(json.dumps(entries, indent=1)) if entries is ANSWER else write(path, entries)
@@ -174,7 +176,7 @@ def outcome(cells):
 
 def test_blocks_parts_and_entries_of_odd_types_change_nothing(tmp_path, monkeypatch):
     odd = [
-        event("impression", ordinal="3"), event("impression", document=7), event("click", query=5), event(["click"]),
+        event("impression", ordinal="third"), event("impression", document=7), event("click", query=5), event(["click"]),
         {"index": {"_index": "x"}}, {"query_id": "1", "event_attributes": []}, {"took": 3, "user_query": ["a"]},
         {"event_attributes": {"object": None}, "action_name": "click", "query_id": "2"},
     ]  # fmt: skip
