@@ -112,8 +112,8 @@ def read_table(
     reading = _Reading(named, limits, source, in_parts)
     counted = Parts()
     bases: set[int] = set()
-    parts = reading.batches(tables)
-    for columns in _whole_lists(_joined(parts)) if in_parts else parts:
+    batches = reading.batches(tables)
+    for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
             base = first_position_of(columns["position"], None)
@@ -325,6 +325,8 @@ def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
 
 
 def _concatenated(parts: Sequence[_Columns]) -> _Columns:
+    if len(parts) == 1:
+        return parts[0]
     joined: _Columns = {}
     for role in parts[0]:
         columns = [part[role] for part in parts]
@@ -338,37 +340,30 @@ def _concatenated(parts: Sequence[_Columns]) -> _Columns:
     return joined
 
 
-def _joined(batches: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Yield parts of ``_BATCH`` rows, but for the last."""
+def _parts(batches: Iterator[_Columns]) -> Iterator[_Columns]:
+    """Yield parts of up to ``_BATCH`` rows that cut no list, longer where a list is."""
     held: list[_Columns] = []
     n = 0
     for columns in batches:
-        first, size = 0, _size(columns)
-        while first < size:
-            last = min(size, first + _BATCH - n)
-            held.append(_sliced(columns, first, last))
-            n, first = n + last - first, last
-            if n == _BATCH:
-                yield _concatenated(held)
-                held, n = [], 0
+        held.append(columns)
+        n += _size(columns)
+        while n > _BATCH:
+            held = [_concatenated(held)]
+            cut = _start_of_list(held[0], _BATCH)
+            if cut == 0:
+                break
+            yield _sliced(held[0], 0, cut)
+            held, n = [_sliced(held[0], cut, n)], n - cut
     if held:
         yield _concatenated(held)
 
 
-def _whole_lists(parts: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Move the list that a part ends in to the next part, so that none is cut."""
-    kept: _Columns | None = None
-    for part in parts:
-        columns = part if kept is None else _concatenated([kept, part])
-        cut = size = _size(columns)
-        # the last part is whole; a row without a session is in no list
-        if _size(part) == _BATCH and "session" in columns and columns["session"][size - 1].is_valid:
-            session, query = columns["session"], columns["query"]
-            last = session[size - 1].as_py(), query[size - 1].as_py()
-            while cut and (session[cut - 1].as_py(), query[cut - 1].as_py()) == last:
-                cut -= 1
-        kept = _sliced(columns, cut, size) if cut < size else None
-        if cut:
-            yield _sliced(columns, 0, cut)
-    if kept is not None:
-        yield kept
+def _start_of_list(columns: _Columns, row: int) -> int:
+    """Return where the list of the row before begins; a row without a session is in no list."""
+    if "session" not in columns or not columns["session"][row - 1].is_valid:
+        return row
+    session, query = columns["session"], columns["query"]
+    last = session[row - 1].as_py(), query[row - 1].as_py()
+    while row and (session[row - 1].as_py(), query[row - 1].as_py()) == last:
+        row -= 1
+    return row

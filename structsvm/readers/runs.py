@@ -18,30 +18,13 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
-from structsvm.readers.trec import (
-    Block,
-    Columns,
-    Duplicates,
-    Listing,
-    Repeated,
-    check_duplicates,
-    check_words,
-    columns_of,
-    number_topics,
-    objects,
-    once_each,
-    read_rows,
-    refuse_repeat,
-    rows_of_dict,
-    shown,
-    write_rows,
-)
+from structsvm.readers import trec
 
-_COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
+_COLUMNS = trec.Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
 
 @dataclass(frozen=True)
-class Run(Listing):
+class Run(trec.Listing):
     """A ranking for each topic, best document first.
 
     Attributes
@@ -72,7 +55,13 @@ class Run(Listing):
 
     @classmethod
     def from_arrays(
-        cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
+        cls,
+        topic: Any,
+        docid: Any,
+        scores: Any,
+        *,
+        tag: str = "structsvm",
+        duplicates: trec.Duplicates = "error",
     ) -> Run:
         """Sort rows into a run.
 
@@ -95,11 +84,11 @@ class Run(Listing):
         >>> Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5]).docid.tolist()
         ['c', 'b', 'a']
         """
-        check_duplicates(duplicates)
+        trec.check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
-        topics, code, documents = number_topics(topic, docid, values, "scores")
+        topics, code, documents = trec.number_topics(topic, docid, values, "scores")
         refuse_first("scores", values, ~np.isfinite(values), "a finite number")
-        return _sorted_run(topics, code, objects(documents), values, tag, duplicates)
+        return _sorted_run(topics, code, trec.objects(documents), values, tag, duplicates)
 
     @classmethod
     def from_frame(
@@ -132,7 +121,7 @@ class Run(Listing):
         >>> Run.from_frame(frame).to_dict()
         {'7': {'b': 0.9, 'a': 0.5}}
         """
-        return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
+        return cls.from_arrays(*trec.columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
@@ -143,7 +132,7 @@ class Run(Listing):
         >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).n_rows
         2
         """
-        return cls.from_arrays(*rows_of_dict(nested), tag=tag)
+        return cls.from_arrays(*trec.rows_of_dict(nested), tag=tag)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
@@ -171,7 +160,7 @@ def read_run(
     *,
     depth: int | None = None,
     by: Literal["score", "rank"] = "score",
-    duplicates: Duplicates = "error",
+    duplicates: trec.Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Run:
     """Read a TREC run.
@@ -212,24 +201,24 @@ def read_run(
     (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
     """
     path = Path(path)
-    check_duplicates(duplicates)
+    trec.check_duplicates(duplicates)
     if depth is not None:
         check_whole("depth", depth, remedy="None is all of them")
     check_choice("by", by, ("score", "rank"))
     tags: list[bytes] = []
     ranks: list[float] = []
 
-    def look(block: Block) -> None:
+    def look(block: trec.Block) -> None:
         tags.append(block.words[5][0])
         ranks.extend(map(_rank, block.words[3]))
 
-    topics, code, documents, scores = read_rows(path, _COLUMNS, max_expansion, look)
+    topics, code, documents, scores = trec.read_rows(path, _COLUMNS, max_expansion, look)
     tag = tags[0].decode("utf-8", "backslashreplace")
     stated = np.array(ranks)
     if by == "rank":
         if (bad := np.isnan(stated)).any():
             document, topic = documents[int(bad.argmax())], topics[code[bad.argmax()]]
-            problem = f"expected a whole number as rank, got another word for {shown(document)} of topic {shown(topic)}"
+            problem = f"expected a whole number as rank, got another word for {trec.shown(document)} of topic {trec.shown(topic)}"
             raise BadInput(path, problem, "go by the scores")
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):
@@ -238,9 +227,9 @@ def read_run(
             "equal ones by document id, as in trec_eval; read_run(by='rank') and fuse --by-rank go by the ranks"
         )
     try:
-        run = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
-    except Repeated:
-        refuse_repeat(path, [0, 2], "the higher score", max_expansion)
+        run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)
+    except trec.Repeated:
+        trec.refuse_repeat(path, [0, 2], "the higher score", max_expansion)
     return run if depth is None else run.top(depth)
 
 
@@ -266,13 +255,13 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
     >>> Path("out.run").read_text()
     '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
     """
-    tag = check_words([run.tag], "tag")[0]
+    tag = trec.check_words([run.tag], "tag")[0]
 
     def text_of(topic: str, here: slice) -> str:
         rows = zip(run.docid[here].tolist(), run.scores[here].tolist(), strict=True)
         return "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
 
-    write_rows(run, path, text_of)
+    trec.write_rows(run, path, text_of)
 
 
 def _rank(word: bytes) -> float:
@@ -296,14 +285,14 @@ def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> i
 
 
 def _sorted_run(
-    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: Duplicates
+    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: trec.Duplicates
 ) -> Run:
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
     best = "the higher score"
-    offsets, (docid, scores) = once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
-    return Run(objects(topics), offsets, docid, scores, tag)
+    offsets, (docid, scores) = trec.once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
+    return Run(trec.objects(topics), offsets, docid, scores, tag)
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:

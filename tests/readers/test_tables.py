@@ -210,7 +210,7 @@ def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
 def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", qid=[1, 1], label=[0, 1], f=[0.0, 1.0])
 
-    def refuse(_):  # as of a damaged width of integers
+    def refuse(_, **options):  # as of a damaged width of integers
         raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
 
     monkeypatch.setattr(parquet, "ParquetFile", refuse)
