@@ -26,7 +26,7 @@ class Dropped(dict[str, int]):
     """How much of a log was left out, by reason."""
 
     def count(self, reason: str, n: int = 1) -> None:
-        """Count what is left out."""
+        """Add to the count of a reason."""
         if n:
             self[reason] = self.get(reason, 0) + int(n)
 
@@ -380,7 +380,7 @@ def check_clicked(clicks: Int) -> None:
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
-    """Return how a log counts its positions, 0 or 1; raise where its positions 0 and 1 leave that open."""
+    """Return the first position of a log, 0 or 1; raise where both occur, which leaves it open."""
     if first_position is not None:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
@@ -495,7 +495,7 @@ def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
 
 
 def _rows(chosen: NDArray[np.bool_]) -> Any:
-    """Return what selects the rows; all of them without a copy."""
+    """Return an index of the chosen rows, a slice without a copy if all are."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 

@@ -152,8 +152,8 @@ def harvest(
     Parameters
     ----------
     cells : ClickCells
-        Of several rankers, of interleaving, or with random swaps. The position of a document must not depend on how
-        users take to it, given the query: pool no logs from before and after a ranker learned from clicks.
+        Of several rankers, of interleaving, or with random swaps. Given the query, the position of a document must not
+        depend on how users like it: pool no logs from before and after a ranker learned from clicks.
     last : int, optional
         The last position with a parameter of its own; default: all positions. Cells beyond are not used without
         ``tail``.

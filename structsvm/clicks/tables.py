@@ -222,7 +222,7 @@ class _Reading:
         }  # fmt: skip
         return replace(cells, **texts)
 
-    def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+    def _refuse_apart(self, given: _Columns, words: Mapping[str, Any]) -> None:
         """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
         keys = np.zeros(_size(given), dtype=np.uint64)
         for role in ("session", "query"):

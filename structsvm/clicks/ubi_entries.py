@@ -224,6 +224,7 @@ def document_of(attributes: Any) -> str | None:
 
 def ordinal_of(attributes: Any) -> int:
     """Return the position of an event as it was logged, :data:`NO_ORDINAL` for what is no whole number."""
+    value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal
     else:

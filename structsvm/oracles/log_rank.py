@@ -192,12 +192,9 @@ class LogRankSeparator:
                     "use linear gains or smaller grades",
                     code="NDCG(gain='linear')",
                 )
-            for found, part in zip(
-                (shares, counts),
-                _shares(gains, own, order.members[rows], order.lower[rows], discount),
-                strict=True,
-            ):
-                found.append(part)
+            weights, number = _shares(gains, own, order.members[rows], order.lower[rows], discount)
+            shares.append(weights)
+            counts.append(number)
         thresholds = np.cumsum(np.concatenate(counts))
         self._labels = (offsets, order.members, order.lower, thresholds, np.concatenate(shares))
 

@@ -1,4 +1,4 @@
-"""Columns of words in tables: a feature for each of their values, called ``brand=acme``, which is 1 where it stands."""
+"""Columns of words in tables: a feature per value, such as ``brand=acme``, which is 1 in rows with that value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structsvm.readers.column_names import name_some, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000
-"""Values of a column at most; one with more holds ids."""
+"""Most values of a column; one with more probably holds ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
 """Codes and words of each column."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.files import is_stream, read_blocks
 from structsvm.readers import letor
@@ -17,7 +18,7 @@ from structsvm.readers.query_writers import Apart, query_writer, write_in_attemp
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
 _BLOCK_BYTES = 1 << 26
-_Texts = Callable[[], Iterator[letor.Bytes]]
+_Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 
 def convert_letor(
@@ -88,7 +89,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised when the largest feature index is not at the position assumed."""
+    """Raised when the largest feature index is not the one assumed."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -145,7 +145,7 @@ class GatheringWriter:
         self._runs.append(_Run(np.memmap(self._file, dtype, "r", start, shape), written))
 
     def _write(self, column: Any) -> list[tuple[int, np.dtype[Any], tuple[int, ...]]]:
-        arrays = [column.indptr, column.indices, column.data] if sparse.issparse(column) else [column]
+        arrays = [column.indptr, column.indices, column.data] if hasattr(column, "indptr") else [column]
         written = []
         for array in arrays:
             written.append((self._file.tell(), array.dtype, array.shape))
@@ -205,7 +205,7 @@ class GatheringWriter:
 def _bytes_of(column: Any) -> int:
     if column is None:
         return 0
-    return int(column.data.nbytes + column.indices.nbytes if sparse.issparse(column) else column.nbytes)
+    return int(column.data.nbytes + column.indices.nbytes if hasattr(column, "indptr") else column.nbytes)
 
 
 def _join(parts: Any) -> Any:

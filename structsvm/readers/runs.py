@@ -217,8 +217,9 @@ def read_run(
     stated = np.array(ranks)
     if by == "rank":
         if (bad := np.isnan(stated)).any():
-            document, topic = documents[int(bad.argmax())], topics[code[bad.argmax()]]
-            problem = f"expected a whole number as rank, got another word for {trec.shown(document)} of topic {trec.shown(topic)}"
+            row = int(bad.argmax())
+            whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
+            problem = f"expected a whole number as rank, got another word for {whose}"
             raise BadInput(path, problem, "go by the scores")
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):

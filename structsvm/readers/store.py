@@ -1,9 +1,9 @@
 """The store: a folder of ``.npy`` files that opens in milliseconds whatever its size: nothing is read.
 
 ``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and a CRC-32 of its own; the arrays
-are mapped read-only. What is in a store was validated when it was written. Files are damaged afterwards: opening holds
-the sizes against what is stated, compares the checksums of the arrays of up to 8 MB, and looks at the boundaries of
-queries and sparse rows, by which everything else goes; ``check_store`` reads all of it.
+are mapped read-only. Values are validated when they are written, but files may be damaged afterwards: opening compares
+the sizes with those stated, and the checksums of arrays of up to 8 MB, and checks the boundaries of queries and of
+sparse rows, which compiled code relies on; ``check_store`` reads everything.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ _CHEAP_BYTES = 1 << 23
 
 _MOST_META_BYTES = 1 << 20
 _REPLACED_SECONDS = 10.0
-"""How long others may put one store after the other in the place of the one that is being opened."""
+"""Seconds for which opening a store tries again while others keep replacing it."""
 
 _MISSED, _PAUSE = 50, 1e-3
-"""Looks, and seconds between two, after which a folder or file is not there; a writer needs a moment to rename two."""
+"""Attempts, and seconds between two, after which a folder or file counts as missing: a writer needs a moment between
+moving the earlier store aside and its own in place."""
 
 _TYPES = {
     "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
     "order": "<i8", "query_ids": ".[iuU].*", "docid": ".U.*", "feature_names": ".U.*",
 }  # fmt: skip
-"""What the arrays of a store may be of."""
+"""Types that the arrays of a store may have, as regular expressions."""
 
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
@@ -82,13 +83,14 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If the folder is no store, one of a later version, or a file of it is missing, cut short, damaged or another's.
+        If the folder is not a store or is one of a later version, or a file is missing, truncated, damaged or belongs
+        to another store.
 
     Notes
     -----
     Of a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
-    of the arrays of up to 8 MB are looked at; ``structsvm convert --check`` reads everything. The indices of a CSR
-    ``X`` are looked at by whatever works on them.
+    of the arrays of up to 8 MB are checked; ``structsvm convert --check`` reads everything. The indices of a CSR
+    ``X`` are checked where they are used.
 
     Examples
     --------
@@ -157,7 +159,7 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
 
 
 def await_store(path: Path) -> None:
-    """Wait for what is at ``path``, or where another writer is about to put a store there."""
+    """Wait a moment where nothing is at ``path``: another writer may be replacing a store there."""
     for _ in range(_MISSED):
         put_back(path, _is_store)
         if path.exists():
@@ -166,9 +168,9 @@ def await_store(path: Path) -> None:
 
 
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
-    """Read all of a store and hold it against its checksums and against what a writer would have refused. Return
-    whether all of it has checksums: stores of earlier versions have none, and a value that was changed to another
-    possible one is not found. ``callback(n_bytes, n_all)`` is called after each block.
+    """Read a whole store; raise unless it agrees with its checksums and holds what a writer accepts. Return whether
+    all arrays have checksums: in stores of earlier versions, which have none, a value that was changed to another valid
+    one goes unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)
@@ -257,7 +259,7 @@ class StoreWriter:
     Raises
     ------
     FileExistsError
-        If ``path`` is there and is no store.
+        If ``path`` exists and is not a store.
     OSError
         If the folder cannot be written or the disk is full.
 
@@ -492,7 +494,7 @@ class StoreWriter:
                 raise BadInput("order", f"expected each of the {self._n_rows} rows once")
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
-        """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
+        """Write row counts as ``indptr``, and indices as int64 where there are too many entries for 32 bits."""
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -506,7 +508,7 @@ class StoreWriter:
                     self._write("indices", block.astype(np.int64))
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
-        """The pieces, each of its own width, become one array."""
+        """Write the pieces, each of its own width, as one array."""
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
@@ -522,7 +524,7 @@ class StoreWriter:
 
 
 def place_of(path: Path) -> Path:
-    """The folder that writing a store to ``path`` makes or replaces."""
+    """Return the folder that writing a store to ``path`` creates or replaces."""
     try:
         place = destination(path)
     except OSError as error:
@@ -539,7 +541,7 @@ def place_of(path: Path) -> Path:
 
 
 def _no_part_of(store: Path) -> list[str]:
-    """Return the names in the folder of a store that it does not state; none while another writer replaces it."""
+    """Return the names in the folder of a store that its description lacks; none while another writer replaces it."""
     try:
         own = {_META, *(f"{name}.npy" for name in _read_meta(store)["arrays"])}
         return sorted({each.name for each in store.iterdir()} - own)
@@ -548,8 +550,8 @@ def _no_part_of(store: Path) -> list[str]:
 
 
 def _holds_something_else(place: Path) -> bool:
-    """Return whether a file or folder is there that is no store.
-    Another writer may replace a store during the look: only what is there before and after it was looked at.
+    """Return whether something other than a store is there, the same before and after the check: another writer may
+    replace a store meanwhile.
     """
     while (before := _identity(place)) is not None and not _is_store(place):
         if _identity(place) == before:
@@ -604,13 +606,13 @@ def _damaged(path: Path, what: str) -> ValueError:
 
 
 def _meta_crc(meta: dict[str, Any]) -> str:
-    """CRC-32 of all the description but this entry, however its text is laid out."""
+    """Return the CRC-32 of the description without this entry, whatever the layout of its text."""
     rest = {key: value for key, value in meta.items() if key != "crc32"}
     return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
 
 def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return rows and features, and the arrays, where the description fits itself."""
+    """Return (rows, features) and the arrays of a description; raise unless they agree with each other."""
 
     def fail(what: str) -> ValueError:
         return _unfit(path / _META, "the description of a store", f"a damaged one ({what})")
@@ -653,12 +655,14 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
 
 
 def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
-    """One array of the store, mapped; its header must say what ``meta.json`` says, and its bytes be there."""
+    """Map an array; raise unless its header agrees with ``meta.json`` and the file is complete."""
     file = path / f"{name}.npy"
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its other end
             raise Damaged("no file")
-        with file.open("rb") as raw:  # what is mapped is not what stands under its name by now
+        with file.open(
+            "rb"
+        ) as raw:  # the size is that of the open file: another one may have its name by now
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
             if (stated := f"{spec['dtype']} {spec['shape']}") != found:
@@ -684,7 +688,7 @@ def _compare(
     spec: dict[str, Any],
     tell: Callable[[int], None] = lambda n_bytes: None,
 ) -> None:
-    """Refuse an array that is not the one whose checksum was noted, if one was."""
+    """Raise unless the array has the checksum that is stated, if one is."""
     if "crc32" not in spec:
         tell(array.nbytes)
         return
@@ -700,7 +704,7 @@ def _compare(
 
 
 def _check_ascending(X: Any) -> None:
-    """Refuse rows whose columns are not in order, or one twice."""
+    """Raise for rows whose columns are not in ascending order."""
     step = max(1, _BLOCK_BYTES // X.indices.itemsize)
     for start in range(0, X.indices.shape[0] - 1, step):
         chunk = X.indices[start : start + step + 1]
@@ -713,7 +717,7 @@ def _check_ascending(X: Any) -> None:
 
 
 def _check_text(name: str, words: NDArray[Any] | None) -> None:
-    """Refuse what is no character; NumPy would say so of a word without its place."""
+    """Raise for invalid code points, naming the array."""
     if words is None or words.dtype.kind != "U" or words.dtype.itemsize == 0:
         return
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
@@ -723,7 +727,7 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """A version 1.0 ``.npy`` header, padded to the bytes that were left free for it."""
+    """Return a version 1.0 ``.npy`` header, padded to the bytes reserved for it."""
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
@@ -731,7 +735,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of the operating system say which store could not be written."""
+    """Name the store in errors of the operating system."""
     try:
         yield
     except OSError as error:

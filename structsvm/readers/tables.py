@@ -249,7 +249,7 @@ def layout_of(
     fill: float | None = None,
     words: Sequence[str] = (),
 ) -> Layout:
-    """Look at the names and types of columns, and refuse what does not fit together, before any row is read."""
+    """Check the names and types of columns before any row is read."""
     check_fill(fill)
     chosen = None if features is None else tuple(features)
     first, narrow = tables[0].source, all(table.kinds for table in tables)
@@ -329,7 +329,7 @@ class _Column:
         self._chunks: list[Any] = []
 
     def add(self, array: Any, batch: Batch, *, keep: bool = True) -> None:
-        """Take the next ones, or only look at them."""
+        """Add the ids of a batch; without ``keep`` only check them."""
         self._text = self._text or batch.written is not None
         if pa.types.is_string(array.type):
             array = compute.dictionary_encode(array)
@@ -351,7 +351,7 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether ids are others than they are written as, or may be refused."""
+        """Whether all ids are numbers and some are written as floats: they become whole numbers, or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:
@@ -413,7 +413,7 @@ def read_units(
 
 
 def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
-    """Return blocks as one matrix; each gives its memory back as that of the matrix is taken."""
+    """Return blocks as one matrix; the memory of each is freed once it is copied."""
     if len(blocks) == 1:
         return blocks[0]
     X, start = np.empty((n_rows, len(layout.features)), dtype=layout.dtype), 0
