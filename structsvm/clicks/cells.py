@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.tables.roles import first_inexact, is_missing
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -398,51 +397,20 @@ class Ids(NamedTuple):
 
 
 def _ids(name: str, given: Any) -> Ids:
+    """Return ids by the rule of tables: text, or whole numbers, which floats may be; some may be missing."""
     if isinstance(given, Ids):
         return given
     ids = np.asarray(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
-    listed = isinstance(given, (list, tuple))
-    if ids.dtype.kind in "iub":
-        large = ids.dtype.kind == "u" and (ids >= 2**63).any()
-        return Ids(ids if large else ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
-    if ids.dtype.kind == "f" and not (listed and any(isinstance(v, int) for v in given)):
-        known = np.isfinite(ids)
-        filled = np.where(known, ids, 0)
-        if first_inexact(filled) is not None:
-            raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
-        return Ids(filled.astype(np.int64), known)
-    if ids.dtype.kind == "U" and not listed:
+    if ids.dtype.kind in "iu" or not ids.size:
+        small = ids.dtype.kind != "u" or not (ids >= 2**63).any()
+        return Ids(ids.astype(np.int64, copy=False) if small else ids, np.ones(ids.shape, bool))
+    if ids.dtype.kind == "U" and hasattr(given, "dtype"):
         return Ids(ids, ids != "")
-    values = np.empty(ids.shape[0], dtype=object)
-    values[:] = list(given) if ids.dtype.kind != "S" else ids
-    known = np.array([not is_missing(v) for v in values], dtype=bool)
-    present = values[known]
-    kinds = {isinstance(v, (int, np.integer)) or (isinstance(v, float) and v.is_integer()) for v in present}
-    if len(kinds) > 1:
-        raise BadInput(name, "expected all numbers or all strings, got both", "convert them")
-    if kinds == {True}:
-        whole = [int(v) for v in present]
-        low, high = min(whole), max(whole)
-        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
-            raise BadInput(name, f"expected whole numbers of 64 bits, got {high if high >= 2**63 else low}",
-                           "read ids as strings")  # fmt: skip
-        out = np.zeros(values.shape[0], dtype=np.uint64 if high >= 2**63 else np.int64)
-        out[known] = whole
-    else:
-        out = np.array([_text(name, v) if k else "" for v, k in zip(values, known, strict=True)], dtype=str)
-    return Ids(out, known)
+    from structsvm.common.tables.arrays import ids_of  # Arrow takes some time to load
 
-
-def _text(name: str, value: Any) -> str:
-    try:
-        text = value.decode() if isinstance(value, bytes) else str(value)
-    except UnicodeDecodeError:
-        raise BadInput(name, f"expected text or whole numbers, got {value!r:.60}", "decode it") from None
-    if text.endswith("\0"):
-        raise BadInput(name, f"expected ids that do not end in a NUL character, got {text!r:.60}")
-    return text
+    return Ids(*ids_of(name, given))
 
 
 def _column(name: str, given: Any, n: int) -> Ids:
@@ -610,6 +578,7 @@ def _clean_lists(key, position, document, clicked):
     for i in range(n):
         if i > 0 and key[i] != key[i - 1]:
             start = i
+        # among the rows of this list that are kept so far: the same document, and whether the position is taken
         same_document, same_position = -1, False
         for j in range(i - 1, start - 1, -1):
             if keep[j] and document[j] == document[i]:

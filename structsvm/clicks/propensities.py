@@ -567,6 +567,7 @@ def _listed(numbers: Int) -> str:
 
 @kernel
 def _conditional_value(offsets, position, shows, clicks, beta):
+    """Return the log-likelihood of the positions of each row's clicks, given their number (see :func:`harvest`)."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
         weight, count = 0.0, 0.0
@@ -582,6 +583,8 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 
 @kernel
 def _conditional_derivatives(offsets, position, shows, clicks, beta):
+    """Return the gradient by ``beta``, and minus the Hessian."""
+    # Of a row it is that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
     gradient, curvature = np.zeros(n), np.zeros((n, n))
     share = np.empty(n)

@@ -269,20 +269,16 @@ def layout_of(
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
             what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
-            raise BadInput(
-                Path(table.source),
-                f"expected the columns of {first}, got {what}",
-                "write all files with the same columns, or name those to read by {features}",
-            )
+            remedy = "write all files with the same columns, or name those to read by {features}"
+            raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
         remedy = "name the columns to read by {features}, or in train those of words by --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
         kinds = table.kinds or {}
         for name, column, remedy in columns:
             if name in kinds and not is_number(kinds[name]):
-                raise BadInput(
-                    Path(table.source), f"expected numbers in the column {column}, got {kinds[name]}", remedy
-                )
+                problem = f"expected numbers in the column {column}, got {kinds[name]}"
+                raise BadInput(Path(table.source), problem, remedy)
         narrow = narrow and all(pa.types.is_floating(kinds[n]) and kinds[n].bit_width <= 32 for n in chosen)
     if all(table.n_rows == 0 for table in tables):
         raise BadInput(Path(first), "expected rows, got none")
@@ -336,12 +332,9 @@ class _Column:
             self._spelling.look(array.dictionary)
         is_text = pa.types.is_dictionary(array.type)
         if self._chunks and pa.types.is_dictionary(self._chunks[0].type) != is_text:
-            raise BadInput(
-                batch.place(0)[0],
-                f"column {shorten(self._name)}: expected ids of one type in all files, got strings in some and numbers "
-                "in others",
-                "write them all as strings",
-            )
+            problem = "expected ids of one type in all files, got strings in some and numbers in others"
+            where = batch.place(0)[0]
+            raise BadInput(where, f"column {shorten(self._name)}: {problem}", "write them all as strings")
         if keep or not self._chunks:
             self._chunks.append(array)
 

@@ -55,10 +55,6 @@ def test_ids_of_every_kind_and_rows_that_are_apart(tmp_path):
         assert data.query_ids.tolist() == ["x", "y", "z"]
         np.testing.assert_array_equal(data.X.ravel(), [0, 2, 5, 1, 4, 3])
         np.testing.assert_array_equal(data.order, [0, 2, 5, 1, 4, 3])
-        convert_parquet(path, tmp_path / f"{k}.store")
-        store = open_store(tmp_path / f"{k}.store")
-        np.testing.assert_array_equal(store.X, data.X)
-        np.testing.assert_array_equal(store.order, data.order)
 
 
 @pytest.mark.parametrize("dtype", [None, "float32", "float64"])
