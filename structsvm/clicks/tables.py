@@ -224,15 +224,14 @@ class _Reading:
 
     def _refuse_apart(self, given: _Columns, words: Mapping[str, Any]) -> None:
         """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
-        keys = np.zeros(_size(given), dtype=np.uint64)
+        keys, there = np.zeros(_size(given), dtype=np.uint64), np.ones(_size(given), dtype=np.bool_)
         for role in ("session", "query"):
             values, known = given[role]
             if role in words:
                 values = np.array([hash(word) for word in words[role].to_pylist()] or [0])[values]
             keys = (keys ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             keys ^= keys >> np.uint64(32)
-            if role == "session":
-                there = known
+            there = there & known
         keys = np.unique(keys[there])
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
@@ -341,29 +340,30 @@ def _concatenated(parts: Sequence[_Columns]) -> _Columns:
 
 
 def _parts(batches: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Yield parts of up to ``_BATCH`` rows that cut no list, longer where a list is."""
+    """Yield parts of ``_BATCH`` further rows each; the list that a part ends in moves to the next one."""
     held: list[_Columns] = []
-    n = 0
+    n = moved = 0
     for columns in batches:
         held.append(columns)
         n += _size(columns)
-        while n > _BATCH:
-            held = [_concatenated(held)]
-            cut = _start_of_list(held[0], _BATCH)
-            if cut == 0:
-                break
-            yield _sliced(held[0], 0, cut)
-            held, n = [_sliced(held[0], cut, n)], n - cut
-    if held:
+        while n - moved >= _BATCH:
+            whole, end = _concatenated(held), moved + _BATCH
+            if cut := _start_of_list(whole, end):
+                yield _sliced(whole, 0, cut)
+            held, n, moved = [_sliced(whole, cut, n)], n - cut, end - cut
+    if n:
         yield _concatenated(held)
 
 
 def _start_of_list(columns: _Columns, row: int) -> int:
-    """Return where the list of the row before begins; a row without a session is in no list."""
+    """Return where the list of the row before begins (it may have rows without a query); ``row`` without a session."""
     if "session" not in columns or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]
-    last = session[row - 1].as_py(), query[row - 1].as_py()
-    while row and (session[row - 1].as_py(), query[row - 1].as_py()) == last:
-        row -= 1
+    whose, of = session[row - 1].as_py(), None
+    while row and session[row - 1].as_py() == whose:
+        own = query[row - 1].as_py()
+        if None not in (own, of) and own != of:
+            break
+        of, row = own if of is None else of, row - 1
     return row
