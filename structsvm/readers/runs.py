@@ -195,7 +195,7 @@ def read_run(
 
     Examples
     --------
-    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
+    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 2 2.5 bm25\\n301 Q0 FT-2 1 7 bm25\\n")
     >>> run = read_run("bm25.run")
     >>> run, run.docid.tolist()
     (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
