@@ -17,16 +17,7 @@ from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dro
 from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import (
-    Spelling,
-    coded,
-    ids,
-    numbers,
-    stamp,
-    time_of,
-    times,
-    to_numpy,
-)
+from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times, to_numpy
 from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import UNITS, seconds, settled_words
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from structsvm.common.tables.roles import identify, settled_words, spelling_of
 from structsvm.protocols import Int
-from structsvm.readers.store import StoreWriter
+from structsvm.readers.store import StoreWriter, naming
 
 _RUN_BYTES = 3 << 24
 """Bytes of rows that are sorted at once, and of those that are read back at once."""
@@ -139,8 +139,10 @@ class GatheringWriter:
         written = []
         while columns:
             column = columns.pop(0)
-            written.append([] if column is None else self._write(column[order]))
-        self._file.flush()
+            with naming(self._writer.path):
+                written.append([] if column is None else self._write(column[order]))
+        with naming(self._writer.path):
+            self._file.flush()
         ((start, dtype, shape),) = written[0]
         self._runs.append(_Run(np.memmap(self._file, dtype, "r", start, shape), written))
 

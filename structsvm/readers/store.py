@@ -352,7 +352,7 @@ class StoreWriter:
         if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
             raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
-        with _naming(self.path):
+        with naming(self.path):
             if self.sparse:
                 X = X.tocsr()
                 if not X.has_canonical_format:
@@ -410,7 +410,7 @@ class StoreWriter:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                with _naming(self.path):
+                with naming(self.path):
                     self._finish()
         finally:
             for file in self._files.values():
@@ -734,7 +734,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Name the store in errors of the operating system."""
     try:
         yield

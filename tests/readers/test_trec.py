@@ -285,10 +285,7 @@ def test_the_best_of_repeated_judgments(write):
     path = write("1 0 a -1\n1 0 b 0\n1 0 a 2\n1 0 a 1\n")
     with pytest.raises(ValueError, match=r"run:3: .*pass duplicates='best'"):
         read_qrels(path)
-    assert sorted(judged(read_qrels(path, duplicates="best"))) == [
-        ("1", None, "a", 2),
-        ("1", None, "b", 0),
-    ]
+    assert sorted(judged(read_qrels(path, duplicates="best"))) == [("1", None, "a", 2), ("1", None, "b", 0)]
 
 
 @pytest.mark.parametrize(

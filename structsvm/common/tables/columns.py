@@ -18,14 +18,7 @@ from pyarrow import compute, types
 
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
-from structsvm.common.tables.roles import (
-    NUMBER,
-    UNITS,
-    first_inexact,
-    seconds,
-    settled_words,
-    spelling_of,
-)
+from structsvm.common.tables.roles import NUMBER, UNITS, first_inexact, seconds, settled_words, spelling_of
 from structsvm.common.tables.text import arrow_text, is_text
 
 _TRUTH = {"true": 1.0, "false": 0.0}
