@@ -111,7 +111,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
             remedy = (
-                "600 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
+                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
             )
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):

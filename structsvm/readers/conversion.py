@@ -17,7 +17,7 @@ from structsvm.readers import letor
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-_BLOCK_BYTES = 1 << 26
+_BLOCK_BYTES = 1 << 25
 _Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 

@@ -488,7 +488,7 @@ class StoreWriter:
             there = np.zeros(min(_ROWS_AT_ONCE, self._n_rows - first), dtype=np.bool_)
             with (self._part / "order.tmp").open("rb") as file:
                 file.seek(_HEADER_BYTES)
-                while (block := np.fromfile(file, np.int64, max(1, _BLOCK_BYTES // 8))).size:
+                while (block := np.fromfile(file, np.int64, _STRINGS_AT_ONCE)).size:
                     there[block[(block >= first) & (block < first + there.size)] - first] = True
             if not there.all():
                 raise BadInput("order", f"expected each of the {self._n_rows} rows once")

@@ -202,7 +202,7 @@ def convert_parquet(
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
     Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.
-    Memory grows with the number of queries alone; below 10^6 of them 600 MB are enough for rows of any number.
+    About 600 MB of memory are enough for any number of rows, and some 200 bytes for each query.
 
     Parameters
     ----------
