@@ -84,7 +84,9 @@ def fuse(
     ] = False,
     by_rank: Annotated[
         list[Path] | None,
-        "One of RUNS to order by its rank column instead of its scores; repeat for more.",
+        typer.Option(
+            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
+        ),
     ] = None,
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
