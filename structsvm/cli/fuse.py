@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """What is learned from the judgments, and on which folds."""
+    """What orders the runs, what is learned from the judgments, and on which folds."""
 
+    by_rank: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
+        ),
+    ] = (None,)
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
@@ -82,12 +88,6 @@ def fuse(
     runs_follow: Annotated[
         bool, typer.Option("--runs", help="May stand before the runs; changes nothing.")
     ] = False,
-    by_rank: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
-        ),
-    ] = None,
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
     ] = None,
@@ -106,9 +106,9 @@ def fuse(
     without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
     by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
-    if unknown := [path for path in by_rank or () if path not in runs]:
+    if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
-    ranked_by = [(path, "rank" if path in (by_rank or ()) else "score") for path in runs]
+    ranked_by = [(path, "rank" if path in (learning.by_rank or ()) else "score") for path in runs]
     if learning.weights_for is not None:
         _print_weights(learning.weights_for, ranked_by, qrels, output, learning, as_json)
         return
