@@ -646,7 +646,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
     for name, spec in specs.items():
         shape = spec["shape"]
         if len(shape) != (2 if name == "X" else 1) or (name in shapes and shape != shapes[name]):
-            raise fail(f"{name} of shape {shape}, with {n_rows} rows and {n_features} features")
+            raise fail(f"{name} of shape {shape!s:.40}, with {n_rows} rows and {n_features} features")
     if specs["offsets"]["shape"][0] != specs["query_ids"]["shape"][0] + 1:
         raise fail("offsets that do not fit query_ids")
     if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
