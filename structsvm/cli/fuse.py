@@ -32,7 +32,7 @@ class Learning(Group):
         typer.Option(
             metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
         ),
-    ] = (None,)
+    ] = None
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
