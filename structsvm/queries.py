@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -418,6 +419,16 @@ def rows_in_groups(
 def offsets_of(lengths: Any) -> Int:
     """Return the offsets of consecutive groups of these lengths: their beginnings, and the end of the last."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def query_pieces(offsets: Int, n_rows: int = 1 << 18) -> Iterator[tuple[int, int]]:
+    """Yield first and last query (exclusive) of pieces of at most ``n_rows`` rows, or of one query."""
+    first = 0
+    while first < offsets.shape[0] - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + n_rows, side="right")) - 1
+        last = max(last, first + 1)
+        yield first, last
+        first = last
 
 
 def rows_from(starts: Int, lengths: Int) -> Int:

@@ -55,7 +55,7 @@ def results(values, baseline):
         (["low", "near", "top", "twin"], "low",
          ["top and twin equally have the best mean map on 30 test queries",
           "significantly better than the baseline low (", "no significant difference to near (",
-          "corrected for 2 comparisons by Holm's method"], ["each of the others"]),
+          "corrected for 4 comparisons by Holm's method"], ["each of the others"]),
         (["near", "top"], "near", ["top has the best mean map", "no significant difference to near ("],
          ["significantly better", "corrected"]),
         (["low", "top"], "low", ["significantly better than the baseline low ("], ["no significant"]),

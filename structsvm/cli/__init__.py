@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             return CLOSED  # by rich, where the reader of the help is gone
         except Exception as error:
-            message = describe(error)
+            message = describe(error, converting="convert" in arguments)
             if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):
                 raise
             note(f"error: {message}")

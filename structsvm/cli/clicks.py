@@ -337,9 +337,11 @@ def judge(
     given = _theta(theta)
     with _naming_log(log, "clicks propensities --last"):
         found = clicks.judgments(cells, **options, propensities=given)
+    n_written = cells.n_rows
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
+        n_written = int(found.known.sum())
         try:
             found.write_qrels(output, limits)
         except BadInput as error:
@@ -348,7 +350,7 @@ def judge(
             raise BadInput(output, f"{error.problem}", "write a table, with --output judgments.tsv") from None
     _write_page(report, log, cells, judged=found, levels=limits)
     _print_log(cells)
-    typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
+    typer.echo(f"judgments       {output}: {n_written:,} documents")
 
 
 class _GivingUp(GapProgress):

@@ -199,7 +199,7 @@ def compare(
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
     from structsvm.cli.studies.folds.page import as_records, page, tests_table
-    from structsvm.cli.studies.folds.results import LEVEL, paired_tests, remarks
+    from structsvm.cli.studies.folds.results import LEVEL, remarks
     from structsvm.plots.pages import measure_name
 
     measures = study.measures(metric or ("map", "ndcg@10"))
@@ -207,12 +207,11 @@ def compare(
     baselines = list(split_names(baseline or ()))
     results = study.run(found, table, measures, study.training(), baseline=baselines)
     _warn_unconverged(results, study.tol)
-    tests = paired_tests(results)
     if csv is not None:
-        _write_csv(csv, results, tests)
+        _write_csv(csv, results)
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
-            columns, rows, said = paper.means_table(results, tests, LEVEL)
+            columns, rows, said = paper.means_table(results, LEVEL)
             names, lines = tests_table(results)
             lines = [[measure_name(measure), *others] for measure, *others in lines]
             paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, lines)}")
@@ -224,7 +223,9 @@ def compare(
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
-    exit_if_worse([test for test in tests if test.method not in results.baselines], fail_if_worse)
+    exit_if_worse(
+        [test for test in results.tests.pairs if test.method not in results.baselines], fail_if_worse
+    )
 
 
 def _print_comparison(results: Any, study: Study) -> None:
@@ -391,19 +392,12 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
     save(model, output)
 
 
-def _write_csv(path: Path, results: Any, tests: Sequence[Any]) -> None:
+def _write_csv(path: Path, results: Any) -> None:
     """Write a row per method; columns of tests are of the first baseline, and end in the measure."""
     names = results.measures.report
     tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
-    columns = [
-        "method",
-        *names,
-        "C",
-        "gap",
-        "unconverged",
-        "seconds",
-        *(f"{t} {name}" for name in names for t in tested),
-    ]
+    tests = [f"{column} {name}" for name in names for column in tested]
+    columns = ["method", *names, "C", "gap", "unconverged", "seconds", *tests]
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
@@ -411,7 +405,7 @@ def _write_csv(path: Path, results: Any, tests: Sequence[Any]) -> None:
         row: dict[str, Any] = {name: m.mean(name) for name in names}
         row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
         row["C"] = " ".join(repr(C) for C in m.Cs if C is not None)
-        for test in tests:
+        for test in results.tests.pairs:
             if (test.method, test.baseline) == (m.name, results.baseline):
                 row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
         writer.writerow(row)

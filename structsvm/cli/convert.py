@@ -50,8 +50,8 @@ def convert(
     """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing it.
 
     Neither has to fit into memory. The names of features are kept. Rows of a query that are not
-    contiguous in the text are gathered in the store, which keeps their order: predict and evaluate use the order of the
-    text.
+    contiguous are gathered in the store by a temporary file of its size beside it. The store keeps their order: predict
+    and evaluate use that of the source.
     """
     if check:
         _check(source, store)

@@ -181,7 +181,6 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[A
     """Return the tests against the first file, over the queries of all, and their table; none for a single query."""
     from structsvm.cli.studies.folds import Measures, MethodResult, Results
     from structsvm.cli.studies.folds.page import tests_table
-    from structsvm.cli.studies.folds.results import paired_tests
 
     each = {name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
             for name, one in found.items()}  # fmt: skip
@@ -194,7 +193,7 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[A
         by_name = {m: [one[query] for query in queries] for m, one in zip(names, values, strict=True)}
         methods.append(MethodResult(name, ({"test": {"values": by_name, "query_ids": queries}},)))
     results = Results(tuple(methods), Measures(report=tuple(names)), (), (methods[0].name,), 0, 0)
-    return paired_tests(results), tests_table(results)
+    return results.tests.pairs, tests_table(results)
 
 
 def _of_runs(

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """Options of learning from judgments, and of the folds."""
+    """Options of the order of runs, of learning from judgments, and of the folds."""
 
+    by_rank: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
+        ),
+    ] = None
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
@@ -95,8 +101,11 @@ def fuse(
     without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
     by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
+    if unknown := [path for path in learning.by_rank or () if path not in runs]:
+        raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
+    ranked_by = [(path, "rank" if path in (learning.by_rank or ()) else "score") for path in runs]
     if learning.weights_for is not None:
-        _print_weights(learning.weights_for, runs, qrels, output, learning, as_json)
+        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, as_json)
         return
     if output is None:
         raise ValueError("--output: expected the run to write, got none")
@@ -104,7 +113,7 @@ def fuse(
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
     if apply is not None:
-        _apply(apply, runs, output, tag, as_json)
+        _apply(apply, ranked_by, output, tag, as_json)
         return
     if qrels is None:
         raise BadInput("--qrels", "expected the judgments to learn from, got none", "or give --apply MODEL")
@@ -116,7 +125,7 @@ def fuse(
 
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
-        found = _read(runs, None, status)
+        found = _read(ranked_by, None, status)
         pool = readers.candidates(
             {name: run.top(depth) for name, run in found.items()}, judgments, depth=depth
         )
@@ -148,11 +157,17 @@ def fuse(
 
 
 def _print_weights(
-    to: str, files: list[Path], qrels: Path | None, output: Path | None, learning: Learning, as_json: bool
+    to: str,
+    runs: list[tuple[Path, str]],
+    qrels: Path | None,
+    output: Path | None,
+    learning: Learning,
+    as_json: bool,
 ) -> None:
     """Learn weights of a hybrid query; print them with the advice, and the text for the engine."""
     from structsvm.estimators import hybrid_weights
 
+    files = [path for path, _ in runs]
     inputs = [paths.check_input(path) for path in (*files, qrels) if path is not None]
     if output is not None:
         paths.check_output(output, inputs)
@@ -161,7 +176,7 @@ def _print_weights(
         raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = read_data(files[0], fill="keep") if table else _read(files, depth, status)
+        lists: Any = read_data(files[0], fill="keep") if table else _read(runs, depth, status)
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
@@ -200,7 +215,7 @@ def _check_files(
     paths.check_outputs({"--output": output, "--save": save}, inputs)
 
 
-def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
+def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_json: bool) -> None:
     from structsvm.cli.studies.fusion import FusionModel
 
     model = structsvm.load(path)
@@ -208,7 +223,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
         raise BadInput(path, f"expected a model that fuse saved, got a {type(model).__name__}")
     depth = model.depth or 1000
     with working("reading") as status:
-        pool = readers.candidates(_read(files, depth, status), depth=depth)
+        pool = readers.candidates(_read(runs, depth, status), depth=depth)
         status.update("ranking")
         ranked = model.rank(pool, tag=tag)
         readers.write_run(ranked, output)
@@ -219,13 +234,15 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
     typer.echo(f"run    {output}")
 
 
-def _read(files: list[Path], depth: int | None, status: Any) -> dict[str, Run]:
+def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[str, Run]:
     """Return the runs by name: the tag, or the name of the file if runs share a tag."""
     found: list[Run] = []
-    for i, path in enumerate(files):
-        status.update(f"reading: run {i + 1} of {len(files)}")
-        found.append(readers.read_run(path, depth=depth))
-    return dict(zip(names_of_runs(files, [run.tag for run in found]), found, strict=True))
+    for i, (path, by) in enumerate(runs):
+        status.update(f"reading: run {i + 1} of {len(runs)}")
+        found.append(readers.read_run(path, depth=depth, by=by))
+    return dict(
+        zip(names_of_runs([path for path, _ in runs], [run.tag for run in found]), found, strict=True)
+    )
 
 
 def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:

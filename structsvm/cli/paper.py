@@ -19,9 +19,7 @@ _SPECIAL = {
 }
 
 
-def means_table(
-    results: Any, tests: Sequence[Any], level: float
-) -> tuple[list[Column], list[list[str]], str]:
+def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str]], str]:
     """Return columns, rows and a note: means, the best in bold, with letters of the baselines that differ.
 
     ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
@@ -32,24 +30,26 @@ def means_table(
     measures = results.measures.report
     columns = [Column("method"), *(Column(measure_name(name), numeric=True) for name in measures)]
     rows = []
+    differs = {
+        (t.measure, *pair)
+        for t in results.tests.pairs
+        for pair in ((t.method, t.baseline), (t.baseline, t.method))
+        if t.holm <= level
+    }
     means = {m.name: {name: m.mean(name) for name in measures} for m in results.methods}
     best = {name: max(own[name] for own in means.values()) for name in measures}
     for method, own in means.items():
         letter = f" ({letters[method]})" if method in letters else ""
         cells = [f"{method}{letter}"]
         for name in measures:
-            raised = "".join(
-                letters[t.baseline]
-                for t in tests
-                if (t.method, t.measure) == (method, name) and t.holm <= level
-            )
+            raised = "".join(letters[other] for other in letters if (name, method, other) in differs)
             text = f"{own[name]:.4f}"
             text = f"\0b{text}\0" if own[name] == best[name] else text
             cells.append(f"{text}\0r{raised}\0" if raised else text)
         rows.append(cells)
     note = (
         f"Bold: the best mean. Letters: different from that method at {level:g} (two-tailed Wilcoxon test, Holm's "
-        f"correction for {len(tests)} tests)."
+        f"correction for {results.tests.n} tests)."
     )
     return columns, rows, note
 

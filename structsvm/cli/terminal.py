@@ -118,8 +118,11 @@ def _with_options(text: str, options: Mapping[str, str]) -> str:
     return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)""", option, text)
 
 
-def describe(error: Exception) -> str | None:
-    """Return the line that describes an error in the user's input; None for an error of this program."""
+def describe(error: Exception, *, converting: bool = False) -> str | None:
+    """Return the line that describes an error in the user's input; None for an error of this program.
+
+    ``converting`` says that the command is ``convert``.
+    """
     if hasattr(error, "format_message"):  # the usage errors of typer
         context = getattr(error, "ctx", None)
         option = {"--objective": "--loss", "-C": "--C"}.get(getattr(error, "option_name", ""))
@@ -132,10 +135,12 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, BadInput):  # of the callback of an option: the command has not begun
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
-        return (
-            f"not enough memory ({error}); a store is mapped from disk instead of read, and structsvm convert writes "
-            "one piece by piece where the rows of each query are contiguous"
-        )
+        remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
+        if converting:
+            remedy = (
+                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
+            )
+        return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__
     return None

@@ -146,6 +146,7 @@ def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
         new_e[:] = prior
         weight[:] = 2.0 * prior
         for r in range(n_rows):
+            # a click is attraction and examination; of a miss, P(attracted | miss) = a (1 - e) / (1 - a e)
             total, count = prior, 2.0 * prior
             ar = a[r]
             for i in range(offsets[r], offsets[r + 1]):
@@ -193,6 +194,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
     for r in range(n_rows):
         for i in range(offsets[r], offsets[r + 1]):
             k = level[i]
+            # d/dx log(1 - e^x) = -odds, with odds = e^x / (1 - e^x) and d odds / dx = odds (1 + odds)
             slope, curve = clicks[i], 0.0
             if shows[i] > clicks[i]:
                 x = min(u[r] + v[k], -1e-12)
@@ -216,6 +218,8 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 @kernel
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
     """Return the Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
+    # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv), put into the equations of the levels
+    # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row touches the pairs of its levels only.
     n = hv.shape[0]
     schur, right = np.zeros((n, n)), gv.copy()
     for k in range(n):
@@ -234,6 +238,7 @@ def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
 
 @kernel
 def _row_variances(offsets, level, cross, inverse, covariance):
+    """Return the variances of ``u``: the diagonal of the inverse information, by the inverse of a block matrix."""
     out = np.zeros(offsets.shape[0] - 1)
     for r in range(offsets.shape[0] - 1):
         total = 0.0

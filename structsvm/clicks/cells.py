@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.tables.roles import first_inexact, is_missing
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -26,7 +25,7 @@ class Dropped(dict[str, int]):
     """How much of a log was left out, by reason."""
 
     def count(self, reason: str, n: int = 1) -> None:
-        """Count what is left out."""
+        """Add to the count of a reason."""
         if n:
             self[reason] = self.get(reason, 0) + int(n)
 
@@ -174,7 +173,7 @@ class ClickCells:
         elif cluster is not None:
             raise BadInput("cluster", "expected the session of each impression too", "give {session}")
         n_listed = 0 if lists is None else lists.kept.shape[0]
-        counts, row = _tally(qv, dv, kv - base, cv, max_position, n_listed)
+        counts, row = _tally(qv, dv, kv - base, cv, n_listed)
         cells = cls(*counts, dropped)
         if lists is None:
             return cells
@@ -380,7 +379,7 @@ def check_clicked(clicks: Int) -> None:
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
-    """Return how a log counts its positions, 0 or 1; raise where its positions 0 and 1 leave that open."""
+    """Return the first position of a log, 0 or 1; raise where both occur, which leaves it open."""
     if first_position is not None:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
@@ -398,51 +397,20 @@ class Ids(NamedTuple):
 
 
 def _ids(name: str, given: Any) -> Ids:
+    """Return ids by the rule of tables: text, or whole numbers, which floats may be; some may be missing."""
     if isinstance(given, Ids):
         return given
     ids = np.asarray(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
-    listed = isinstance(given, (list, tuple))
-    if ids.dtype.kind in "iub":
-        large = ids.dtype.kind == "u" and (ids >= 2**63).any()
-        return Ids(ids if large else ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
-    if ids.dtype.kind == "f" and not (listed and any(isinstance(v, int) for v in given)):
-        known = np.isfinite(ids)
-        filled = np.where(known, ids, 0)
-        if first_inexact(filled) is not None:
-            raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
-        return Ids(filled.astype(np.int64), known)
-    if ids.dtype.kind == "U" and not listed:
+    if ids.dtype.kind in "iu" or not ids.size:
+        small = ids.dtype.kind != "u" or not (ids >= 2**63).any()
+        return Ids(ids.astype(np.int64, copy=False) if small else ids, np.ones(ids.shape, bool))
+    if ids.dtype.kind == "U" and hasattr(given, "dtype"):
         return Ids(ids, ids != "")
-    values = np.empty(ids.shape[0], dtype=object)
-    values[:] = list(given) if ids.dtype.kind != "S" else ids
-    known = np.array([not is_missing(v) for v in values], dtype=bool)
-    present = values[known]
-    kinds = {isinstance(v, (int, np.integer)) or (isinstance(v, float) and v.is_integer()) for v in present}
-    if len(kinds) > 1:
-        raise BadInput(name, "expected all numbers or all strings, got both", "convert them")
-    if kinds == {True}:
-        whole = [int(v) for v in present]
-        low, high = min(whole), max(whole)
-        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
-            raise BadInput(name, f"expected whole numbers of 64 bits, got {high if high >= 2**63 else low}",
-                           "read ids as strings")  # fmt: skip
-        out = np.zeros(values.shape[0], dtype=np.uint64 if high >= 2**63 else np.int64)
-        out[known] = whole
-    else:
-        out = np.array([_text(name, v) if k else "" for v, k in zip(values, known, strict=True)], dtype=str)
-    return Ids(out, known)
+    from structsvm.common.tables.arrays import ids_of  # Arrow takes some time to load
 
-
-def _text(name: str, value: Any) -> str:
-    try:
-        text = value.decode() if isinstance(value, bytes) else str(value)
-    except UnicodeDecodeError:
-        raise BadInput(name, f"expected text or whole numbers, got {value!r:.60}", "decode it") from None
-    if text.endswith("\0"):
-        raise BadInput(name, f"expected ids that do not end in a NUL character, got {text!r:.60}")
-    return text
+    return Ids(*ids_of(name, given))
 
 
 def _column(name: str, given: Any, n: int) -> Ids:
@@ -495,7 +463,7 @@ def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
 
 
 def _rows(chosen: NDArray[np.bool_]) -> Any:
-    """Return what selects the rows; all of them without a copy."""
+    """Return an index of the chosen rows, a slice without a copy if all are."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
@@ -524,45 +492,47 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
 
 
 def _tally(
-    query: Any, document: Any, position: Int, clicked: Any, width: int, n_listed: int
+    query: Any, document: Any, position: Int, clicked: Any, n_listed: int
 ) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
     """Return the first fields of :class:`ClickCells`, and the row of the first ``n_listed`` impressions.
 
     Positions count from 0.
     """
-    (q, q_low, n_queries, query_ids), (d, d_low, n_documents, docids) = _codes(query), _codes(document)
-    width = min(width, int(position.max()) + 1)
-    if n_queries * n_documents * width < 2**62:
-        pairs, factors = None, (n_documents * width, width, 1)
-        keys, shows, clicks = _tally_cells(q, d, position, clicked, factors, q_low, d_low)
-        listed = (q[:n_listed] - q_low) * n_documents + d[:n_listed] - d_low
+    (q, n_queries, query_ids), (d, n_documents, docids) = _codes(query), _codes(document)
+    pairs = None
+    if n_queries * n_documents < 2**62:
+        pair = q * n_documents + d
     else:  # ids far apart
-        pairs, q = np.unique(np.stack([q - q_low, d - d_low]), axis=1, return_inverse=True)
-        keys, shows, clicks = _tally_cells(q, q, position, clicked, (width, 0, 1), 0, 0)
-        listed = q[:n_listed]
-    order = np.argsort(keys, kind="stable")
-    keys, shows, clicks = keys[order], shows[order], clicks[order]
-    pair, index = keys // width, keys % width
-    starts = np.concatenate(([True], pair[1:] != pair[:-1]))
-    first = pair[starts]
-    row_q, row_d = (first // n_documents, first % n_documents) if pairs is None else pairs[:, first]
+        pairs, pair = np.unique(np.stack([q, d]), axis=1, return_inverse=True)
+    distinct, row = np.unique(pair, return_inverse=True)
+    width = int(position.max()) + 1
+    cells, cell = np.unique(row * width + position, return_inverse=True)
+    shows, clicks = np.bincount(cell), np.bincount(cell, clicked).astype(np.int64)
+    row_q, row_d = divmod(distinct, n_documents) if pairs is None else pairs
     present, counts = np.unique(row_q, return_counts=True)
-    row, offsets = np.cumsum(starts) - 1, offsets_of(counts)
-    cells = query_ids(present), offsets, docids(row_d), row, index + 1, shows, clicks
-    return cells, np.searchsorted(first, listed)
+    fields = (
+        query_ids(present),
+        offsets_of(counts),
+        docids(row_d),
+        cells // width,
+        cells % width + 1,
+        shows,
+        clicks,
+    )
+    return fields, row[:n_listed]
 
 
-def _codes(ids: NDArray[Any]) -> tuple[Int, int, int, Callable[[Int], Any]]:
-    """Return a number of each id, the lowest, how many there may be from it on, and ids by number less the lowest.
+def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
+    """Return a number of each id, from 0, the number after the largest, and a function from numbers to ids.
 
-    Whole numbers stand for themselves, unless they are far apart.
+    The numbers of whole numbers are their distances from the lowest, unless they are far apart.
     """
     if ids.dtype.kind == "i":
         low, high = int(ids.min()), int(ids.max())
         if high - low < 2**40:
-            return ids, low, high - low + 1, lambda numbers: numbers + low
+            return ids - low, high - low + 1, lambda numbers: numbers + low
     unique, numbers = np.unique(ids, return_inverse=True)
-    return numbers.astype(np.int64), 0, unique.shape[0], unique.__getitem__
+    return numbers.astype(np.int64), unique.shape[0], unique.__getitem__
 
 
 class _Lists:
@@ -608,6 +578,7 @@ def _clean_lists(key, position, document, clicked):
     for i in range(n):
         if i > 0 and key[i] != key[i - 1]:
             start = i
+        # among the rows of this list that are kept so far: the same document, and whether the position is taken
         same_document, same_position = -1, False
         for j in range(i - 1, start - 1, -1):
             if keep[j] and document[j] == document[i]:
@@ -624,55 +595,3 @@ def _clean_lists(key, position, document, clicked):
             keep[i] = False
             taken += 1
     return keep, repeated, taken, twice
-
-
-@kernel
-def _tally_cells(q, d, position, clicked, factors, q_low, d_low):
-    """Count shows and clicks by key: distinct keys in no particular order, and their counts.
-    A slot of the hash table is a key and beside it its two counts in one number: an impression costs one cache line.
-    """
-    bits = 12
-    size = 1 << bits
-    table = np.full((size, 2), -1, np.int64)
-    found = 0
-    a, b, c = factors
-    for i in range(q.shape[0]):
-        key = (q[i] - q_low) * a + (d[i] - d_low) * b + position[i] * c
-        slot = _slot_of(table, key, bits)
-        if table[slot, 0] < 0:
-            if 2 * found >= size:
-                old = table
-                bits += 1
-                size = 1 << bits
-                table = np.full((size, 2), -1, np.int64)
-                for j in range(old.shape[0]):
-                    if old[j, 0] >= 0:
-                        moved = _slot_of(table, old[j, 0], bits)
-                        table[moved, 0] = old[j, 0]
-                        table[moved, 1] = old[j, 1]
-                slot = _slot_of(table, key, bits)
-            table[slot, 0] = key
-            table[slot, 1] = 0
-            found += 1
-        table[slot, 1] += _SHOW + clicked[i]
-    keys, shows, clicks = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(found, np.int64)
-    found = 0
-    for j in range(size):
-        if table[j, 0] >= 0:
-            keys[found] = table[j, 0]
-            shows[found] = table[j, 1] // _SHOW
-            clicks[found] = table[j, 1] % _SHOW
-            found += 1
-    return keys, shows, clicks
-
-
-_SHOW = 1 << 31  # clicks of a cell are below, as one call counts fewer impressions
-
-
-@kernel
-def _slot_of(table, key, bits):
-    """Return the slot that holds the key, or the free one where it belongs."""
-    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
-    while table[slot, 0] >= 0 and table[slot, 0] != key:
-        slot = (slot + 1) & (table.shape[0] - 1)
-    return slot

@@ -141,7 +141,9 @@ def evaluate_from_clicks(
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
         The new ranker's score of each candidate; equal scores rank as they stand. With two dimensions, of a ranker
-        that draws its lists: the probability of each candidate at each position.
+        that draws its lists: the probability of each candidate at each position. They sum to 1 up to position
+        ``k``, or the last one of the log or of a query's candidates if that is less; one more candidate, which the log
+        does not know, takes what is left to all others.
     propensities : Propensities, sequence of float or (alpha, beta), optional
         Default: :func:`~structsvm.clicks.harvest` of the log. A pair, two numbers for each position, corrects the trust
         bias of clicks with probability ``alpha[k] * attraction + beta[k]``, without ``weighting`` and ``clip``. Swaps
@@ -553,7 +555,7 @@ def _new_discounts(
         index[order] = np.arange(values.shape[0]) - start[number[order]]
         discount = _discounts(int(index.max()) + 1, k)[index]
     else:
-        discount = _expected_discounts(values, number, k)
+        discount = _expected_discounts(values, number, unique, k, cells.n_positions)
     at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
     missing = unique[at] != cells.query_ids
     if missing.any():
@@ -574,7 +576,9 @@ def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
     )  # fmt: skip
 
 
-def _expected_discounts(probability: Float, number: Int, k: int) -> Float:
+def _expected_discounts(
+    probability: Float, number: Int, queries: NDArray[Any], k: int, n_shown: int
+) -> Float:
     """Return the mean discount of each candidate, from the probability of each at each position."""
     n_places = probability.shape[1]
     of_place = np.stack([np.bincount(number, column) for column in probability.T])
@@ -586,6 +590,20 @@ def _expected_discounts(probability: Float, number: Int, k: int) -> Float:
         raise BadInput(
             "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
+        )  # fmt: skip
+    filled = np.minimum(
+        np.bincount(number), min(k, n_shown)
+    )  # positions compared with the log's, of each query
+    if n_places < filled.max(initial=0):
+        problem = f"expected probabilities for {filled.max()} positions, got {n_places}"
+        raise BadInput("scores", problem, f"give them all, or compare the lists down to {n_places} by {{k}}")
+    lacking = (of_place.T < 1 - 1e-6) & (np.arange(n_places) < filled[:, None])
+    if lacking.any():
+        query, place = np.argwhere(lacking)[0]
+        raise BadInput(
+            "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
+            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or what is left to one more "
+            "candidate, which the log does not know",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Queries of a log that are kept from training, and a look at what a ranker was trained on."""
+"""Queries of a log that are held out from training, and recognition of the log a ranker was trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.queries import offsets_of
 
 _KEPT = 1024
 _MOST_OFTEN = 3
-"""Clicks of a query from which its counts are hardly those of the same query in another log."""
+"""Clicks of a query from which its counts are unlikely to be the same in another log."""
 
 UInt = NDArray[np.uint64]
 

@@ -30,6 +30,9 @@ class ClickJudgments:
         Estimate and the ends of its interval.
     shows, clicks : ndarray of int64, shape (n_rows,)
     method : str
+    known : ndarray of bool, shape (n_rows,)
+        Whether anything is known of a document: not if it was shown only where nobody clicks, or looks. Its value is
+        then 0, its interval holds all values, and no qrels are written of it.
 
     Examples
     --------
@@ -51,6 +54,11 @@ class ClickJudgments:
     clicks: Int
     method: str
 
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether anything is known of each document."""
+        return (self.lower > 0) | (self.upper < METHODS[self.method].most)
+
     def grades(
         self, levels: Sequence[float] | None = None, *, bound: Literal["value", "lower"] = "value"
     ) -> Int:
@@ -69,7 +77,7 @@ class ClickJudgments:
         self, path: str | PathLike[str], levels: Sequence[float] | None = None, *,
         bound: Literal["value", "lower"] = "value",
     ) -> None:  # fmt: skip
-        """Write grades as TREC qrels; they appear complete or not at all.
+        """Write grades of documents that are ``known`` as TREC qrels; they appear complete or not at all.
 
         Raises
         ------
@@ -81,9 +89,9 @@ class ClickJudgments:
                 if name.split() != [name]:
                     problem = f"expected ids without white space for TREC qrels, got {name!r:.60}"
                     raise BadInput(kind, problem, "give the queries ids, or write the table")
-        grades = self.grades(levels, bound=bound)
+        grades, known = self.grades(levels, bound=bound), self.known
         with replacing(Path(path)) as file:
-            for q, d, grade in zip(self.query, self.document, grades, strict=True):
+            for q, d, grade in zip(self.query[known], self.document[known], grades[known], strict=True):
                 file.write(f"{q} 0 {d} {grade}\n".encode())
 
     def write_table(self, path: str | PathLike[str]) -> None:
@@ -167,7 +175,7 @@ def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
     """Return clicks over the clicks expected at these rates of the cells, with exact intervals of Poisson counts."""
     clicks, expected = cells.per_row(cells.clicks), cells.per_row(cells.shows * rate)
     tail = (1 - level) / 2
-    # shown only where nothing was ever clicked: nothing is known, from 0 on
+    # no clicks are expected of a document that was shown only at positions without any: nothing is known of it
     safe = np.where(expected > 0, expected, 1.0)
     return (
         np.where(expected > 0, clicks / safe, 0.0),
@@ -199,11 +207,17 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 class Method(NamedTuple):
-    """A way of judging: the function, the values from which a document has grade 1, 2 and 3, and what a value is."""
+    """A way of judging."""
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
+    """Values from which a document has grade 1, 2 and 3."""
+
     meaning: str = "the judgment of this method"
+    """What a value is."""
+
+    most: float = np.inf
+    """The largest value."""
 
 
 METHODS: dict[str, Method] = {
@@ -211,6 +225,6 @@ METHODS: dict[str, Method] = {
         _coec, (0.5, 1.0, 2.0), "the number of clicks over that of an average document at the same positions"
     ),
     "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of users who click, of those who look (attraction)"),
-    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user had enough"),
+    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user had enough", 1.0),
 }
 """Methods by name."""

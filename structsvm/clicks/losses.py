@@ -76,9 +76,7 @@ def click_weights(
     weighed = cells.clicks * each
     clicked = cells.clicks > 0
     return WeightedRows(
-        cells.per_row(weighed),
-        float(each[clicked].max()),
-        float(weighed.sum() ** 2 / dot(weighed, each)),
+        cells.per_row(weighed), float(each[clicked].max()), float(weighed.sum() ** 2 / dot(weighed, each))
     )
 
 

@@ -163,7 +163,7 @@ def _judgments(judged: ClickJudgments, levels: Sequence[float] | None) -> dict[s
     grades = judged.grades(levels)
     rows = []
     for grade in range(len(limits), -1, -1):
-        chosen = grades == grade
+        chosen = (grades == grade) & judged.known
         reached = f"from {limits[grade - 1]:g}" if grade else f"below {limits[0]:g}"
         sums = (chosen.sum(), judged.shows[chosen].sum(), judged.clicks[chosen].sum())
         rows.append((str(grade), reached, *(f"{int(n):,}" for n in sums)))

@@ -325,6 +325,7 @@ def _levels(offsets, clicked):
 
 @kernel
 def _browsing_marginals(offsets, row, attraction, examination):
+    """Return P(click) at each entry: a forward pass over where the last click is."""
     out = np.empty(row.shape[0])
     for i in range(offsets.shape[0] - 1):
         n = offsets[i + 1] - offsets[i]

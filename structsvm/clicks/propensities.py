@@ -152,8 +152,8 @@ def harvest(
     Parameters
     ----------
     cells : ClickCells
-        Of several rankers, of interleaving, or with random swaps. The position of a document must not depend on how
-        users take to it, given the query: pool no logs from before and after a ranker learned from clicks.
+        Of several rankers, of interleaving, or with random swaps. Given the query, the position of a document must not
+        depend on how users like it: pool no logs from before and after a ranker learned from clicks.
     last : int, optional
         The last position with a parameter of its own; default: all positions. Cells beyond are not used without
         ``tail``.
@@ -567,6 +567,7 @@ def _listed(numbers: Int) -> str:
 
 @kernel
 def _conditional_value(offsets, position, shows, clicks, beta):
+    """Return the log-likelihood of the positions of each row's clicks, given their number (see :func:`harvest`)."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
         weight, count = 0.0, 0.0
@@ -582,6 +583,8 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 
 @kernel
 def _conditional_derivatives(offsets, position, shows, clicks, beta):
+    """Return the gradient by ``beta``, and minus the Hessian."""
+    # Of a row it is that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
     gradient, curvature = np.zeros(n), np.zeros((n, n))
     share = np.empty(n)

@@ -67,9 +67,8 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
 def is_ubi(path: Path) -> bool:
     """Return whether the first line of a text is a UBI entry, a bulk action or an answer of ``_search``."""
     entry = _entry(_first_line(path))
-    return "shown" not in entry and bool(
-        {"action_name", "user_query", "index", "create", "hits"} & set(entry)
-    )
+    some = {"action_name", "user_query", "index", "create", "hits", "_source"}
+    return "shown" not in entry and bool(some & set(entry))
 
 
 def _first_line(path: Path) -> str:

@@ -124,6 +124,7 @@ def _deduplicate(offsets, keys, users, count):
     size = 16
     while size < 2 * n:
         size *= 2
+    # a hash table of open addressing, of at most half its slots: each holds the number of a distinct list
     table = np.full(size, -1, np.int64)
     first = np.empty(n, np.int64)
     total = np.empty(n, np.int64)
@@ -144,6 +145,7 @@ def _deduplicate(offsets, keys, users, count):
                 total[found] = count[i]
                 found += 1
                 break
+            # the hash may be that of another list: compare the entries
             other = offsets[first[known]]
             same = offsets[first[known] + 1] - other == length and users[first[known]] == users[i]
             j = 0

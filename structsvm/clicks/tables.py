@@ -17,16 +17,7 @@ from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dro
 from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import (
-    Spelling,
-    coded,
-    ids,
-    numbers,
-    stamp,
-    time_of,
-    times,
-    to_numpy,
-)
+from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times, to_numpy
 from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import UNITS, seconds, settled_words
 
@@ -66,7 +57,8 @@ def read_table(
         writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are refused.
         In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
-        Name of the column with the session; its rows with the same query are one list, and stand together in a file.
+        Name of the column with the session; its rows with the same query are one list. In a file of more than
+        2^20 rows they stand together: a list that goes on in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
@@ -108,11 +100,11 @@ def read_table(
     }
     more = {"session": session, "cluster": cluster, "probability": probability, "time": time}
     named = usual | {role: name for role, name in more.items() if name is not None}
-    reading = _Reading(named, limits, source)
+    reading = _Reading(named, limits, source, in_parts)
     counted = Parts()
     bases: set[int] = set()
-    parts = reading.batches(tables)
-    for columns in _whole_lists(_joined(parts)) if in_parts else parts:
+    batches = reading.batches(tables)
+    for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
             base = first_position_of(columns["position"], None)
@@ -138,12 +130,15 @@ def read_table(
 class _Reading:
     """The columns of a table by their roles, and what all of them have in common."""
 
-    def __init__(self, named: Mapping[str, str], limits: Sequence[float], source: str) -> None:
-        self._named, self._limits, self._source = named, limits, source
+    def __init__(
+        self, named: Mapping[str, str], limits: Sequence[float], source: str, in_parts: bool
+    ) -> None:
+        self._named, self._limits, self._source, self._in_parts = named, limits, source, in_parts
         self.dropped = Dropped()
         self.unit: int | None = None
         self._clicked = Clicked(named["clicked"])
         self._spelling = {role: Spelling() for role in _IDS}
+        self._lists: list[NDArray[np.uint64]] = []
         self._is_text = False
 
     def batches(self, tables: Sequence[Table]) -> Iterator[_Columns]:
@@ -209,12 +204,33 @@ class _Reading:
                 codes = np.where(codes < 0, -1, np.unique(own, return_inverse=True)[1][codes])
             given[role] = Ids(codes, codes >= 0)
             words[role] = distinct
+        if self._in_parts and "session" in given:
+            self._refuse_apart(given, words)
         cells = ClickCells.from_arrays(**given, **options)
         texts: dict[str, Any] = {
             field: np.array(words[role].to_pylist(), dtype=np.str_)[getattr(cells, field)]
             for role, field in _FIELDS.items() if role in words
         }  # fmt: skip
         return replace(cells, **texts)
+
+    def _refuse_apart(self, given: _Columns, words: Mapping[str, Any]) -> None:
+        """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
+        keys, there = np.zeros(_size(given), dtype=np.uint64), np.ones(_size(given), dtype=np.bool_)
+        for role in ("session", "query"):
+            values, known = given[role]
+            if role in words:
+                values = np.array([hash(word) for word in words[role].to_pylist()] or [0])[values]
+            keys = (keys ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            keys ^= keys >> np.uint64(32)
+            there = there & known
+        keys = np.unique(keys[there])
+        for earlier in self._lists:
+            again = np.isin(keys, earlier, assume_unique=True)
+            if again.any():
+                problem = f"expected the rows of a list together, got {again.sum():,} that go on far below"
+                remedy = f"sort the rows by {self._named['session']!r}"
+                raise BadInput(self._source, problem, remedy)
+        self._lists.append(keys)
 
     def settled(self, cells: ClickCells) -> ClickCells:
         """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""
@@ -299,6 +315,8 @@ def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
 
 
 def _concatenated(parts: Sequence[_Columns]) -> _Columns:
+    if len(parts) == 1:
+        return parts[0]
     joined: _Columns = {}
     for role in parts[0]:
         columns = [part[role] for part in parts]
@@ -312,37 +330,31 @@ def _concatenated(parts: Sequence[_Columns]) -> _Columns:
     return joined
 
 
-def _joined(batches: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Yield parts of ``_BATCH`` rows, but for the last."""
+def _parts(batches: Iterator[_Columns]) -> Iterator[_Columns]:
+    """Yield parts of ``_BATCH`` further rows each; the list that a part ends in moves to the next one."""
     held: list[_Columns] = []
-    n = 0
+    n = moved = 0
     for columns in batches:
-        first, size = 0, _size(columns)
-        while first < size:
-            last = min(size, first + _BATCH - n)
-            held.append(_sliced(columns, first, last))
-            n, first = n + last - first, last
-            if n == _BATCH:
-                yield _concatenated(held)
-                held, n = [], 0
-    if held:
+        held.append(columns)
+        n += _size(columns)
+        while n - moved >= _BATCH:
+            whole, end = _concatenated(held), moved + _BATCH
+            if cut := _start_of_list(whole, end):
+                yield _sliced(whole, 0, cut)
+            held, n, moved = [_sliced(whole, cut, n)], n - cut, end - cut
+    if n:
         yield _concatenated(held)
 
 
-def _whole_lists(parts: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Move the list that a part ends in to the next part, so that none is cut."""
-    kept: _Columns | None = None
-    for part in parts:
-        columns = part if kept is None else _concatenated([kept, part])
-        cut = size = _size(columns)
-        # the last part is whole; a row without a session is in no list
-        if _size(part) == _BATCH and "session" in columns and columns["session"][size - 1].is_valid:
-            session, query = columns["session"], columns["query"]
-            last = session[size - 1].as_py(), query[size - 1].as_py()
-            while cut and (session[cut - 1].as_py(), query[cut - 1].as_py()) == last:
-                cut -= 1
-        kept = _sliced(columns, cut, size) if cut < size else None
-        if cut:
-            yield _sliced(columns, 0, cut)
-    if kept is not None:
-        yield kept
+def _start_of_list(columns: _Columns, row: int) -> int:
+    """Return where the list of the row before begins (it may have rows without a query); ``row`` without a session."""
+    if "session" not in columns or not columns["session"][row - 1].is_valid:
+        return row
+    session, query = columns["session"], columns["query"]
+    whose, of = session[row - 1].as_py(), None
+    while row and session[row - 1].as_py() == whose:
+        own = query[row - 1].as_py()
+        if None not in (own, of) and own != of:
+            break
+        of, row = own if of is None else of, row - 1
+    return row

@@ -127,8 +127,8 @@ def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
                 if entry.hits is not UNSET:
                     yield from _hits(entry.hits, path)
                     continue
-                if entry.source is not UNSET:  # of elasticdump: a hit per line
-                    yield from _hits({"hits": [{"_source": entry.source}]}, path)
+                if entry.source is not UNSET:  # a line of elasticdump or of a scroll
+                    yield _convert(entry.source, f"{path}:{number}: expected an object as _source")
                     continue
                 if entry.action_name is None and (entry.index is not UNSET or entry.create is not UNSET):
                     continue
@@ -145,10 +145,18 @@ def _answer(path: Path) -> Iterator[Entry]:
 
 def _hits(hits: Any, path: Path) -> Iterator[Entry]:
     try:
-        for hit in hits["hits"]:
-            yield convert(hit["_source"], Entry)
-    except (KeyError, TypeError, ValidationError):
-        raise ValueError(f"{path}: expected an answer of _search with hits.hits[]._source") from None
+        sources = [hit["_source"] for hit in hits["hits"]]
+    except (KeyError, TypeError):
+        sources = [None]
+    for source in sources:
+        yield _convert(source, f"{path}: expected an answer of _search with hits.hits[]._source")
+
+
+def _convert(source: Any, expected: str) -> Entry:
+    try:
+        return convert(source, Entry)
+    except ValidationError:
+        raise ValueError(expected) from None
 
 
 def read_entries(
@@ -215,15 +223,15 @@ def document_of(attributes: Any) -> str | None:
 
 
 def ordinal_of(attributes: Any) -> int:
-    """Return the position of an event as it was logged, :data:`NO_ORDINAL` for anything but whole numbers."""
+    """Return the position of an event as it was logged, :data:`NO_ORDINAL` for what is no whole number."""
+    value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal
     else:
         position = attributes.get("position") if isinstance(attributes, dict) else None
         value = position.get("ordinal") if isinstance(position, dict) else None
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
+    is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16
+    if is_text or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     return value if type(value) is int and abs(value) < _LARGEST_ORDINAL else NO_ORDINAL
 

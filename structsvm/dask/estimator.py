@@ -370,7 +370,11 @@ class DaskStructuralRanker(BaseEstimator):
         with connected(self.client) as client:
             column = scores.to_frame() if hasattr(scores, "to_frame") else scores[:, None]
             source = pieces(column, scores, qid, None, n_threads=1)
-            whole_queries(client, list(client.compute(source.delayed)), "refuse", self.timeout)
+            try:
+                whole_queries(client, list(client.compute(source.delayed)), "refuse", self.timeout)
+            except BadInput as error:
+                remedy = "ranks stay with their rows, whatever {groups} is: sort the data by query, or repartition them"
+                raise BadInput(error.argument, error.problem.partition("; training")[0], remedy) from None
         if hasattr(scores, "to_frame"):
             return scores.map_partitions(_rank, qid, meta=("rank", "i8"))
         from dask.array import map_blocks

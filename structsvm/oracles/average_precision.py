@@ -51,9 +51,14 @@ class AveragePrecision:
 
     def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (labels_of(y, offsets) >= self.relevance).view(np.int8)
-        n_relevant = np.diff(np.append(0, np.cumsum(relevant, dtype=np.int64))[offsets])
-        return AveragePrecisionSeparator(by_grade(relevant, offsets).members, n_relevant, offsets)
+        labels = labels_of(y, offsets)
+        order = by_grade(labels, offsets, lambda part: (part >= self.relevance).view(np.int8))
+        # the documents of the first grade are the relevant ones, unless there are none
+        n_relevant, some = np.zeros(offsets.shape[0] - 1, dtype=np.int64), np.flatnonzero(np.diff(offsets))
+        first = offsets[some]
+        best = labels[first + order.members[first]]
+        n_relevant[some] = np.where(best >= self.relevance, order.lower[first], 0)
+        return AveragePrecisionSeparator(order.members, n_relevant, offsets)
 
 
 class AveragePrecisionSeparator:

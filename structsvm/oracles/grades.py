@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Int
-from structsvm.queries import row_groups
+from structsvm.queries import query_pieces, row_groups
 
 
 class ByGrade(NamedTuple):
@@ -20,13 +21,20 @@ class ByGrade(NamedTuple):
     pair_counts: Int
 
 
-def by_grade(y: NDArray[Any], offsets: Int) -> ByGrade:
-    """Order the rows of each query by descending label, stably: a counting sort, in two passes over the labels."""
+def by_grade(
+    y: NDArray[Any], offsets: Int, grade: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+) -> ByGrade:
+    """Order the rows of each query by descending grade of their labels, stably: a counting sort.
+
+    Labels may be mapped from disk: a piece of them is in memory at a time.
+    """
     n, n_queries = int(offsets[-1]), offsets.shape[0] - 1
-    level = _levels(y[:n], offsets)
-    room = np.empty(int(level.max(initial=0)) + 1, np.int64)
     order = ByGrade(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_queries, np.int64))
-    _order(level, offsets, room, *order)
+    for first, last in query_pieces(offsets):
+        rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
+        level = _levels(grade(y[rows]), own)
+        room = np.empty(int(level.max(initial=0)) + 1, np.int64)
+        _order(level, own, room, order.members[rows], order.lower[rows], order.pair_counts[first:last])
     return order
 
 

@@ -11,18 +11,20 @@ thresholds, weighted by ``omega``, of the binary NDCG@k of ``y >= t``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log, log1p
 from structsvm.common.portable.elementary import LN2, exp2, log2
-from structsvm.oracles.grades import ByGrade, by_grade
+from structsvm.oracles.grades import by_grade
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, labels_of, places_in, row_groups
+from structsvm.queries import labels_of, places_in, query_pieces, row_groups
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class NDCG:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        grades = np.maximum(labels_of(y), 0.0)
-        return LogRankSeparator(grades, offsets, self.k, linear=self.gain == "linear")
+        return LogRankSeparator(
+            y, offsets, self.k, lambda part: np.maximum(part, 0.0), linear=self.gain == "linear"
+        )
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,9 @@ class ReciprocalRank:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (labels_of(y) >= self.relevance).astype(np.float64)
-        return LogRankSeparator(relevant, offsets, None, linear=True)
+        return LogRankSeparator(
+            y, offsets, None, lambda part: (part >= self.relevance).astype(np.float64), linear=True
+        )
 
 
 @dataclass(frozen=True)
@@ -157,28 +161,42 @@ class PrecisionAt:
 class LogRankSeparator:
     """The tangent of the log-rank loss, and products with its second derivative at the same scores.
 
-    ``k`` cuts off the DCG that weighs the thresholds; with ``linear`` the gain is the grade itself, not ``2^y - 1``.
+    ``grade`` returns the grades of labels, at least 0. ``k`` cuts off the DCG that weighs the thresholds; with
+    ``linear`` the gain is the grade itself, not ``2^y - 1``.
     """
 
     exact = True
     query_weights: Float | None = None
 
-    def __init__(self, grades: Float, offsets: Int, k: int | None, *, linear: bool) -> None:
-        check_offsets(offsets, np.shape(grades)[0])
-        order = by_grade(grades, offsets)
-        gains = grades if linear else exp2(grades) - 1.0
-        with np.errstate(over="ignore"):
-            overflows = not np.isfinite(gains.sum())
-        if overflows:
-            raise BadInput(
-                "y",
-                f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
-                "use linear gains or smaller grades",
-                code="NDCG(gain='linear')",
-            )
+    def __init__(
+        self, y: Any, offsets: Int, k: int | None, grade: Callable[[Float], Float], *, linear: bool
+    ) -> None:
+        labels = labels_of(y, offsets)
+        order = by_grade(labels, offsets, grade)
         self._longest = int(np.diff(offsets).max(initial=1))
         self.informative = order.pair_counts > 0
-        self._labels = (offsets, order.members, order.lower, _shares(gains, offsets, order, k))
+        discount = 1.0 / log2(np.arange(2.0, self._longest + 2.0))
+        if k is not None:
+            discount[k:] = 0.0
+        shares, counts, total = [np.zeros(0)], [np.zeros(1, dtype=np.int64)], 0.0
+        for first, last in query_pieces(offsets):
+            rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
+            grades = grade(labels[rows])
+            gains = grades if linear else exp2(grades) - 1.0
+            with np.errstate(over="ignore"):
+                total += float(gains.sum())
+            if not np.isfinite(total):
+                raise BadInput(
+                    "y",
+                    f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
+                    "use linear gains or smaller grades",
+                    code="NDCG(gain='linear')",
+                )
+            weights, number = _shares(gains, own, order.members[rows], order.lower[rows], discount)
+            shares.append(weights)
+            counts.append(number)
+        begins = np.cumsum(np.concatenate(counts))
+        self._labels = (offsets, order.members, order.lower, begins, np.concatenate(shares))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -200,7 +218,8 @@ class LogRankSeparator:
 
 
 # Documents are in order of descending grade, so that a threshold is an index b: the documents before b are the better
-# ones, those from b on the worse ones. shares[b] = omega / (b ln 2) is the weight of one document's natural logarithm.
+# ones, those from b on the worse ones. share_b = omega / (b ln 2) is the weight of one document's natural logarithm;
+# ``shares`` has those of all thresholds, of query q from ``begins[q]`` on.
 # With e_p = exp(s_p) and B_b the sum of e_p over p >= b, the loss of a query is
 #
 #     R = sum_b share_b sum_{i < b} log(1 + B_b / e_i),
@@ -217,21 +236,19 @@ _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
 
 
-def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
-    """Return the weight of each threshold at the index of the first document below it, and zeros elsewhere."""
+def _shares(
+    gains: Float, offsets: Int, members: NDArray[np.int32], lower: NDArray[np.int32], discount: Float
+) -> tuple[Float, Int]:
+    """Return the weights of all thresholds, and the number of thresholds of each query."""
     # omega_t = (gain_t - gain_below) * IDCG of the binary labels y >= t / IDCG of the grades: these sum to one over t
     query, ranks = row_groups(offsets), places_in(offsets) - 1
-    discount = 1.0 / log2(np.arange(2.0, np.diff(offsets).max(initial=1) + 2.0))
-    if k is not None:
-        discount[k:] = 0.0
     ideal = np.append(0.0, np.cumsum(discount))
-    ranked = gains[offsets[query] + order.members]
+    ranked = gains[offsets[query] + members]
     best = np.bincount(query, ranked * discount[ranks], offsets.shape[0] - 1)
-    below = 1 + np.flatnonzero((ranks[1:] > 0) & (order.lower[1:] != order.lower[:-1]))
+    below = 1 + np.flatnonzero((ranks[1:] > 0) & (lower[1:] != lower[:-1]))
     step, b = ranked[below - 1] - ranked[below], ranks[below]
-    shares = np.zeros(offsets[-1])
-    shares[below] = (step / best[query[below]]) * ideal[b] / (b * LN2)
-    return shares
+    shares = (step / best[query[below]]) * ideal[b] / (b * LN2)
+    return shares, np.bincount(query[below], minlength=offsets.shape[0] - 1)
 
 
 @kernel(inline="always")
@@ -260,7 +277,7 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
+def _tangent(scores, first, last, offsets, members, lower, begins, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
     """Fill the tangents, and ``kept``: exp(score) relative to the query's largest, or the scores if these are wide."""
     # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
     # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
@@ -277,7 +294,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
             a[:] = 0.0
             continue
         s = scores[row0 - base : row0 - base + n]
-        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        rows, share = members[row0 : row0 + n], shares[begins[q] : begins[q + 1]]
         e = kept[row0 - base : row0 - base + n]
         n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
         top, low = s[0], s[0]
@@ -297,7 +314,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 b = thresholds[m]
                 for p in range(b, thresholds[m + 1]):
                     below += e[p]
-                c = share[b]
+                c = share[m]
                 c_below = c * below
                 # one logarithm of a product in place of many logarithms, as long as the product fits into a float
                 total, product, logs = 0.0, 1.0, 0.0
@@ -325,7 +342,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 e[p] = v[p]
             for m in range(n_thresholds):
                 b = thresholds[m]
-                c = share[b]
+                c = share[m]
                 highest, below = _scale_below(v, b, n)
                 total, logs = 0.0, 0.0
                 for i in range(b):
@@ -352,7 +369,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
 
 
 @kernel
-def _curvature(direction, first, last, offsets, members, lower, shares, room, kept, coef):  # type: ignore[no-untyped-def]
+def _curvature(direction, first, last, offsets, members, lower, begins, shares, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
     # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
@@ -368,7 +385,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
             a[:] = 0.0
             continue
         s = direction[row0 - base : row0 - base + n]
-        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        rows, share = members[row0 : row0 + n], shares[begins[q] : begins[q + 1]]
         e = kept[row0 - base : row0 - base + n]
         n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
         for p in range(n):
@@ -383,7 +400,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
                 for p in range(b, thresholds[m + 1]):
                     below += e[p]
                     moment += e[p] * z[p]
-                c = share[b]
+                c = share[m]
                 mean = moment / below
                 # (e_i unit) (below unit) is g (1 - g) without the cancellation of 1 - g
                 total, turn = 0.0, 0.0
@@ -405,7 +422,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
             # wide scores: ``e`` has the scores themselves, and each threshold is on the scale of its largest worse one
             for m in range(n_thresholds):
                 b = thresholds[m]
-                c = share[b]
+                c = share[m]
                 highest, below = _scale_below(e, b, n)
                 mean = 0.0
                 for p in range(b, n):

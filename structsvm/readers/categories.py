@@ -1,4 +1,4 @@
-"""Columns of words in tables: a feature for each of their values, called ``brand=acme``, which is 1 where it stands."""
+"""Columns of words in tables: a feature per value, such as ``brand=acme``, which is 1 in rows with that value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structsvm.readers.column_names import name_some, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000
-"""Values of a column at most; one with more holds ids."""
+"""Most values of a column; one with more probably holds ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
 """Codes and words of each column."""
@@ -72,11 +72,10 @@ def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[s
     known = [name for name in columns_of(path) if name not in others]
     for name in categorical:
         if name not in known:
-            raise BadInput(
-                "categorical",
-                f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}",
-                did_you_mean(name, known),
+            problem = (
+                f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}"
             )
+            raise BadInput("categorical", problem, did_you_mean(name, known))
     return known
 
 
@@ -86,11 +85,8 @@ def _named(
     for name, words in values.items():
         words.discard("")
         if not 0 < len(words) <= _MOST:
-            raise BadInput(
-                "categorical",
-                f"expected 1 to {_MOST:,} different values in {path}, got {len(words):,}",
-                value=name,
-            )
+            problem = f"expected 1 to {_MOST:,} different values in {path}, got {len(words):,}"
+            raise BadInput("categorical", problem, value=name)
         if len(words) > max(20, n_rows // 2):
             warnings.warn(
                 f"{path}: column {name!r} has {len(words):,} different values in {n_rows:,} rows, of which "
@@ -166,15 +162,11 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
     for name in names:
         if name not in known:
             column = name.partition("=")[0]
-            raise BadInput(
-                path,
-                f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}"
-                + (
-                    f", nor a column of words {shorten(column)} of which it is a value"
-                    if column != name
-                    else ""
-                ),
-                f"its columns are {name_some(sorted(known))}"
-                if len(known) > 1
-                else separated_otherwise([*known]) or f"its only column is {shorten(next(iter(known)))}",
+            nor = (
+                f", nor a column of words {shorten(column)} of which it is a value" if column != name else ""
             )
+            problem = f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}{nor}"
+            remedy = f"its columns are {name_some(sorted(known))}"
+            if len(known) == 1:
+                remedy = separated_otherwise([*known]) or f"its only column is {shorten(next(iter(known)))}"
+            raise BadInput(path, problem, remedy)

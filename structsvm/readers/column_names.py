@@ -28,9 +28,8 @@ def choose_columns(
     """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(
-            file, f"expected each column once, got {shorten(twice[0])} twice", _without_names(names)
-        )
+        problem = f"expected each column once, got {shorten(twice[0])} twice"
+        raise BadInput(file, problem, _without_names(names))
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
@@ -58,11 +57,8 @@ def choose_columns(
         return label, at, chosen
     missing = [name for name in features if name not in names]
     if missing:
-        raise BadInput(
-            file,
-            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among "
-            f"{name_some(names)}",
-        )
+        problem = f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])}"
+        raise BadInput(file, f"{problem} among {name_some(names)}")
     return label, at, tuple(features)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of LETOR text to a store, block by block: neither has to fit into memory."""
+"""Conversion of LETOR text to a store, block by block."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.files import is_stream, read_blocks
 from structsvm.readers import letor
-from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
+from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
+from structsvm.readers.store import StoreWriter, place_of, write_store
 
-_BLOCK_BYTES = 1 << 26
-_Texts = Callable[[], Iterator[letor.Bytes]]
+_BLOCK_BYTES = 1 << 25
+_Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 
 def convert_letor(
@@ -36,8 +38,8 @@ def convert_letor(
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
-    The result is that of ``write_store(read_letor(source), path)``. Files in which the rows of some query are not
-    contiguous, files with ``query_sizes``, and streams (pipes) are read whole.
+    The result is that of ``write_store(read_letor(source), path)``. Where rows of a query are apart, all are sorted in
+    a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams (pipes) are read whole.
 
     Parameters
     ----------
@@ -79,28 +81,28 @@ def convert_letor(
             raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
         while size.width > 0:
             try:
-                _convert(texts, source, path, checked, size)
+                write_in_attempts(partial(_convert, texts, source, path, checked, size))
                 return
             except _Width as wider:
                 size = size._replace(width=wider.width)
-            except Apart:
-                break
     write_store(letor.read_letor(source, max_expansion=max_expansion, **options), path)
 
 
 class _Width(Exception):
-    """Raised when the largest feature index is not at the position assumed."""
+    """Raised when the largest feature index is not the one assumed."""
 
     def __init__(self, width: int) -> None:
         self.width = width
 
 
-def _convert(texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size) -> None:
-    """Make one attempt at a file of contiguous queries; the last query of a block waits for the next block."""
+def _convert(
+    texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
+) -> None:
+    """Make one attempt, with what made the last one impossible."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
-        queries = QueryWriter(writer, text=True)
+        queries = query_writer(writer, apart, source)
         for text in texts():
             block = letor.Block(text, source, lines)
             lines += int(np.count_nonzero(text == 10))

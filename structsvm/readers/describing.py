@@ -178,18 +178,13 @@ def _describe_run(path: Path) -> Description:
     same[1:] = run.scores[1:] == run.scores[:-1]
     same[run.offsets[:-1]] = False
     most = int(lengths.max())
+    tied = "the score of the one before: order by docid"
     warnings = [
-        _says(
-            int(same.sum()), "document has", "documents have", "the score of the one before: order by docid"
-        ),
+        _says(int(same.sum()), "document has", "documents have", tied),
         _says(int((lengths < most).sum()), "topic has", "topics have", f"fewer than {most} documents"),
     ]
-    counts = {
-        "topics": run.n_topics,
-        "rows": run.n_rows,
-        "shortest topic": int(lengths.min()),
-        "longest topic": most,
-    }
+    counts = {"topics": run.n_topics, "rows": run.n_rows}
+    counts |= {"shortest topic": int(lengths.min()), "longest topic": most}
     return Description(str(path), "run", counts, {}, tuple(filter(None, warnings)))
 
 
@@ -199,11 +194,8 @@ def _describe_qrels(path: Path) -> Description:
     except ValueError:  # it may be judgments by subtopic; anything else fails again below
         qrels = readers.read_qrels(path, subtopics=True)
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
-    counts = {
-        "topics": qrels.n_topics,
-        "judgments": qrels.n_rows,
-        "relevant": int((qrels.grades > 0).sum()),
-    }
+    n_relevant = int((qrels.grades > 0).sum())
+    counts = {"topics": qrels.n_topics, "judgments": qrels.n_rows, "relevant": n_relevant}
     warnings = [
         _says(int((best <= 0).sum()), "topic has", "topics have", "no relevant document"),
         _says(int((qrels.grades < 0).sum()), "judgment is", "judgments are", "negative"),

@@ -24,27 +24,7 @@ from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.common.tables.roles import settled_words
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries, rows_in_groups
-from structsvm.readers.letor_scanner import (
-    BAD_GRADE,
-    INDEX_HIGH,
-    INDEX_LOW,
-    INFINITE,
-    MALFORMED,
-    NAN,
-    NO_QID,
-    OK,
-    QID_AND_SIZES,
-    RARE_FULL,
-    TWICE,
-    Bytes,
-    Lengths,
-    Outcome,
-    copy_ascii,
-    count_rows,
-    find_runs,
-    parse_lines,
-    power_tables,
-)
+from structsvm.readers import letor_scanner as scanner
 
 GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
@@ -230,7 +210,7 @@ def _check_word(word: Any, what: str) -> str:
 class Block(NamedTuple):
     """Whole lines of a text; for messages its file, and the number of lines before them."""
 
-    text: Bytes
+    text: scanner.Bytes
     path: Path
     lines_before: int = 0
 
@@ -239,7 +219,7 @@ class Block(NamedTuple):
         return f"{self.path}:{self.lines_before + 1 + int(np.count_nonzero(self.text[:at] == 10))}"
 
     def decode(self, at: int, length: int) -> str:
-        """Return the text of an id or comment; raise ValueError with its line for what is none."""
+        """Return the text of an id or comment; raise ValueError with its line for invalid bytes."""
         raw = self.text[at : at + length].tobytes()
         try:
             return decode(raw, "")
@@ -247,7 +227,7 @@ class Block(NamedTuple):
             return decode(raw, self.line(at))  # counting lines is for errors only
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
-        """Yield position and text of each row, up to a line that is refused for its length."""
+        """Yield position and text of each row, up to a line that is too long."""
         at = 0
         while at < self.text.shape[0]:
             end = _line_end(self.text, at, MAX_LINE_BYTES)
@@ -305,7 +285,7 @@ def check_options(
 
 
 def check_fill(fill: float | None, dtype: Any = np.float64, *, store: bool = False) -> None:
-    """Refuse what cannot stand for missing features: NaN can, but not in a store."""
+    """Raise for a value that cannot replace missing features; NaN can, but not in a store."""
     with np.errstate(over="ignore"):
         value = 0.0 if fill is None else np.dtype(dtype).type(fill)
     if not np.isfinite(value) and (store or not np.isnan(value)):
@@ -355,7 +335,7 @@ def is_sparse(options: Options, size: Size) -> bool:
 def measure(block: Block, options: Options) -> Size:
     """Count rows and features of a block and of each chunk of it."""
     chunks = _cut(block)
-    chunk_counts = _share(lambda chunk: count_rows(block.text, *chunk), chunks, options.n_jobs)
+    chunk_counts = _share(lambda chunk: scanner.count_rows(block.text, *chunk), chunks, options.n_jobs)
     counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row is that of qid
@@ -431,27 +411,27 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
     doubles, singles = (none, flat) if flat.dtype == np.float32 else (flat, none)
     row_nnz = np.empty(n if as_sparse else 0, dtype=np.int64)
     limit = min(width - 1, _MAX_COLUMN) if options.n_features is not None else _MAX_COLUMN
-    exact, high, low = power_tables()
+    exact, high, low = scanner.power_tables()
 
-    def work(i: int) -> tuple[Outcome, Int]:
+    def work(i: int) -> tuple[scanner.Outcome, Int]:
         rare = np.empty((64, 3), dtype=np.int64)
         while True:
-            outcome = parse_lines(
+            outcome = scanner.parse_lines(
                 text, *size.chunks[i], first_row[i], first_entry[i], not as_sparse, width, doubles, singles,
                 indices, row_nnz, y, qid_at, qid_len, note_at, note_len,
                 limit, options.base, options.with_grade, options.with_qid, options.fill,
                 exact, high, low, rare,
             )  # fmt: skip
-            if outcome.code != RARE_FULL:
+            if outcome.code != scanner.RARE_FULL:
                 return outcome, rare[: outcome.n_rare]
             rare = np.empty((4 * rare.shape[0], 3), dtype=np.int64)
 
     outcomes = _share(work, range(len(size.chunks)), options.n_jobs)
-    faults = [(o.at, o.code) for o, _ in outcomes if o.code != OK]
+    faults = [(o.at, o.code) for o, _ in outcomes if o.code != scanner.OK]
     for _, rare in outcomes:
         for at, end, target in rare.tolist():
             code = _settle(text[at:end].tobytes(), target, flat, y)
-            if code != OK:
+            if code != scanner.OK:
                 faults.append((at, code))
     if faults:
         _refuse(block, *min(faults), options)
@@ -465,7 +445,7 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
         docid = _strings(block, note_at, note_len) if note_len.any() else None
         starts, ids = np.zeros(1, dtype=np.int64), []
         if options.with_qid:
-            starts = find_runs(text, qid_at, qid_len)
+            starts = scanner.find_runs(text, qid_at, qid_len)
             ids = [_query_id(block, int(qid_at[i]), int(qid_len[i])) for i in starts.tolist()]
         grades = y if options.with_grade else None
         return Rows(X, grades, ids, np.diff(np.append(starts, n)), docid, found_width)
@@ -477,10 +457,10 @@ def _settle(token: bytes, target: int, flat: Any, y: Float) -> int:
     value = float(token)
     if target < 0:
         y[-1 - target] = value
-        return OK if np.isfinite(value) else BAD_GRADE
+        return scanner.OK if np.isfinite(value) else scanner.BAD_GRADE
     with np.errstate(over="ignore"):
         flat[target] = value
-    return OK if np.isfinite(flat[target]) else INFINITE
+    return scanner.OK if np.isfinite(flat[target]) else scanner.INFINITE
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
@@ -517,7 +497,7 @@ def _cut(block: Block) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def _line_end(text: Bytes, at: int, limit: int) -> int | None:
+def _line_end(text: scanner.Bytes, at: int, limit: int) -> int | None:
     """Return the start of the line after that of ``at``; None if it is more than ``limit`` bytes away."""
     step, last = 1 << 12, at + limit + 1
     while at < last:
@@ -560,7 +540,7 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
-def _strings(block: Block, at: Int, length: Lengths) -> NDArray[np.str_]:
+def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]:
     """Return the words at these positions, as a fixed-width array."""
     width = max(1, int(length.max()))
     needed = 4.0 * width * at.shape[0]
@@ -570,7 +550,7 @@ def _strings(block: Block, at: Int, length: Lengths) -> NDArray[np.str_]:
             f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows; shorten it"
         )
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
-    if copy_ascii(block.text, at, length, points):
+    if scanner.copy_ascii(block.text, at, length, points):
         return points.view(f"<U{width}").ravel()
     return np.array([block.decode(a, k) for a, k in zip(at.tolist(), length.tolist(), strict=True)])
 
@@ -597,25 +577,28 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
     limited = options.n_features is not None
     last = first + (options.n_features - 1 if options.n_features is not None else _MAX_COLUMN)
     expected, remedy = {
-        MALFORMED: (f"expected '{grammar}'", ""),
-        NO_QID: (
+        scanner.MALFORMED: (f"expected '{grammar}'", ""),
+        scanner.NO_QID: (
             f"expected '{grammar}'",
             "if the file has no query ids, write qid:<id> behind each grade, or in Python state the rows of each query "
             "as query_sizes=...",
         ),
-        QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
-        INDEX_LOW: (
+        scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
+        scanner.INDEX_LOW: (
             f"expected feature indices from {first}",
             "{one_based=False} is for files that count from 0",
         ),
-        INDEX_HIGH: (f"expected feature indices up to {last}{' (n_features)' if limited else ''}", ""),
-        TWICE: ("expected each feature once a row", ""),
-        NAN: ("expected finite features", "state a value for missing ones as {fill}"),
-        INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
-        BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
+        scanner.INDEX_HIGH: (
+            f"expected feature indices up to {last}{' (n_features)' if limited else ''}",
+            "",
+        ),
+        scanner.TWICE: ("expected each feature once a row", ""),
+        scanner.NAN: ("expected finite features", "state a value for missing ones as {fill}"),
+        scanner.INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
+        scanner.BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
     }[code]
-    if code == NO_QID:
+    if code == scanner.NO_QID:
         got += " in place of 'qid:<id>'"
-    elif code == TWICE:
+    elif code == scanner.TWICE:
         got = f"feature {key} twice"
     raise BadInput(block.line(at), f"{expected}, got {got}", remedy)

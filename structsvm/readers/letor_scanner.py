@@ -23,6 +23,8 @@ Lengths = NDArray[np.int32]
 OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINITE, BAD_GRADE, RARE_FULL = (
     range(11)
 )
+_FINITE, _IS_NAN, _IS_INFINITE, _NO_NUMBER, _UNDECIDED = range(5)
+_LF, _HASH, _ZERO, _NINE, _COLON, _D, _I, _Q = b"\n#09:diq"
 
 
 @cache
@@ -77,23 +79,23 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
         stop = min(p + 64, end)
         feeds = 0
         for j in range(p, stop):  # two plain sums, which the compiler vectorises
-            feeds += buf[j] == 10
-            colons += buf[j] == 58
+            feeds += buf[j] == _LF
+            colons += buf[j] == _COLON
         if feeds:
             for j in range(p, stop):
-                if buf[j] == 10:
+                if buf[j] == _LF:
                     k = line
                     while _blank(buf[k]):
                         k += 1
-                    if buf[k] != 10 and buf[k] != 35:
+                    if buf[k] != _LF and buf[k] != _HASH:
                         rows += 1
                         k = j - 1
-                        while k > line and not (buf[k] == 58 and 48 <= buf[k - 1] <= 57):
+                        while k > line and not (buf[k] == _COLON and _ZERO <= buf[k - 1] <= _NINE):
                             k -= 1
                         value, unit = 0, 1
                         k -= 1
-                        while k > line and 48 <= buf[k] <= 57 and unit < 10_000_000_000:
-                            value += (buf[k] - 48) * unit
+                        while k > line and _ZERO <= buf[k] <= _NINE and unit < 10_000_000_000:
+                            value += (buf[k] - _ZERO) * unit
                             unit *= 10
                             k -= 1
                         if _blank(buf[k]):
@@ -126,41 +128,46 @@ def parse_lines(
     while p < end:
         while _blank(buf[p]):
             p += 1
-        if buf[p] == 10:
+        if buf[p] == _LF:
             p += 1
             continue
-        if buf[p] == 35:
-            while buf[p] != 10:
+        if buf[p] == _HASH:
+            while buf[p] != _LF:
                 p += 1
             p += 1
             continue
+        # the grade
         if with_grade:
             at = p
             value, p, kind = _number(buf, p, exact, high, low)
-            if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
-            if kind == 4:
+            if kind == _NO_NUMBER or not (_blank(buf[p]) or buf[p] == _LF or buf[p] == _HASH):
+                return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
+            if kind == _UNDECIDED:
                 if n_rare == rare.shape[0]:
-                    return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
+                    return Outcome(RARE_FULL, at, max_column, entry - first_entry, unsorted, n_rare)
                 rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
                 n_rare += 1
             elif not np.isfinite(value):
-                return Outcome(9, at, max_column, entry - first_entry, unsorted, n_rare)
+                return Outcome(BAD_GRADE, at, max_column, entry - first_entry, unsorted, n_rare)
             y[row] = value
             while _blank(buf[p]):
                 p += 1
-        is_qid = buf[p] == 113 and buf[p + 1] == 105 and buf[p + 2] == 100 and buf[p + 3] == 58
+        # the query id, whose place is kept: ids are compared and decoded for whole runs of rows
+        is_qid = buf[p] == _Q and buf[p + 1] == _I and buf[p + 2] == _D and buf[p + 3] == _COLON
         if is_qid != with_qid:
-            return Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted, n_rare)
+            return Outcome(
+                NO_QID if with_qid else QID_AND_SIZES, p, max_column, entry - first_entry, unsorted, n_rare
+            )
         if is_qid:
             at = p
             p += 4
             qid_at[row] = p
-            while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+            while not (_blank(buf[p]) or buf[p] == _LF or buf[p] == _HASH):
                 p += 1
             qid_len[row] = p - qid_at[row]
             if qid_len[row] == 0:
-                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
+                return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
+        # the features; whether their order is ascending decides about sorting and the search for repeats
         features = p
         row_start, row_at = entry, row * width
         previous = -1
@@ -168,28 +175,28 @@ def parse_lines(
         while True:
             while _blank(buf[p]):
                 p += 1
-            if buf[p] == 10 or buf[p] == 35:
+            if buf[p] == _LF or buf[p] == _HASH:
                 break
             at = p
             k = 0
-            while 48 <= buf[p] <= 57:
-                k = min(k * 10 + (buf[p] - 48), 10_000_000_000)
+            while _ZERO <= buf[p] <= _NINE:
+                k = min(k * 10 + (buf[p] - _ZERO), 10_000_000_000)
                 p += 1
-            if p == at or buf[p] != 58:
-                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
+            if p == at or buf[p] != _COLON:
+                return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
             number_at = p + 1
             value, p, kind = _number(buf, number_at, exact, high, low)
-            if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
+            if kind == _NO_NUMBER or not (_blank(buf[p]) or buf[p] == _LF or buf[p] == _HASH):
+                return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
             column = k - base
             if column < 0:
-                return Outcome(4, at, max_column, entry - first_entry, unsorted, n_rare)
+                return Outcome(INDEX_LOW, at, max_column, entry - first_entry, unsorted, n_rare)
             if column > limit:
-                return Outcome(5, at, max_column, entry - first_entry, unsorted, n_rare)
-            if kind == 1:
+                return Outcome(INDEX_HIGH, at, max_column, entry - first_entry, unsorted, n_rare)
+            if kind == _IS_NAN:
                 value = fill
                 if np.isinf(fill):
-                    return Outcome(7, number_at, max_column, entry - first_entry, unsorted, n_rare)
+                    return Outcome(NAN, number_at, max_column, entry - first_entry, unsorted, n_rare)
             if column <= previous:
                 ascending = False
             previous = column
@@ -200,7 +207,7 @@ def parse_lines(
                 target = row_at + column
             else:
                 target = entry
-                if value == 0.0 and kind != 4:
+                if value == 0.0 and kind != _UNDECIDED:
                     continue
                 indices[entry] = column
                 entry += 1
@@ -210,24 +217,24 @@ def parse_lines(
                 value = singles[place]
             else:
                 doubles[place] = value
-            if not np.isfinite(value) and kind != 4 and kind != 1:
-                return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
-            if kind == 4:
+            if not np.isfinite(value) and kind != _UNDECIDED and kind != _IS_NAN:
+                return Outcome(INFINITE, number_at, max_column, entry - first_entry, unsorted, n_rare)
+            if kind == _UNDECIDED:
                 if n_rare == rare.shape[0]:
-                    return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
+                    return Outcome(RARE_FULL, at, max_column, entry - first_entry, unsorted, n_rare)
                 rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = number_at, p, target
                 n_rare += 1
         if not ascending:
             unsorted = True
             at = _first_repeat(buf, features)
             if at >= 0:
-                return Outcome(6, at, max_column, entry - first_entry, unsorted, n_rare)
+                return Outcome(TWICE, at, max_column, entry - first_entry, unsorted, n_rare)
         if not dense:
             row_nnz[row] = entry - row_start
         p, note_at[row], note_len[row] = _note(buf, p)
         p += 1
         row += 1
-    return Outcome(0, end, max_column, entry - first_entry, unsorted, n_rare)
+    return Outcome(OK, end, max_column, entry - first_entry, unsorted, n_rare)
 
 
 @kernel
@@ -235,25 +242,26 @@ def _first_repeat(buf: Bytes, p: int) -> int:
     """Return where the well-formed features from ``p`` on repeat an index; -1 if they do not."""
     start = p
     n = 0
-    while buf[p] != 10 and buf[p] != 35:
-        n += buf[p] == 58
+    while buf[p] != _LF and buf[p] != _HASH:
+        n += buf[p] == _COLON
         p += 1
+    # the features sorted by index, each with its place: repeats are then neighbours
     keys = np.empty(n, dtype=np.int64)
     n = 0
     p = start
     while True:
         while _blank(buf[p]):
             p += 1
-        if buf[p] == 10 or buf[p] == 35:
+        if buf[p] == _LF or buf[p] == _HASH:
             break
         k = 0
         at = p
-        while buf[p] != 58:
-            k = k * 10 + (buf[p] - 48)
+        while buf[p] != _COLON:
+            k = k * 10 + (buf[p] - _ZERO)
             p += 1
         keys[n] = (k << 31) | (at - start)  # sorts by feature, then by position; a line is shorter than 2 GB
         n += 1
-        while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+        while not (_blank(buf[p]) or buf[p] == _LF or buf[p] == _HASH):
             p += 1
     gap = n
     while gap > 1:  # Shell sort
@@ -265,7 +273,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
                 keys[j] = keys[j - gap]
                 j -= gap
             keys[j] = key
-    found = -1
+    found = -1  # the repeat that comes first in the line
     for i in range(1, n):
         if keys[i] >> 31 == keys[i - 1] >> 31:
             at = keys[i] & 0x7FFFFFFF
@@ -277,15 +285,16 @@ def _first_repeat(buf: Bytes, p: int) -> int:
 @kernel
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     """Return the end of the line after its features, and start and length of the id or text of its comment."""
-    if buf[p] == 10:
+    if buf[p] == _LF:
         return p, p, 0
     p += 1
     while _blank(buf[p]):
         p += 1
+    # ``docid = <id>`` counts where a word begins; without one the whole comment, without blanks at its ends
     start = p
     stop = p
     word = True
-    while buf[p] != 10:
+    while buf[p] != _LF:
         if (
             word and buf[p] == 100 and buf[p + 1] == 111 and buf[p + 2] == 99
             and buf[p + 3] == 105 and buf[p + 4] == 100
@@ -298,10 +307,10 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
                 while _blank(buf[q]):
                     q += 1
                 start = q
-                while not (_blank(buf[q]) or buf[q] == 10):
+                while not (_blank(buf[q]) or buf[q] == _LF):
                     q += 1
                 stop = q
-                while buf[q] != 10:
+                while buf[q] != _LF:
                     q += 1
                 return q, start, stop - start
         word = _blank(buf[p])
@@ -313,23 +322,25 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
 
 @kernel(inline="always")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
-    """Parse the number at ``p``: return value, end, and 0 or an error code (a word, no number, undecided)."""
+    """Parse the number at ``p``: return value, end, and which of ``_FINITE`` to ``_UNDECIDED`` it is."""
+    # digits with or without a point, as one whole number and a power of ten; it wraps around beyond 18 digits, for
+    # which the leading ones are read again
     c = buf[p]
     negative = c == 45
     if negative or c == 43:
         p += 1
     start = p
     m = np.int64(0)
-    while 48 <= buf[p] <= 57:
-        m = m * 10 + (buf[p] - 48)
+    while _ZERO <= buf[p] <= _NINE:
+        m = m * 10 + (buf[p] - _ZERO)
         p += 1
     digits = p - start
     power = 0
     if buf[p] == 46:
         p += 1
         point = p
-        while 48 <= buf[p] <= 57:
-            m = m * 10 + (buf[p] - 48)
+        while _ZERO <= buf[p] <= _NINE:
+            m = m * 10 + (buf[p] - _ZERO)
             p += 1
         power = point - p
         digits -= power
@@ -342,11 +353,11 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         down = buf[p] == 45
         if down or buf[p] == 43:
             p += 1
-        if not 48 <= buf[p] <= 57:
-            return 0.0, p, 3
-        while 48 <= buf[p] <= 57:
+        if not _ZERO <= buf[p] <= _NINE:
+            return 0.0, p, _NO_NUMBER
+        while _ZERO <= buf[p] <= _NINE:
             # beyond any mantissa length that could compensate it
-            explicit = min(explicit * 10 + (buf[p] - 48), 1_000_000_000_000)
+            explicit = min(explicit * 10 + (buf[p] - _ZERO), 1_000_000_000_000)
             p += 1
         if down:
             explicit = -explicit
@@ -354,6 +365,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     if digits > 18:
         m, power, dropped = _leading_digits(buf, start, stop)
     power += explicit
+    # Clinger's exact case, then Eisel and Lemire; dropped digits matter only if one more in the last would change it
     if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
         value = m / exact[-power] if power < 0 else m * exact[power]
     elif m == 0 or power < -342:
@@ -365,8 +377,8 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         if np.isnan(value) or (
             dropped and value != _scale(m + 1, power, high[power + 342], low[power + 342])
         ):
-            return 0.0, p, 4
-    return (-value if negative else value), p, 0
+            return 0.0, p, _UNDECIDED
+    return (-value if negative else value), p, _FINITE
 
 
 @kernel
@@ -381,7 +393,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
         if buf[p] == 46:
             fraction = True
         else:
-            d = np.int64(buf[p] - 48)
+            d = np.int64(buf[p] - _ZERO)
             if kept < 18:
                 m = m * 10 + d
                 kept += m > 0
@@ -400,7 +412,7 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
         # lower case; a line feed does not become a letter
         a, b, c = buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32
         if a == 110 and b == 97 and c == 110:
-            return np.nan, p + 3, 1
+            return np.nan, p + 3, _IS_NAN
         if a == 105 and b == 110 and c == 102:
             p += 3
             tail = (105, 110, 105, 116, 121)
@@ -409,8 +421,8 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
                 same += 1
             if same == 5:
                 p += 5
-            return (-np.inf if negative else np.inf), p, 2
-    return 0.0, p, 3
+            return (-np.inf if negative else np.inf), p, _IS_INFINITE
+    return 0.0, p, _NO_NUMBER
 
 
 @kernel
@@ -429,6 +441,8 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
     ``high`` and ``low`` are the leading bits of ``5^power``.
     """
+    # 64 bits of the number times the leading bits of the power; the second word of these is needed where the result
+    # is close to a tie
     w = np.uint64(m)
     shift = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -443,11 +457,12 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
             hi += np.uint64(1)
         if lo == np.uint64(0xFFFFFFFFFFFFFFFF) and not -27 <= power <= 55:
             return np.nan
+    # 54 bits, one more than a float has, and its exponent; 217706 / 2^16 is about log2(10)
     upper = np.int64(hi >> np.uint64(63))
     cut = np.uint64(upper + 9)
     bits = hi >> cut
     exponent = ((217706 * power) >> 16) + 63 + upper - shift + 1023
-    if exponent <= 0:
+    if exponent <= 0:  # a subnormal number
         if 1 - exponent >= 64:
             return 0.0
         bits >>= np.uint64(1 - exponent)

@@ -15,31 +15,15 @@ from structsvm.common.checks import BadInput
 from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
 from structsvm.queries import refuse_first
-from structsvm.readers.trec import (
-    Block,
-    Columns,
-    Duplicates,
-    Listing,
-    Repeated,
-    check_duplicates,
-    check_words,
-    columns_of,
-    number_topics,
-    objects,
-    once_each,
-    read_rows,
-    refuse_repeat,
-    rows_of_dict,
-    write_rows,
-)
+from structsvm.readers import trec
 
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
-_COLUMNS = Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
-_SUBTOPIC_COLUMNS = Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
+_COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
+_SUBTOPIC_COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
 
 
 @dataclass(frozen=True)
-class Qrels(Listing):
+class Qrels(trec.Listing):
     """Judgments: a grade for each judged document of a topic.
 
     Attributes
@@ -68,7 +52,13 @@ class Qrels(Listing):
 
     @classmethod
     def from_arrays(
-        cls, topic: Any, docid: Any, grades: Any, *, subtopic: Any = None, duplicates: Duplicates = "error"
+        cls,
+        topic: Any,
+        docid: Any,
+        grades: Any,
+        *,
+        subtopic: Any = None,
+        duplicates: trec.Duplicates = "error",
     ) -> Qrels:
         """Group rows into judgments.
 
@@ -90,14 +80,14 @@ class Qrels(Listing):
         >>> Qrels.from_arrays([7, 9, 7], ["a", "a", "b"], [0, 1, 2])
         Qrels(2 topics, 3 judgments, grades 0: 1, 1: 1, 2: 1)
         """
-        check_duplicates(duplicates)
+        trec.check_duplicates(duplicates)
         values = np.asarray(grades)
         if values.dtype.kind not in "iubf":
             raise BadInput("grades", f"expected whole numbers, got {values.dtype}")
         with np.errstate(invalid="ignore"):
             wrong = ~(np.abs(values.astype(np.float64)) < 2**31) | (values != np.floor(values))
         refuse_first("grades", values, wrong, "a whole number of 32 bits")
-        topics, code, documents = number_topics(topic, docid, values, "grades")
+        topics, code, documents = trec.number_topics(topic, docid, values, "grades")
         parts = None if subtopic is None else id_texts("subtopic", subtopic, empty=True)
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
@@ -125,7 +115,7 @@ class Qrels(Listing):
         >>> Qrels.from_frame(frame).to_dict()
         {'7': {'a': 1, 'b': 0}}
         """
-        return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, grade=grade))
+        return cls.from_arrays(*trec.columns_of(frame, topic=topic, docid=docid, grade=grade))
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
@@ -136,7 +126,7 @@ class Qrels(Listing):
         >>> Qrels.from_dict({"7": {"a": 1, "b": 0}}).n_rows
         2
         """
-        return cls.from_arrays(*rows_of_dict(nested))
+        return cls.from_arrays(*trec.rows_of_dict(nested))
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``grade`` and ``subtopic`` if there are some.
@@ -159,7 +149,7 @@ def read_qrels(
     path: str | PathLike[str],
     *,
     subtopics: bool = False,
-    duplicates: Duplicates = "error",
+    duplicates: trec.Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Qrels:
     """Read TREC judgments.
@@ -191,20 +181,20 @@ def read_qrels(
     Qrels(1 topics, 2 judgments, grades -2: 1, 2: 1)
     """
     path = Path(path)
-    check_duplicates(duplicates)
+    trec.check_duplicates(duplicates)
     parts: list[str] = []
 
-    def look(block: Block) -> None:
+    def look(block: trec.Block) -> None:
         if subtopics:
             parts.extend(word.decode() for word in block.words[1])
 
-    rows = read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
+    rows = trec.read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
     try:
         return _grouped_qrels(*rows, parts or None, duplicates)
-    except Repeated:
+    except trec.Repeated:
         key = [0, 1, 2] if subtopics else [0, 2]
         remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
-        refuse_repeat(path, key, remedy, max_expansion)
+        trec.refuse_repeat(path, key, remedy, max_expansion)
 
 
 def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
@@ -227,7 +217,7 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
     >>> Path("qrels.txt").read_text()
     '7 0 a 1\\n7 0 b 0\\n'
     """
-    parts = check_words(
+    parts = trec.check_words(
         ["0"] * qrels.n_rows if qrels.subtopic is None else qrels.subtopic.tolist(), "subtopic"
     )
 
@@ -235,7 +225,7 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
         rows = zip(parts[here], qrels.docid[here].tolist(), qrels.grades[here].tolist(), strict=True)
         return "".join(f"{topic} {part} {d} {grade}\n" for part, d, grade in rows)
 
-    write_rows(qrels, path, text_of)
+    trec.write_rows(qrels, path, text_of)
 
 
 def _grouped_qrels(
@@ -244,7 +234,7 @@ def _grouped_qrels(
     docid: list[str],
     grades: Int,
     subtopic: list[str] | None,
-    duplicates: Duplicates,
+    duplicates: trec.Duplicates,
 ) -> Qrels:
     if (np.diff(code) < 0).any() or duplicates == "best":
         # with "best" the highest grade comes first, as the first row of each document is kept; else file order
@@ -253,7 +243,7 @@ def _grouped_qrels(
         docid = [docid[i] for i in order.tolist()]
         subtopic = None if subtopic is None else [subtopic[i] for i in order.tolist()]
     keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
-    parts = None if subtopic is None else objects(subtopic)
-    columns = objects(docid), grades, parts
-    offsets, kept = once_each(topics, code, keys, duplicates, "the higher grade", *columns)
-    return Qrels(objects(topics), offsets, *kept)
+    parts = None if subtopic is None else trec.objects(subtopic)
+    columns = trec.objects(docid), grades, parts
+    offsets, kept = trec.once_each(topics, code, keys, duplicates, "the higher grade", *columns)
+    return Qrels(trec.objects(topics), offsets, *kept)

@@ -97,7 +97,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         topic = next(topic for topic in grades if topic in ranked)
         warn_user(
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
-            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}",
+            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}"
         )
     return JudgedRows(
         np.array(y, dtype=np.float64),

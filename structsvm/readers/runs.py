@@ -1,7 +1,7 @@
 """TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
 
-The rank column is ignored: a run is in the order of its scores, descending, equal scores by descending docid, as in
-trec_eval (which compares scores as float32; here they keep their precision).
+A run is in the order of its scores, descending, equal scores by descending docid, as in trec_eval (which compares
+scores as float32; here they keep their precision). The rank column counts only where the reader is told so.
 """
 
 from __future__ import annotations
@@ -10,36 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
-from structsvm.readers.trec import (
-    Columns,
-    Duplicates,
-    Listing,
-    Repeated,
-    check_duplicates,
-    check_words,
-    columns_of,
-    number_topics,
-    objects,
-    once_each,
-    read_rows,
-    refuse_repeat,
-    rows_of_dict,
-    write_rows,
-)
+from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
+from structsvm.readers import trec
 
-_COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
+_COLUMNS = trec.Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
 
 @dataclass(frozen=True)
-class Run(Listing):
+class Run(trec.Listing):
     """A ranking for each topic, best document first.
 
     Attributes
@@ -70,7 +55,13 @@ class Run(Listing):
 
     @classmethod
     def from_arrays(
-        cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
+        cls,
+        topic: Any,
+        docid: Any,
+        scores: Any,
+        *,
+        tag: str = "structsvm",
+        duplicates: trec.Duplicates = "error",
     ) -> Run:
         """Sort rows into a run.
 
@@ -93,11 +84,11 @@ class Run(Listing):
         >>> Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5]).docid.tolist()
         ['c', 'b', 'a']
         """
-        check_duplicates(duplicates)
+        trec.check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
-        topics, code, documents = number_topics(topic, docid, values, "scores")
+        topics, code, documents = trec.number_topics(topic, docid, values, "scores")
         refuse_first("scores", values, ~np.isfinite(values), "a finite number")
-        return _sorted_run(topics, code, objects(documents), values, tag, duplicates)
+        return _sorted_run(topics, code, trec.objects(documents), values, tag, duplicates)
 
     @classmethod
     def from_frame(
@@ -130,7 +121,7 @@ class Run(Listing):
         >>> Run.from_frame(frame).to_dict()
         {'7': {'b': 0.9, 'a': 0.5}}
         """
-        return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
+        return cls.from_arrays(*trec.columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
@@ -141,7 +132,7 @@ class Run(Listing):
         >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).n_rows
         2
         """
-        return cls.from_arrays(*rows_of_dict(nested), tag=tag)
+        return cls.from_arrays(*trec.rows_of_dict(nested), tag=tag)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
@@ -168,7 +159,8 @@ def read_run(
     path: str | PathLike[str],
     *,
     depth: int | None = None,
-    duplicates: Duplicates = "error",
+    by: Literal["score", "rank"] = "score",
+    duplicates: trec.Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Run:
     """Read a TREC run.
@@ -180,7 +172,11 @@ def read_run(
         second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
         the first line.
     depth : int, optional
-        Number of documents of each topic to keep, by score. Default: all.
+        Number of documents of each topic to keep. Default: all.
+    by : {"score", "rank"}, default="score"
+        What orders the documents. The default is trec_eval's, with a warning where ranks have another order on most
+        topics: at least a quarter of the neighbours by rank are the other way round, as in runs with many equal scores.
+        With "rank" the scores are minus the ranks, which have to be whole numbers.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
@@ -199,24 +195,42 @@ def read_run(
 
     Examples
     --------
-    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
+    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 2 2.5 bm25\\n301 Q0 FT-2 1 7 bm25\\n")
     >>> run = read_run("bm25.run")
     >>> run, run.docid.tolist()
     (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
     """
     path = Path(path)
-    check_duplicates(duplicates)
+    trec.check_duplicates(duplicates)
     if depth is not None:
         check_whole("depth", depth, remedy="None is all of them")
+    check_choice("by", by, ("score", "rank"))
     tags: list[bytes] = []
-    topics, code, documents, scores = read_rows(
-        path, _COLUMNS, max_expansion, lambda block: tags.append(block.words[5][0])
-    )
+    ranks: list[float] = []
+
+    def look(block: trec.Block) -> None:
+        tags.append(block.words[5][0])
+        ranks.extend(map(_rank, block.words[3]))
+
+    topics, code, documents, scores = trec.read_rows(path, _COLUMNS, max_expansion, look)
     tag = tags[0].decode("utf-8", "backslashreplace")
+    stated = np.array(ranks)
+    if by == "rank":
+        if (bad := np.isnan(stated)).any():
+            row = int(bad.argmax())
+            whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
+            problem = f"expected a whole number as rank, got another word for {whose}"
+            raise BadInput(path, problem, "go by the scores")
+        scores = -stated
+    elif n := _contradicted(code, stated, documents, scores):
+        warn_user(
+            f"{path}: the rank column has another order than the scores on {n} of {len(topics)} topics; scores count, "
+            "equal ones by document id, as in trec_eval; read_run(by='rank') and fuse --by-rank go by the ranks"
+        )
     try:
-        run = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
-    except Repeated:
-        refuse_repeat(path, [0, 2], "the higher score", max_expansion)
+        run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)
+    except trec.Repeated:
+        trec.refuse_repeat(path, [0, 2], "the higher score", max_expansion)
     return run if depth is None else run.top(depth)
 
 
@@ -242,24 +256,44 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
     >>> Path("out.run").read_text()
     '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
     """
-    tag = check_words([run.tag], "tag")[0]
+    tag = trec.check_words([run.tag], "tag")[0]
 
     def text_of(topic: str, here: slice) -> str:
         rows = zip(run.docid[here].tolist(), run.scores[here].tolist(), strict=True)
         return "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
 
-    write_rows(run, path, text_of)
+    trec.write_rows(run, path, text_of)
+
+
+def _rank(word: bytes) -> float:
+    return int(word) if word.isdigit() and len(word) < 16 else np.nan
+
+
+def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
+    """Return on how many topics ranks contradict the order of scores, 0 if not on most."""
+    order = np.lexsort((ranks, code))
+    one, other = order[:-1], order[1:]
+    pairs = (code[one] == code[other]) & (
+        ranks[one] < ranks[other]
+    )  # nothing is said by equal ranks, or by words
+    wrong = scores[one] < scores[other]
+    for k in np.flatnonzero(pairs & (scores[one] == scores[other])).tolist():
+        wrong[k] = docid[one[k]] < docid[other[k]]
+    n_pairs, n_wrong = (np.bincount(code[one][which]) for which in (pairs, pairs & wrong))
+    n_wrong = np.pad(n_wrong, (0, n_pairs.size - n_wrong.size))
+    n = int(((n_pairs > 0) & (4 * n_wrong >= n_pairs)).sum())
+    return n if 2 * n > code.max() + 1 else 0
 
 
 def _sorted_run(
-    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: Duplicates
+    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: trec.Duplicates
 ) -> Run:
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
     best = "the higher score"
-    offsets, (docid, scores) = once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
-    return Run(objects(topics), offsets, docid, scores, tag)
+    offsets, (docid, scores) = trec.once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
+    return Run(trec.objects(topics), offsets, docid, scores, tag)
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:

@@ -1,9 +1,9 @@
 """The store: a folder of ``.npy`` files that opens in milliseconds whatever its size: nothing is read.
 
 ``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and a CRC-32 of its own; the arrays
-are mapped read-only. What is in a store was validated when it was written. Files are damaged afterwards: opening holds
-the sizes against what is stated, compares the checksums of the arrays of up to 8 MB, and looks at the boundaries of
-queries and sparse rows, by which everything else goes; ``check_store`` reads all of it.
+are mapped read-only. Values are validated when they are written, but files may be damaged afterwards: opening compares
+the sizes with those stated, and the checksums of arrays of up to 8 MB, and checks the boundaries of queries and of
+sparse rows, which compiled code relies on; ``check_store`` reads everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, permissions
-from structsvm.common.tables.roles import identify, spelling_of
 from structsvm.queries import (
     QueryData,
     bad_value,
@@ -35,6 +34,7 @@ from structsvm.queries import (
     check_sparse,
     first_beyond,
     offsets_of,
+    query_pieces,
     refuse_first,
 )
 from structsvm.readers.store_place import discard, put_back, put_in_place
@@ -45,21 +45,23 @@ _META = "meta.json"
 _HEADER_BYTES = 256
 _BLOCK_BYTES = 1 << 26
 _STRINGS_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1 << 26
 _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
 _REPLACED_SECONDS = 10.0
-"""How long others may put one store after the other in the place of the one that is being opened."""
+"""Seconds for which opening a store tries again while others keep replacing it."""
 
 _MISSED, _PAUSE = 50, 1e-3
-"""Looks, and seconds between two, after which a folder or file is not there; a writer needs a moment to rename two."""
+"""Attempts, and seconds between two, after which a folder or file counts as missing: a writer needs a moment between
+moving the earlier store aside and its own in place."""
 
 _TYPES = {
     "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
     "order": "<i8", "query_ids": ".[iuU].*", "docid": ".U.*", "feature_names": ".U.*",
 }  # fmt: skip
-"""What the arrays of a store may be of."""
+"""Types that the arrays of a store may have, as regular expressions."""
 
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
@@ -81,13 +83,14 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If the folder is no store, one of a later version, or a file of it is missing, cut short, damaged or another's.
+        If the folder is not a store or is one of a later version, or a file is missing, truncated, damaged or belongs
+        to another store.
 
     Notes
     -----
     Of a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
-    of the arrays of up to 8 MB are looked at; ``structsvm convert --check`` reads everything. The indices of a CSR
-    ``X`` are looked at by whatever works on them.
+    of the arrays of up to 8 MB are checked; ``structsvm convert --check`` reads everything. The indices of a CSR
+    ``X`` are checked where they are used.
 
     Examples
     --------
@@ -156,7 +159,7 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
 
 
 def await_store(path: Path) -> None:
-    """Wait for what is at ``path``, or where another writer is about to put a store there."""
+    """Wait a moment where nothing is at ``path``: another writer may be replacing a store there."""
     for _ in range(_MISSED):
         put_back(path, _is_store)
         if path.exists():
@@ -165,9 +168,9 @@ def await_store(path: Path) -> None:
 
 
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
-    """Read all of a store and hold it against its checksums and against what a writer would have refused. Return
-    whether all of it has checksums: stores of earlier versions have none, and a value that was changed to another
-    possible one is not found. ``callback(n_bytes, n_all)`` is called after each block.
+    """Read a whole store; raise unless it agrees with its checksums and holds what a writer accepts. Return whether
+    all arrays have checksums: in stores of earlier versions, which have none, a value that was changed to another valid
+    one goes unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)
@@ -223,13 +226,8 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     with StoreWriter(
         path, data.n_features, dtype=data.X.dtype, sparse=is_csr, feature_names=data.feature_names
     ) as writer:
-        writer.order = data.order
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
-        target = max(1, _BLOCK_BYTES // row_bytes)
-        first = 0
-        while first < data.n_queries:
-            last = int(np.searchsorted(data.offsets, data.offsets[first] + target, side="right")) - 1
-            last = max(last, first + 1)
+        for first, last in query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
             a, b = int(data.offsets[first]), int(data.offsets[last])
             writer.append(
                 data.X[a:b],
@@ -237,8 +235,8 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
                 np.diff(data.offsets[first : last + 1]),
                 data.query_ids[first:last],
                 docid=None if data.docid is None else data.docid[a:b],
+                order=None if data.order is None else data.order[a:b],
             )
-            first = last
 
 
 class StoreWriter:
@@ -258,16 +256,10 @@ class StoreWriter:
     feature_names : sequence of str, optional
         One per feature.
 
-    Attributes
-    ----------
-    order : ndarray of int64 or None
-        Set it before the block ends if the rows stand in another order than in their source: row ``i`` of the store
-        was row ``order[i]`` there.
-
     Raises
     ------
     FileExistsError
-        If ``path`` is there and is no store.
+        If ``path`` exists and is not a store.
     OSError
         If the folder cannot be written or the disk is full.
 
@@ -300,7 +292,6 @@ class StoreWriter:
             raise BadInput(
                 "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
             )
-        self.order: NDArray[np.int64] | None = None
         self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
@@ -321,8 +312,9 @@ class StoreWriter:
         return self
 
     def append(
-        self, X: Any, y: Any, sizes: Any, query_ids: Any, *, docid: NDArray[np.str_] | None = None
-    ) -> None:
+        self, X: Any, y: Any, sizes: Any, query_ids: Any, *,
+        docid: NDArray[np.str_] | None = None, order: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
         """Add whole queries.
 
         Parameters
@@ -335,6 +327,8 @@ class StoreWriter:
         query_ids : array-like of int or str, shape (k,)
         docid : array-like of str, shape (n,), optional
             In each piece or in none; not stored if all are empty.
+        order : array-like of int, shape (n,), optional
+            In each piece or in none: the number of each row in the source, from 0, if it has another order.
         """
         n = int(X.shape[0])
         labelled = y is not None
@@ -352,14 +346,13 @@ class StoreWriter:
             )
         if query_ids.shape != sizes.shape:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
-        if self._n_rows and (docid is not None) != ("docid" in self._files):
-            raise BadInput("docid", "expected in each piece or in none, got it in some")
-        if self._n_rows and labelled != ("y" in self._files):
-            raise BadInput("y", "expected labels in each piece or in none, got them in some")
+        for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
+            if self._n_rows and given != (name in self._files):
+                raise BadInput(name, "expected in each piece or in none, got it in some")
         if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
             raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
-        with _naming(self.path):
+        with naming(self.path):
             if self.sparse:
                 X = X.tocsr()
                 if not X.has_canonical_format:
@@ -373,6 +366,12 @@ class StoreWriter:
                 self._write("X", np.ascontiguousarray(X, dtype=self.dtype))
             if labelled:
                 self._write("y", y)
+            if order is not None:
+                if np.shape(order) != (n,):
+                    raise BadInput(
+                        "order", f"expected each of the {n} rows once, got shape {np.shape(order)}"
+                    )
+                self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
                 # the final width is known at the end only: until then each piece has its own, in a plain sequence
                 words = np.asarray(docid).astype(np.str_)
@@ -396,6 +395,11 @@ class StoreWriter:
                 self._files[name].write(b"\0" * _HEADER_BYTES)
         return self._files[name]
 
+    def temporary(self, name: str) -> IO[bytes]:
+        """Return a new file beside the arrays, which is removed with the end of the block."""
+        self._files[name] = (self._part / f"{name}.tmp").open("w+b")
+        return self._files[name]
+
     def _write(self, name: str, array: NDArray[Any]) -> None:
         file = self._open(name)
         view = array.reshape(-1).view(np.uint8).data
@@ -406,7 +410,7 @@ class StoreWriter:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                with _naming(self.path):
+                with naming(self.path):
                     self._finish()
         finally:
             for file in self._files.values():
@@ -430,6 +434,9 @@ class StoreWriter:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
         if "y" in self._files:
             arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
+        if "order" in self._files:
+            arrays["order"] = (np.dtype(np.int64), (self._n_rows,))
+            self._check_order()
         if self._docid_width:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
             self._finish_docid(arrays["docid"][0])
@@ -438,10 +445,6 @@ class StoreWriter:
             # not astype: that makes room for the longest integer there is
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
-        if self.order is not None:
-            small["order"] = np.asarray(self.order, dtype=np.int64)
-            if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
-                raise BadInput("order", f"expected each of the {self._n_rows} rows once")
         if self.feature_names:
             small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
@@ -479,8 +482,19 @@ class StoreWriter:
             part.chmod(of_folder)
         put_in_place(part, self._target, _is_store)
 
+    def _check_order(self) -> None:
+        """Refuse an order that has not each row once, looking at as many rows at a time as memory should hold."""
+        for first in range(0, self._n_rows, _ROWS_AT_ONCE):
+            there = np.zeros(min(_ROWS_AT_ONCE, self._n_rows - first), dtype=np.bool_)
+            with (self._part / "order.tmp").open("rb") as file:
+                file.seek(_HEADER_BYTES)
+                while (block := np.fromfile(file, np.int64, _STRINGS_AT_ONCE)).size:
+                    there[block[(block >= first) & (block < first + there.size)] - first] = True
+            if not there.all():
+                raise BadInput("order", f"expected each of the {self._n_rows} rows once")
+
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
-        """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
+        """Write row counts as ``indptr``, and indices as int64 where there are too many entries for 32 bits."""
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -494,7 +508,7 @@ class StoreWriter:
                     self._write("indices", block.astype(np.int64))
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
-        """The pieces, each of its own width, become one array."""
+        """Write the pieces, each of its own width, as one array."""
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
@@ -509,59 +523,8 @@ class StoreWriter:
                 done += words.shape[0]
 
 
-class Apart(Exception):
-    """Raised where rows cannot be written as they come: a query goes on after another one had begun, or its id is
-    written as a float and is told by all ids together.
-    """
-
-
-class QueryWriter:
-    """Append rows to a store block by block; the last query of a block waits for the next one.
-    Ids of a ``text`` are words.
-    """
-
-    def __init__(self, writer: StoreWriter, *, text: bool) -> None:
-        self._writer, self._text = writer, text
-        stack: Any = scipy_sparse.vstack if writer.sparse else np.concatenate
-        self._join = (stack, np.concatenate, np.concatenate)
-        self._seen: set[Any] = set()
-        self._held: list[Any] = []
-        self._last: Any = None
-
-    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: NDArray[np.int64]) -> None:
-        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
-        rows = [X, y, docid]
-        if self._held:
-            n_held = self._held[0].shape[0]
-            pairs = zip(self._join, self._held, rows, strict=True)
-            rows = [None if new is None else join([old, new]) for join, old, new in pairs]
-            if ids[0] == self._last:
-                lengths = np.append(lengths[0] + n_held, lengths[1:])
-            else:
-                ids, lengths = [self._last, *ids], np.append(n_held, lengths)
-        fresh = set(ids)
-        if len(fresh) < len(ids) or not fresh.isdisjoint(self._seen):
-            raise Apart
-        self._seen |= fresh - {ids[-1]}
-        end = int(lengths[:-1].sum())
-        if end:
-            self._append([None if one is None else one[:end] for one in rows], ids[:-1], lengths[:-1])
-        self._held = [None if one is None else one[end:].copy() for one in rows]
-        self._last = ids[-1]
-
-    def finish(self) -> None:
-        """Append the last query."""
-        self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
-        if self._text and spelling_of([*self._seen, self._last]) == (True, False):
-            raise Apart
-
-    def _append(self, rows: list[Any], ids: list[Any], lengths: NDArray[np.int64]) -> None:
-        X, y, docid = rows
-        self._writer.append(X, y, lengths, identify(ids) if self._text else np.array(ids), docid=docid)
-
-
 def place_of(path: Path) -> Path:
-    """The folder that writing a store to ``path`` makes or replaces."""
+    """Return the folder that writing a store to ``path`` creates or replaces."""
     try:
         place = destination(path)
     except OSError as error:
@@ -578,7 +541,7 @@ def place_of(path: Path) -> Path:
 
 
 def _no_part_of(store: Path) -> list[str]:
-    """Return the names in the folder of a store that it does not state; none while another writer replaces it."""
+    """Return the names in the folder of a store that its description lacks; none while another writer replaces it."""
     try:
         own = {_META, *(f"{name}.npy" for name in _read_meta(store)["arrays"])}
         return sorted({each.name for each in store.iterdir()} - own)
@@ -587,8 +550,8 @@ def _no_part_of(store: Path) -> list[str]:
 
 
 def _holds_something_else(place: Path) -> bool:
-    """Return whether a file or folder is there that is no store.
-    Another writer may replace a store during the look: only what is there before and after it was looked at.
+    """Return whether something other than a store is there, the same before and after the check: another writer may
+    replace a store meanwhile.
     """
     while (before := _identity(place)) is not None and not _is_store(place):
         if _identity(place) == before:
@@ -643,13 +606,13 @@ def _damaged(path: Path, what: str) -> ValueError:
 
 
 def _meta_crc(meta: dict[str, Any]) -> str:
-    """CRC-32 of all the description but this entry, however its text is laid out."""
+    """Return the CRC-32 of the description without this entry, whatever the layout of its text."""
     rest = {key: value for key, value in meta.items() if key != "crc32"}
     return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
 
 def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return rows and features, and the arrays, where the description fits itself."""
+    """Return (rows, features) and the arrays of a description; raise unless they agree with each other."""
 
     def fail(what: str) -> ValueError:
         return _unfit(path / _META, "the description of a store", f"a damaged one ({what})")
@@ -683,7 +646,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
     for name, spec in specs.items():
         shape = spec["shape"]
         if len(shape) != (2 if name == "X" else 1) or (name in shapes and shape != shapes[name]):
-            raise fail(f"{name} of shape {shape}, with {n_rows} rows and {n_features} features")
+            raise fail(f"{name} of shape {shape!s:.40}, with {n_rows} rows and {n_features} features")
     if specs["offsets"]["shape"][0] != specs["query_ids"]["shape"][0] + 1:
         raise fail("offsets that do not fit query_ids")
     if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
@@ -692,12 +655,14 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
 
 
 def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
-    """One array of the store, mapped; its header must say what ``meta.json`` says, and its bytes be there."""
+    """Map an array; raise unless its header agrees with ``meta.json`` and the file is complete."""
     file = path / f"{name}.npy"
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its other end
             raise Damaged("no file")
-        with file.open("rb") as raw:  # what is mapped is not what stands under its name by now
+        with file.open(
+            "rb"
+        ) as raw:  # the size is that of the open file: another one may have its name by now
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
             if (stated := f"{spec['dtype']} {spec['shape']}") != found:
@@ -723,7 +688,7 @@ def _compare(
     spec: dict[str, Any],
     tell: Callable[[int], None] = lambda n_bytes: None,
 ) -> None:
-    """Refuse an array that is not the one whose checksum was noted, if one was."""
+    """Raise unless the array has the checksum that is stated, if one is."""
     if "crc32" not in spec:
         tell(array.nbytes)
         return
@@ -739,7 +704,7 @@ def _compare(
 
 
 def _check_ascending(X: Any) -> None:
-    """Refuse rows whose columns are not in order, or one twice."""
+    """Raise for rows whose columns are not in ascending order."""
     step = max(1, _BLOCK_BYTES // X.indices.itemsize)
     for start in range(0, X.indices.shape[0] - 1, step):
         chunk = X.indices[start : start + step + 1]
@@ -752,7 +717,7 @@ def _check_ascending(X: Any) -> None:
 
 
 def _check_text(name: str, words: NDArray[Any] | None) -> None:
-    """Refuse what is no character; NumPy would say so of a word without its place."""
+    """Raise for invalid code points, naming the array."""
     if words is None or words.dtype.kind != "U" or words.dtype.itemsize == 0:
         return
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
@@ -762,15 +727,15 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """A version 1.0 ``.npy`` header, padded to the bytes that were left free for it."""
+    """Return a version 1.0 ``.npy`` header, padded to the bytes reserved for it."""
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors of the operating system say which store could not be written."""
+def naming(path: Path) -> Iterator[None]:
+    """Name the store in errors of the operating system."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Putting a finished store in the place of an earlier one, so that whoever looks finds one or the other, whole."""
+"""Replacement of a store by a new one: readers find one of the two, complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from structsvm.common.files import beside
 
 _LEFT_SECONDS = 60.0
-"""Age from which an earlier store that stands aside belongs to no living writer: renaming takes far less."""
+"""Age at which an earlier store that was moved aside counts as left behind: its writer needs far less."""
 
 IsStore = Callable[[Path], bool]
 
@@ -46,12 +46,12 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
 
 
 def _tag(path: Path) -> str:
-    """What tells from the name of an earlier store that stands aside where it was."""
+    """Return the part of the name of a store moved aside that identifies its former place."""
     return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps the beginning of a name only
 
 
 def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
-    """Stores that were at ``path``, and that writers moved aside."""
+    """Return the stores that writers moved aside from ``path``."""
     try:
         return [old for old in path.parent.glob(f".*{_tag(path)}.old") if is_store(old)]
     except OSError:
@@ -59,8 +59,9 @@ def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
 
 
 def put_back(path: Path, is_store: IsStore) -> None:
-    """Where a writer was killed between moving the earlier store aside and putting its own in place: the earlier one.
-    A writer that is still between the two finds the place taken, and moves it aside again.
+    """Restore the earlier store if a writer was killed between moving it aside and putting its own in place.
+
+    A writer that is still between these two steps finds the place taken, and moves the store aside again.
     """
     path = Path(os.path.realpath(path))  # writers replace what a link points to
     if not path.exists():
@@ -70,7 +71,7 @@ def put_back(path: Path, is_store: IsStore) -> None:
 
 
 def _clean(path: Path, is_store: IsStore) -> None:
-    """Discard earlier stores that writers left when they were killed; a living one needs its own for a moment only."""
+    """Discard earlier stores that killed writers left behind."""
     for old in _set_aside(path, is_store):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_ctime > _LEFT_SECONDS:
@@ -78,7 +79,7 @@ def _clean(path: Path, is_store: IsStore) -> None:
 
 
 def _moved(part: Path, path: Path) -> bool:
-    """Whether the place was free, and ``part`` is there now."""
+    """Move ``part`` to ``path`` if nothing is there; return whether it was moved."""
     try:
         part.rename(path)
     except OSError as error:
@@ -89,7 +90,7 @@ def _moved(part: Path, path: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder, as far as that can be done."""
+    """Remove a folder, ignoring errors."""
     with contextlib.suppress(OSError):
         folder.chmod(0o700)  # an earlier store may have been made read-only
     shutil.rmtree(folder, ignore_errors=True)

@@ -95,7 +95,7 @@ def write_ranking_store(
     n_queries, n_docs, n_features, noise, grades, dtype, random_state
         As for :func:`make_ranking`. The default float32 data take 2.0 GB on disk.
     chunk_queries : int, optional
-        Queries made at a time; it does not change the data. Default: about 32 MB of features.
+        Queries generated at a time; it does not change the data. Default: about 32 MB of features.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,12 @@ from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
 from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import settled_words
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
 from structsvm.readers.column_names import choose_columns
 from structsvm.readers.letor import check_fill
-from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
+from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
+from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
@@ -199,7 +201,8 @@ def convert_parquet(
 ) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
-    Files in which the rows of some query are apart are read whole.
+    Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.
+    About 600 MB of memory are enough for any number of rows, and some 200 bytes for each query.
 
     Parameters
     ----------
@@ -230,13 +233,10 @@ def convert_parquet(
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     for one in (layout, layout._replace(label=None)):
         try:
-            _write(tables, one, Path(path), kind)
+            write_in_attempts(partial(_write, tables, one, Path(path), kind))
+            return
         except _Unlabelled:
             continue
-        except Apart:
-            data, _ = read_rows(source, max_expansion=max_expansion, **options)
-            write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
-        return
 
 
 def layout_of(
@@ -249,7 +249,7 @@ def layout_of(
     fill: float | None = None,
     words: Sequence[str] = (),
 ) -> Layout:
-    """Look at the names and types of columns, and refuse what does not fit together, before any row is read."""
+    """Check the names and types of columns before any row is read."""
     check_fill(fill)
     chosen = None if features is None else tuple(features)
     first, narrow = tables[0].source, all(table.kinds for table in tables)
@@ -269,20 +269,16 @@ def layout_of(
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
             what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
-            raise BadInput(
-                Path(table.source),
-                f"expected the columns of {first}, got {what}",
-                "write all files with the same columns, or name those to read by {features}",
-            )
+            remedy = "write all files with the same columns, or name those to read by {features}"
+            raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
         remedy = "name the columns to read by {features}, or in train those of words by --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
         kinds = table.kinds or {}
         for name, column, remedy in columns:
             if name in kinds and not is_number(kinds[name]):
-                raise BadInput(
-                    Path(table.source), f"expected numbers in the column {column}, got {kinds[name]}", remedy
-                )
+                problem = f"expected numbers in the column {column}, got {kinds[name]}"
+                raise BadInput(Path(table.source), problem, remedy)
         narrow = narrow and all(pa.types.is_floating(kinds[n]) and kinds[n].bit_width <= 32 for n in chosen)
     if all(table.n_rows == 0 for table in tables):
         raise BadInput(Path(first), "expected rows, got none")
@@ -329,19 +325,16 @@ class _Column:
         self._chunks: list[Any] = []
 
     def add(self, array: Any, batch: Batch, *, keep: bool = True) -> None:
-        """Take the next ones, or only look at them."""
+        """Add the ids of a batch; without ``keep`` only check them."""
         self._text = self._text or batch.written is not None
         if pa.types.is_string(array.type):
             array = compute.dictionary_encode(array)
             self._spelling.look(array.dictionary)
         is_text = pa.types.is_dictionary(array.type)
         if self._chunks and pa.types.is_dictionary(self._chunks[0].type) != is_text:
-            raise BadInput(
-                batch.place(0)[0],
-                f"column {shorten(self._name)}: expected ids of one type in all files, got strings in some and numbers "
-                "in others",
-                "write them all as strings",
-            )
+            problem = "expected ids of one type in all files, got strings in some and numbers in others"
+            where = batch.place(0)[0]
+            raise BadInput(where, f"column {shorten(self._name)}: {problem}", "write them all as strings")
         if keep or not self._chunks:
             self._chunks.append(array)
 
@@ -351,7 +344,7 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether ids are others than they are written as, or may be refused."""
+        """Whether all ids are numbers and some are written as floats: they become whole numbers, or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:
@@ -413,7 +406,7 @@ def read_units(
 
 
 def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
-    """Return blocks as one matrix; each gives its memory back as that of the matrix is taken."""
+    """Return blocks as one matrix; the memory of each is freed once it is copied."""
     if len(blocks) == 1:
         return blocks[0]
     X, start = np.empty((n_rows, len(layout.features)), dtype=layout.dtype), 0
@@ -436,27 +429,32 @@ class _Unlabelled(Exception):
     """Raised when labels that are optional have gaps."""
 
 
-def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
+def _write(
+    tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any], apart: Apart | None
+) -> None:
+    """Make one attempt, with what made the last one impossible."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
+    source, settle = tables[0].source, () if apart is None else apart.settle
+    place, column = (source, f"column {shorten(layout.qid)}: ") if tables[0].kinds is None else (None, "")
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
-        queries = QueryWriter(writer, text=tables[0].kinds is None)
+        queries = query_writer(writer, apart, place, column)
         for batch, (X, y, qid, docid, _) in _batches([(table, None) for table in tables], layout):
             if y is not None and np.isnan(y).any():
                 raise _Unlabelled
             seen.add(qid, batch, keep=False)
-            grouping = group_queries(_array(qid), batch.n)
-            if grouping.order is not None:
-                raise Apart
             if docid is not None:
                 documents.add(docid, batch, keep=False)
-                docid = _array(docid).astype(np.str_)
-            sizes = np.diff(grouping.offsets)
-            queries.add(X.astype(dtype, copy=False), y, docid, grouping.query_ids.tolist(), sizes)
+                docid = settled_words(docid.to_pylist(), source) if "docid" in settle else _array(docid)
+                docid = docid.astype(np.str_)
+            ids = _array(qid)
+            starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+            lengths = np.diff(starts, append=batch.n)
+            queries.add(X.astype(dtype, copy=False), y, docid, ids[starts].tolist(), lengths)
         if seen.empty:
-            raise BadInput(Path(tables[0].source), "expected rows, got none")
+            raise BadInput(Path(source), "expected rows, got none")
+        if documents.of_floats and "docid" not in settle:
+            raise Apart("docid", *settle)
         queries.finish()
-        if documents.of_floats:
-            raise Apart
 
 
 def _array(array: Any) -> NDArray[Any]:
@@ -478,5 +476,5 @@ def warn_of_repeats(file: Path, data: QueryData) -> None:
         query, document = repeats[0]
         warn_user(
             f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
-            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
+            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each"
         )

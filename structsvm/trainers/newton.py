@@ -46,9 +46,11 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
             w0 = _of_part(smooth, C, options, record)
         at_zero = smooth.tangent(np.zeros(problem.n_features))
         record.n_passes += 1
-    # kept without its curvature, which is as large as some columns of the rows
+    # without its curvature, a number per row: of these, only that of the present point is in memory
     start.kept["tangent at zero"] = at_zero._replace(curvature=None)
     w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+    if w.any():
+        at_zero = start.kept["tangent at zero"]
     return descend(smooth, C, w, at_zero, record, options.max_passes)
 
 
@@ -104,6 +106,8 @@ def descend(
         step, n_products = conjugate_gradients(product, -here.gradient, precision, left)
         record.n_passes += n_products
         n_steps += 1
+        del product
+        here = here._replace(tangent=here.tangent._replace(curvature=None))
         there = _search(evaluate, here, step)
         if there.value >= here.value and norm(there.gradient) >= length:
             break  # rounding: values and gradients no longer fall

@@ -152,11 +152,11 @@ def test_the_first_position_is_never_guessed():
         (([1, 1], [1], [1, 2], [0, 0]), r"document: expected .* impression, shape \(2,\), got \(1,\)"),
         (([1], [1], [1], [2]), r"clicked\[0\]: expected 0 or 1, got 2"),
         (([1], [1], [1], ["yes"]), "clicked: expected 0 or 1"),
-        (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected all numbers or all strings, got both"),
-        (([0.5], [1], [1], [0]), "query: expected whole numbers or strings"),
+        (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected values of one type, got int and str"),
+        (([0.5], [1], [1], [0]), "query: expected whole numbers or strings as ids, got 0.5"),
         (([], [], [], []), "log: expected impressions, got none"),
-        (([1, 1], ["a", "a\0"], [1, 2], [0, 1]), "document: expected ids that do not end in a NUL character"),
-        (([1], [b"\xe9"], [1], [0]), "document: expected text or whole numbers"),
+        (([1, 1], ["a", "a\0"], [1, 2], [0, 1]), "document: .* got one that ends in a NUL character"),
+        (([1], [b"\xe9"], [1], [0]), "document: expected whole numbers or strings as ids, got binary"),
         (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**70}; read ids as strings"),
         (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**63}; read ids as strings"),
         (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {-(2**70)}; read ids as"),
@@ -223,7 +223,6 @@ def test_logs_whose_ids_do_not_go_together(one, other, message):
     parts = [ClickCells.from_arrays([name], [name], [1], [0]) for name in (one, other)]
     with pytest.raises(BadInput, match=message):
         ClickCells.concatenate(parts)
-    assert ClickCells.from_arrays([1], [b"a"], [1], [0]).docid.tolist() == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -326,10 +326,17 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     found = evaluate_from_clicks(cells, *CANDIDATES[:2], surely, baseline=NEW.ravel(), **options)
     assert found.dcg == pytest.approx(by_scores.dcg)
     assert found.over_baseline == pytest.approx((0, 0, 0), abs=1e-12)
-    half = evaluate_from_clicks(cells, *CANDIDATES[:2], 0.5 * surely, propensities=THETA, k=4)
+    # half of each position for documents that the log does not know, which one more candidate stands for
+    ids = [
+        np.r_[own, more] for own, more in zip(CANDIDATES[:2], (np.arange(12), np.full(12, 99)), strict=True)
+    ]
+    shares = np.r_[0.5 * surely, np.full((12, 6), 0.5)][:, :2]
+    half = evaluate_from_clicks(cells, *ids, shares, propensities=THETA, k=2, most_unseen=1)
+    by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=2)
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
         (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
+        (surely[:, :3], "6 positions, got 3; .*down to 3 by"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=f"scores: .*{message}"):
             evaluate_from_clicks(cells, *CANDIDATES[:2], bad, propensities=THETA)
@@ -387,6 +394,14 @@ def test_judgments_by_definition(simulated_log, tmp_path):
     assert qrels.n_rows == cells.n_rows
     assert (qrels.grades == (ips.value >= 0.5)).all()
     assert (ips.grades([0.5], bound="lower") <= ips.grades([0.5])).all()
+    # shown only where nobody clicks: nothing is known of document 9 by its clicks, nor if nobody looked at it
+    unlucky = ClickCells.from_arrays([1] * 4, [7, 8, 7, 9], [1, 2, 1, 3], [1, 0, 1, 0], session=[1, 1, 2, 2])
+    for method in ("coec", "sdbn"):
+        found = judgments(unlucky, method)
+        found.write_qrels(tmp_path / "known.txt")
+        lines = [f"1 0 {d}" for d, known in zip(found.document, found.known, strict=True) if known]
+        assert [line.rsplit(" ", 1)[0] for line in (tmp_path / "known.txt").read_text().splitlines()] == lines
+        assert found.known.tolist() == [True, False, False]
     ips.write_table(tmp_path / "t.tsv")
     assert len((tmp_path / "t.tsv").read_text().splitlines()) == cells.n_rows + 1
 

@@ -78,16 +78,13 @@ EXPECTED = {
 
 
 ANSWER = {"took": 1, "hits": {"hits": [{"_source": e} for e in CLEAN]}}
+DUMP = [{"_index": "ubi", "_id": "1", "_source": e} for e in CLEAN]
+AS_TEXT = json.loads(re.sub(r'("ordinal": )(\d+)', r'\1"\2"', json.dumps(CLEAN)))
 BULK = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}}, e)]
 
 
-DUMPED = [{"_index": "ubi", "_id": "1", "_source": e} for e in CLEAN]
-TEXTS = json.loads(re.sub(r'("ordinal": )(\d)', r'\1"\2"', json.dumps(CLEAN)))
-
-
-# one a line, events before their queries, in bulk format, as an answer on one line or over several, of elasticdump,
-# with ordinals as text
-@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, [ANSWER], ANSWER, DUMPED, TEXTS])
+# one a line, events before their queries, in bulk format, by elasticdump, as an answer on one line or over several
+@pytest.mark.parametrize("entries", [CLEAN, CLEAN[::-1], BULK, DUMP, AS_TEXT, [ANSWER], ANSWER])
 def test_the_forms_of_ubi_agree(tmp_path, entries):
     path = tmp_path / "log.json"
     path.write_text(json.dumps(entries, indent=1)) if entries is ANSWER else write(path, entries)
@@ -236,7 +233,7 @@ def outcome(cells):
 
 def test_blocks_parts_and_entries_of_odd_types_change_nothing(tmp_path, monkeypatch):
     odd = [
-        event("impression", ordinal="3"), event("impression", document=7), event("click", query=5), event(["click"]),
+        event("impression", ordinal="x"), event("impression", document=7), event("click", query=5), event(["click"]),
         {"index": {"_index": "x"}}, {"query_id": "1", "event_attributes": []}, {"took": 3, "user_query": ["a"]},
         {"event_attributes": {"object": None}, "action_name": "click", "query_id": "2"},
     ]  # fmt: skip
@@ -318,6 +315,22 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
     assert counts(cells) == counts(whole)
     assert repr(cells.sessions) == repr(whole.sessions)
     assert counts(read_table(given)) == counts(whole)
+
+
+@pytest.mark.parametrize("ids", [int, str])
+def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch, ids):
+    frame = random_table(np.random.default_rng(1), 40)
+    frame["session"] = frame["session"].map(ids)
+    shuffled = frame.sample(frac=1, random_state=0)
+    pl.from_pandas(shuffled).write_parquet(tmp_path / "t.parquet")
+    assert repr(read_table(tmp_path / "t.parquet", session="session").sessions) == repr(
+        read_table(frame, session="session").sessions
+    )
+    monkeypatch.setattr(tables, "_BATCH", 20)
+    with pytest.raises(
+        BadInput, match=r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    ):
+        read_table(tmp_path / "t.parquet", session="session")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from scipy.optimize import check_grad
 from structsvm.oracles import LOSSES, NDCG, AveragePrecision, SquaredPairs, get_oracle
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.oracles.pairs import Pairs
+from structsvm.queries import query_pieces
 from structsvm.testing import check_oracle
 
 NAMES = dict.fromkeys(loss.replace("@k", k) for loss in LOSSES for k in ("@1", "@3"))
@@ -52,3 +53,18 @@ def test_coefficients_are_minus_the_gradient(oracle, size):
 def test_names_may_hold_digits_and_hyphens(monkeypatch):
     monkeypatch.setattr("structsvm.oracles.by_name.labels", lambda room: {"top-2": "NDCG", "top-2@k": "NDCG"})
     assert (get_oracle("top-2").k, get_oracle("top-2@5").k) == (None, 5)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg@10", "mrr", "pairs"])
+def test_labels_are_bound_in_pieces(loss, monkeypatch):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, 9, 50))))
+    y = rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0], offsets[-1])
+    scores, found = rng.normal(size=y.size), []
+    for size in (1, 20, 1 << 18):
+        monkeypatch.setattr(query_pieces, "__defaults__", (size,))
+        separator = get_oracle(loss).bind(y, offsets)
+        value, coef = np.empty(50), np.empty(y.size)
+        separator.separate(scores, 0, 50, value, coef)
+        found.append((value.tolist(), coef.tolist(), separator.informative.tolist()))
+    assert found[0] == found[1] == found[2]

@@ -10,17 +10,23 @@ import threading
 import zlib
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import sparse
 
 from structsvm.queries import QueryData
 from structsvm.readers import (
     StoreWriter,
+    convert_csv,
     convert_letor,
+    convert_parquet,
     letor,
     make_ranking,
     open_store,
+    query_writers,
+    read_csv,
     read_letor,
+    read_parquet,
     read_queries,
     store,
     write_letor,
@@ -202,7 +208,7 @@ def test_writer_checks_what_it_is_given(tmp_path):
     for pieces, message in (
         ([good, good], "query id twice"),
         ([good, piece], "docid: expected in each piece or in none"),
-        ([{**good, "y": None}, good], "y: expected labels in each piece or in none"),
+        ([{**good, "y": None}, good], "y: expected in each piece or in none"),
     ):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", pieces)
@@ -377,6 +383,39 @@ def test_conversion_of_awkward_files(tmp_path, text, sizes, block):
         options = {"sparse": as_sparse, "query_sizes": sizes}
         convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, **options)
         assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", **options))
+
+
+@pytest.mark.parametrize("run_bytes", [1, 1000, 1 << 20])
+@pytest.mark.parametrize("spelling", ["{}", "q{}", "{}.0"])
+def test_scattered_rows_are_gathered_on_disk_as_in_memory(tmp_path, monkeypatch, run_bytes, spelling):
+    """Byte for byte, with ids that all together tell whether ``1.0`` is 1."""
+    monkeypatch.setattr(query_writers, "_RUN_BYTES", run_bytes)
+    rng = np.random.default_rng(0)
+    query = rng.integers(0, 9, 60)
+    ids = [spelling.format(q) if q % 2 else f"{q}" for q in query]
+    documents = [spelling.format(i) for i in range(60)]
+    columns = {"qid": ids, "docid": documents, "label": query % 3, "x": query * 0.5, "z": rng.normal(size=60)}
+    pl.DataFrame(columns).write_csv(tmp_path / "t.csv")
+    pl.DataFrame(columns).write_parquet(tmp_path / "t.parquet", row_group_size=7)
+    (tmp_path / "t.txt").write_text(
+        "".join(
+            f"{i % 3} qid:{q} {1 + i % 4}:1.5 9:{i} # docid = {d}\n"
+            for i, (q, d) in enumerate(zip(ids, documents, strict=True))
+        )
+    )
+    for name, read, convert, more in (
+        ("t.csv", read_csv, convert_csv, {}), ("t.parquet", read_parquet, convert_parquet, {}),
+        ("t.txt", read_letor, convert_letor, {"sparse": True}), ("t.txt", read_letor, convert_letor, {"sparse": False}),
+    ):  # fmt: skip
+        write_store(read(tmp_path / name, **more), tmp_path / "a.store")
+        convert(
+            tmp_path / name, tmp_path / "b.store", **more, **({"block_bytes": 300} if name == "t.txt" else {})
+        )
+        expected, found = (
+            {f.name: f.read_bytes() for f in (tmp_path / s).iterdir()} for s in ("a.store", "b.store")
+        )
+        assert found == expected
+        assert "order.npy" in found
 
 
 def test_conversion_faults_name_the_line_of_the_file(tmp_path):

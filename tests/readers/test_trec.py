@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structsvm.common.checks import BadInput
 from structsvm.readers import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 from structsvm.readers import trec as module
 
@@ -186,6 +187,26 @@ def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(w
         assert peak < 30e6
 
 
+@pytest.mark.parametrize("score", ["{}", "1", "-{}.5e3"])
+def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
+    ranked = {"1": list("badce"), "2": list("xzyw"), "3": ["q"]}
+    lines = [
+        f"{t} Q0 {d} {k} {score.format(k)} tag" for t, docs in ranked.items() for k, d in enumerate(docs, 1)
+    ]
+    path = write("\n".join(lines[::-1]).encode())
+    by_rank = {t: [(d, -float(k)) for k, d in enumerate(docs, 1)] for t, docs in ranked.items()}
+    assert as_dict(arranged(read_run(path, by="rank"))) == by_rank
+    if score == "-{}.5e3":  # the ranks are right
+        assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
+        return
+    with pytest.warns(UserWarning, match="another order than the scores on 2 of 3 topics"):
+        assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
+    with pytest.raises(
+        BadInput, match="expected a whole number as rank, got another word for 'd' of topic '1'"
+    ):
+        read_run(write(b"1 Q0 d first 1 tag"), by="rank")
+
+
 def test_duplicates_by_policy(write):
     text = "1 Q0 a 1 1 t\n1 Q0 b 1 2 t\n2 Q0 a 1 5 t\n1 Q0 a 2 3 t\n"
     path = write(text)
@@ -264,10 +285,7 @@ def test_the_best_of_repeated_judgments(write):
     path = write("1 0 a -1\n1 0 b 0\n1 0 a 2\n1 0 a 1\n")
     with pytest.raises(ValueError, match=r"run:3: .*pass duplicates='best'"):
         read_qrels(path)
-    assert sorted(judged(read_qrels(path, duplicates="best"))) == [
-        ("1", None, "a", 2),
-        ("1", None, "b", 0),
-    ]
+    assert sorted(judged(read_qrels(path, duplicates="best"))) == [("1", None, "a", 2), ("1", None, "b", 0)]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class Batch:
     columns: Mapping[str, Any]
     n: int
     place: Callable[[int], tuple[Path | str, str]]
-    """What errors name of a row: the argument, and the beginning of the problem."""
+    """Return, for a row, the argument that its errors name and the beginning of the problem."""
 
     written: Callable[[int, str], str] | None = None
     """The cell of a text as it is written, by row and column; None where values have types."""

@@ -18,14 +18,7 @@ from pyarrow import compute, types
 
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
-from structsvm.common.tables.roles import (
-    NUMBER,
-    UNITS,
-    first_inexact,
-    seconds,
-    settled_words,
-    spelling_of,
-)
+from structsvm.common.tables.roles import NUMBER, UNITS, first_inexact, seconds, settled_words, spelling_of
 from structsvm.common.tables.text import arrow_text, is_text
 
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -87,7 +80,7 @@ def _number(word: str) -> float | None:
 
 
 def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
-    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and for gaps unless ``missing``."""
+    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and if some lack unless ``missing``."""
     array = _plain(batch.columns[name])
     if types.is_decimal(array.type) and array.type.scale == 0:
         try:
@@ -146,7 +139,7 @@ def _ending_in_nul(array: Any) -> int | None:
 class Spelling:
     """Whether ids of a text are numbers of which some are written as floats, over all batches.
 
-    Such ids are others than they are written as, which is known at the end alone.
+    Only all words together tell whether these ids are whole numbers.
     """
 
     def __init__(self) -> None:
@@ -188,7 +181,7 @@ def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
 
 
 def texts(batch: Batch, name: str) -> Any:
-    """Return words as text, empty where there is none: ``str`` of distinct values, as Arrow would say ``true``."""
+    """Return values as text, empty where missing, by Python's ``str``: Arrow's cast writes True as ``true``."""
     array = batch.columns[name]
     if not types.is_dictionary(array.type):
         array = compute.dictionary_encode(array)
@@ -255,7 +248,7 @@ def _in_one_unit(
 
 
 def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return numbers or truth values of Arrow, whatever stands for missing ones, and which are there; None for all."""
+    """Return values of Arrow, arbitrary where they are missing, and a mask of those that are there (None: all)."""
     if types.is_null(array.type):
         return np.full(len(array), np.nan), np.zeros(len(array), dtype=bool)
     if types.is_boolean(array.type):
@@ -272,7 +265,7 @@ def _to_arrow(values: NDArray[np.int64], known: NDArray[np.bool_] | None = None)
 
 
 def _plain(array: Any) -> Any:
-    """Return an array without dictionary, its text of one kind."""
+    """Return an array without a dictionary, text as ``string``."""
     if types.is_dictionary(array.type):
         if types.is_string_view(array.type.value_type):  # of polars, from which Arrow takes nothing
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))

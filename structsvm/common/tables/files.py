@@ -1,4 +1,4 @@
-"""Which files are tables with named columns, told by their names and first bytes."""
+"""Recognition of files that are tables with named columns, by their names and first bytes."""
 
 from __future__ import annotations
 

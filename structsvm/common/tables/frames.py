@@ -17,7 +17,10 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.roles import is_missing
 
-_ROWS = 1 << 16
+_ROWS, _CELLS = 1 << 16, 1 << 22
+"""Most rows and cells of a batch."""
+
+_BUFFER_BYTES = 1 << 20
 
 
 def frame_table(frame: Any, source: str = "table") -> Table:
@@ -88,7 +91,8 @@ def opened(file: Path) -> Iterator[Any]:
     """Open a Parquet file, whose errors name it."""
     file.stat()  # a missing file is the error of the system
     try:
-        with parquet.ParquetFile(file) as table:
+        # by default pyarrow keeps all that it has read of a file
+        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
             yield table
     except (pa.ArrowException, OSError) as error:
         told = shorten(" ".join(f"{error}".split()), 200)
@@ -104,8 +108,9 @@ def parquet_table(file: Path) -> Table:
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
         with opened(file) as one:
+            size = max(1, min(_ROWS, _CELLS // max(1, len(roles))))
             start = sum(one.metadata.row_group(k).num_rows for k in range(row_groups[0])) if row_groups else 0
-            for batch in one.iter_batches(batch_size=_ROWS, columns=[*roles], row_groups=row_groups):
+            for batch in one.iter_batches(batch_size=size, columns=[*roles], row_groups=row_groups):
                 columns = {name: batch.column(name) for name in roles}
                 if batch.num_rows:
                     yield Batch(columns, batch.num_rows, _rows_from(file, start))

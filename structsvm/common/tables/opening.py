@@ -1,4 +1,4 @@
-"""One door for tables."""
+"""Opening of tables: files, folders, patterns and frames."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
 
 
 def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
-    """Return how many units of each time since 1970 are a second, told by its magnitude; 0 where it cannot be told."""
+    """Return the units per second of each time since 1970, told by its magnitude; 0 where that is unknown."""
     with np.errstate(invalid="ignore"):
         steps = np.searchsorted([1e11, 1e14, 1e17], np.abs(times), side="right")
     return np.where(np.isfinite(times) & (times != 0), 10 ** (3 * steps.astype(np.int64)), 0)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, paired_tests, remarks
-from structsvm.metrics.significance import Leaders, leaders
+from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, remarks
 from structsvm.plots import figures, pages
 
 _PER_CHART = 4  # most lines per chart, so that they can be distinguished
@@ -43,7 +42,7 @@ def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
             pages.p_value(t.p_value), pages.p_value(t.t_p_value),
             pages.p_value(t.holm),
         ]
-        for t in paired_tests(results)
+        for t in results.tests.pairs
     ]  # fmt: skip
     return columns, rows
 
@@ -73,7 +72,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
             entry["per_query"] = {name: m.per_query(name).tolist() for name in measures.report}
         record["methods"].append(entry)
         record["seconds"][m.name] = m.seconds
-    record["tests"] = [test._asdict() for test in paired_tests(results)]
+    record["tests"] = [test._asdict() for test in results.tests.pairs]
     record["remarks"] = remarks(results)
     if per_query:
         record["query_ids"] = results.methods[0].query_ids
@@ -84,7 +83,7 @@ def headline(results: Results) -> str:
     """Return the result in words: the best method, those as good, and the baseline."""
     first = results.measures.report[0]
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
-    best = _leaders(results)
+    best = results.tests.best
     n = len(results.methods[0].query_ids)
     text = (
         f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
@@ -106,18 +105,13 @@ def headline(results: Results) -> str:
         )
     elif len(best.p_values) > 1 or results.baseline in best.first:
         findings = ["significantly better than each of the others"]
-    return f"{text}: {'; '.join(findings)} ({pages.tests_said(len(best.p_values))})."
-
-
-def _leaders(results: Results) -> Leaders:
-    first = results.measures.report[0]
-    return leaders({m.name: m.per_query(first) for m in results.methods})
+    return f"{text}: {'; '.join(findings)} ({pages.tests_said(results.tests.n)})."
 
 
 def page(results: Results, title: str) -> str:
     """Return the report: tables, measure against C, differences by query."""
     columns, rows = table(results)
-    first, best = results.measures.report[0], _leaders(results).first
+    first, best = results.measures.report[0], results.tests.best.first
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
     return pages.render(
         "cli/studies/folds/page.html", title=title, lead=headline(results), results=results, columns=columns, rows=rows,

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
@@ -162,6 +164,11 @@ class Results:
         base = next(m for m in self.methods if m.name == self.baseline)
         return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
 
+    @cached_property
+    def tests(self) -> Tests:
+        """The tests of the study."""
+        return _tests_of(self)
+
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
     """Return what the best method of a search will score on new queries, by crossing over methods and C.
@@ -236,26 +243,54 @@ class PairedTest(NamedTuple):
     holm: float
 
 
-def paired_tests(results: Results) -> list[PairedTest]:
-    """Return the tests of a study, measure by measure."""
-    values = {m.name: m for m in results.methods}
-    found = []
-    for measure in results.measures.report:
-        for baseline in results.baselines:
-            base = values[baseline].per_query(measure)
-            for method in (name for name in values if name != baseline):
-                own = values[method].per_query(measure)
+class Tests(NamedTuple):
+    """What is tested in a study, each pair of methods once, with p-values that one correction covers."""
+
+    pairs: list[PairedTest]
+    """Measure by measure, against each baseline."""
+
+    best: Leaders
+    """The best by the first measure, and the p-values of its differences from the others."""
+
+    n: int
+    """Distinct pairs of a measure and two methods."""
+
+
+def _tests_of(results: Results) -> Tests:
+    """Compare all methods with the baselines, and the best with all others; Holm's correction is for all tests."""
+    measures, baselines = results.measures.report, results.baselines
+    values = {(name, m.name): m.per_query(name) for name in measures for m in results.methods}
+    best = leaders({m.name: values[measures[0], m.name] for m in results.methods})
+    p_of: dict[tuple[str, frozenset[str]], float] = {}
+    pairs = []
+    for measure in measures:
+        for k, baseline in enumerate(baselines):
+            base = values[measure, baseline]
+            for method in (m.name for m in results.methods if m.name not in (baseline, *baselines[:k])):
+                own = values[measure, method]
                 test, t = compare(own, base), compare(own, base, test="t")
                 randomized = compare(own, base, test="randomization").p_value
                 lower, upper = map(number_or_none, (t.lower, t.upper))
-                found.append(
+                pairs.append(
                     PairedTest(
                         measure, method, baseline, test.mean_difference, lower, upper, test.wins, test.losses,
                         test.ties, test.p_value, t.p_value, randomized, 1.0,
                     )
                 )  # fmt: skip
-    adjusted = holm([test.p_value for test in found]).tolist() if found else []
-    return [test._replace(holm=p) for test, p in zip(found, adjusted, strict=True)]
+                p_of[measure, frozenset((method, baseline))] = test.p_value
+    others = {name: (measures[0], frozenset((best.first[0], name))) for name in best.p_values}
+    for name, pair in others.items():
+        if pair not in p_of:
+            p_of[pair] = compare(values[measures[0], best.first[0]], values[measures[0], name]).p_value
+    adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
+    return Tests(
+        [
+            test._replace(holm=adjusted[test.measure, frozenset((test.method, test.baseline))])
+            for test in pairs
+        ],
+        best._replace(p_values={name: adjusted[pair] for name, pair in others.items()}),
+        len(p_of),
+    )
 
 
 def number_or_none(value: float) -> float | None:

@@ -1,0 +1,218 @@
+"""Rows of a text or table on their way to a store: as they come, or gathered by query in pieces on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.common.tables.roles import identify, settled_words, spelling_of
+from structsvm.protocols import Int
+from structsvm.readers.store import StoreWriter, naming
+
+_RUN_BYTES = 3 << 24
+"""Bytes of rows that are sorted at once, and of those that are read back at once."""
+
+
+class Apart(Exception):
+    """Raised where rows cannot be written as they come: a query goes on after another one had begun, or ids of the
+    columns ``settle`` ("qid", "docid") are written as floats, which all ids together tell.
+    """
+
+    def __init__(self, *settle: str) -> None:
+        self.settle = settle
+
+
+def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
+    """Call ``write`` with what made the last attempt impossible, until one succeeds."""
+    apart: Apart | None = None
+    while True:
+        try:
+            write(apart)
+            return
+        except Apart as error:
+            apart = error
+
+
+def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
+    """Return what takes rows for a store. With ``place``, which errors name, ids are words of a text."""
+    if apart is None:
+        return QueryWriter(writer, place is not None)
+    return GatheringWriter(writer, place, column, apart.settle)
+
+
+class QueryWriter:
+    """Append rows to a store block by block; the last query of a block waits for the next one."""
+
+    def __init__(self, writer: StoreWriter, text: bool) -> None:
+        self._writer, self._text = writer, text
+        self._seen: set[Any] = set()
+        self._held: list[Any] = []
+        self._last: Any = None
+
+    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
+        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
+        rows = [X, y, docid]
+        if self._held:
+            n_held = self._held[0].shape[0]
+            rows = [_join([old, new]) for old, new in zip(self._held, rows, strict=True)]
+            if ids[0] == self._last:
+                lengths = np.append(lengths[0] + n_held, lengths[1:])
+            else:
+                ids, lengths = [self._last, *ids], np.append(n_held, lengths)
+        fresh = set(ids)
+        if len(fresh) < len(ids) or not fresh.isdisjoint(self._seen):
+            raise Apart
+        self._seen |= fresh - {ids[-1]}
+        end = int(lengths[:-1].sum())
+        if end:
+            self._append([None if one is None else one[:end] for one in rows], ids[:-1], lengths[:-1])
+        self._held = [None if one is None else one[end:].copy() for one in rows]
+        self._last = ids[-1]
+
+    def finish(self) -> None:
+        """Append the last query."""
+        self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
+        if self._text and spelling_of([*self._seen, self._last]) == (True, False):
+            raise Apart("qid")
+
+    def _append(self, rows: list[Any], ids: list[Any], lengths: Int) -> None:
+        X, y, docid = rows
+        self._writer.append(X, y, lengths, identify(ids) if self._text else np.array(ids), docid=docid)
+
+
+class _Run(NamedTuple):
+    """Rows on disk, sorted by query: where each array is, with its type and shape."""
+
+    codes: NDArray[Any]
+    """Numbers of their queries, mapped: a search looks at a few pages."""
+
+    columns: list[list[tuple[int, np.dtype[Any], tuple[int, ...]]]]
+    """Numbers of queries, X, y, ids of documents and numbers of rows: an array each, three for a sparse X, none for a
+    missing column."""
+
+
+class GatheringWriter:
+    """Sort rows by query on disk, and append them at the end: memory grows with the queries, not with the rows.
+
+    An external merge sort. Rows are collected up to 48 MB, sorted by query, and written as a run. Then the next queries
+    of 48 MB are read from all runs, in each of which they are contiguous, and appended. Queries are numbered in the
+    order of their first rows and each sort is stable, as in :func:`~structsvm.queries.group_queries`.
+    """
+
+    def __init__(self, writer: StoreWriter, place: Any, column: str, settle: Sequence[str]) -> None:
+        self._writer, self._place, self._column, self._settle = writer, place, column, settle
+        self._file: IO[bytes] = writer.temporary("runs")
+        self._number: dict[Any, int] = {}
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._held: list[tuple[Any, ...]] = []
+        self._held_bytes = self._n_rows = 0
+        self._runs: list[_Run] = []
+        self._last, self._ascending = 0, True
+
+    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
+        """Take rows whose ids are ``ids``, each as often as ``lengths`` says."""
+        if "qid" in self._settle:
+            ids = settled_words(ids, self._place, self._column).tolist()
+        number = self._number
+        codes = np.array([number.setdefault(one, len(number)) for one in ids], dtype=np.int64)
+        self._ascending &= bool((np.diff(codes, prepend=self._last) >= 0).all())
+        self._last = int(codes[-1])
+        codes = np.repeat(codes, lengths)
+        counts = np.bincount(codes, minlength=len(number))
+        counts[: self._counts.size] += self._counts
+        self._counts = counts
+        rows = np.arange(self._n_rows, self._n_rows + codes.size)
+        self._n_rows += codes.size
+        self._held.append((codes, X, y, docid, rows))
+        self._held_bytes += sum(_bytes_of(one) for one in self._held[-1])
+        if self._held_bytes >= _RUN_BYTES:
+            self._write_run()
+
+    def _write_run(self) -> None:
+        columns = [_join(column) for column in zip(*self._held, strict=True)]
+        self._held, self._held_bytes = [], 0
+        order = np.argsort(columns[0], kind="stable")
+        written = []
+        while columns:
+            column = columns.pop(0)
+            with naming(self._writer.path):
+                written.append([] if column is None else self._write(column[order]))
+        with naming(self._writer.path):
+            self._file.flush()
+        ((start, dtype, shape),) = written[0]
+        self._runs.append(_Run(np.memmap(self._file, dtype, "r", start, shape), written))
+
+    def _write(self, column: Any) -> list[tuple[int, np.dtype[Any], tuple[int, ...]]]:
+        arrays = [column.indptr, column.indices, column.data] if hasattr(column, "indptr") else [column]
+        written = []
+        for array in arrays:
+            written.append((self._file.tell(), array.dtype, array.shape))
+            self._file.write(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+        return written
+
+    def finish(self) -> None:
+        """Append all queries."""
+        words = list(self._number)
+        if self._place is None:
+            ids: Any = np.array(words)
+        elif "qid" not in self._settle and spelling_of(words) == (True, False):
+            raise Apart("qid", *self._settle)
+        else:
+            ids = identify(list(map(str, words)))
+        if self._held:
+            self._write_run()
+        bytes_of_row = max(1, self._file.tell() // self._n_rows)
+        ends, first, at = np.cumsum(self._counts), 0, np.zeros(len(self._runs), dtype=np.int64)
+        while first < len(words):
+            done = ends[first] - self._counts[first]
+            last = int(np.searchsorted(ends, done + _RUN_BYTES // bytes_of_row, side="right"))
+            last = max(last, first + 1)
+            to = np.array([np.searchsorted(run.codes, last) for run in self._runs])
+            codes, X, y, docid, rows = map(_join, zip(*self._read(at, to), strict=True))
+            order = np.argsort(codes, kind="stable")
+            self._writer.append(
+                X[order], None if y is None else y[order], self._counts[first:last], ids[first:last],
+                docid=None if docid is None else docid[order], order=None if self._ascending else rows[order],
+            )  # fmt: skip
+            first, at = last, to
+        self._runs.clear()  # and their maps, before the file goes
+        self._file.close()
+
+    def _read(self, first: Int, last: Int) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows between two numbers of each run that has some."""
+        for run, a, b in zip(self._runs, first.tolist(), last.tolist(), strict=True):
+            if a < b:
+                yield tuple(self._rows_of(arrays, a, b) for arrays in run.columns)
+
+    def _rows_of(self, arrays: list[tuple[int, np.dtype[Any], tuple[int, ...]]], a: int, b: int) -> Any:
+        if not arrays:
+            return None
+        if len(arrays) == 1:
+            return self._part(arrays[0], a, b)
+        indptr = self._part(arrays[0], a, b + 1)
+        indices, data = (self._part(one, int(indptr[0]), int(indptr[-1])) for one in arrays[1:])
+        return sparse.csr_matrix((data, indices, indptr - indptr[0]), shape=(b - a, self._writer.n_features))
+
+    def _part(self, where: tuple[int, np.dtype[Any], tuple[int, ...]], a: int, b: int) -> NDArray[Any]:
+        start, dtype, (_, *rest) = where
+        width = int(np.prod(rest, dtype=np.int64))
+        self._file.seek(start + a * width * dtype.itemsize)
+        return np.fromfile(self._file, dtype, (b - a) * width).reshape(b - a, *rest)
+
+
+def _bytes_of(column: Any) -> int:
+    if column is None:
+        return 0
+    return int(column.data.nbytes + column.indices.nbytes if hasattr(column, "indptr") else column.nbytes)
+
+
+def _join(parts: Any) -> Any:
+    """Return parts of a column as one; None for a missing column."""
+    first = parts[0]
+    if first is None or len(parts) == 1:
+        return first
+    return sparse.vstack(parts, format="csr") if sparse.issparse(first) else np.concatenate(parts)
