@@ -100,7 +100,10 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         (f"{one.label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
         for one in dict.fromkeys(labelled("structsvm.oracles").values())
     ]
-    trainers = [(name, ", ".join(sorted(one.supports)), _first(one.fit)) for name, one in TRAINERS.items()]
+    trainers = [
+        (name, ", ".join(sorted(one.supports)) or "smooth losses only", _first(one.fit))
+        for name, one in TRAINERS.items()
+    ]
     bandits = []
     for label, make in labelled("structsvm.online.bandits").items():
         assumes = _assumption(make)
