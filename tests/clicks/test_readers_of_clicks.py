@@ -233,7 +233,7 @@ def outcome(cells):
 
 def test_blocks_parts_and_entries_of_odd_types_change_nothing(tmp_path, monkeypatch):
     odd = [
-        event("impression", ordinal="x"), event("impression", document=7), event("click", query=5), event(["click"]),
+        event("impression", ordinal="3rd"), event("impression", document=7), event("click", query=5), event(["click"]),
         {"index": {"_index": "x"}}, {"query_id": "1", "event_attributes": []}, {"took": 3, "user_query": ["a"]},
         {"event_attributes": {"object": None}, "action_name": "click", "query_id": "2"},
     ]  # fmt: skip
