@@ -93,6 +93,12 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
             "to", f"expected names of features without spaces, quotes and brackets, got {bad!r}",
             "rename it in the data, or give names for the format by {feature_names}", value="lightgbm",
         )  # fmt: skip
+    size = np.abs(forest.threshold)
+    if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():
+        names = ", ".join(sorted({valued.names[f] for f in forest.feature[tiny].tolist()}))
+        warn_user(
+            f"{names}: LightGBM takes values below 1e-35 for 0, so that scores may differ from those of predict"
+        )
     head = {
         "version": "v4", "num_class": 1, "num_tree_per_iteration": 1, "label_index": 0,
         "max_feature_idx": forest.n_features - 1, "objective": "lambdarank", "feature_names": _line(valued.names),
@@ -100,9 +106,8 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     }  # fmt: skip
     parts = ["tree\n" + _fields(head) + "\n"]
     parts += [f"Tree={t}\n" + _fields(_tree_fields(valued, t)) + "\n\n" for t in range(forest.n_trees)]
-    known = (
-        list(valued.categories.values()) or None
-    )  # by which LightGBM reads the categories of pandas columns
+    # by which LightGBM reads the categories of pandas columns
+    known = list(valued.categories.values()) or None
     parts.append(
         "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n\n"
         f"pandas_categorical:{json.dumps(known)}\n"

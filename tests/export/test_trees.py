@@ -1,5 +1,6 @@
 """Rankers over trees in other systems: each scores rows as ``predict`` does."""
 
+import copy
 import json
 import warnings
 
@@ -225,3 +226,10 @@ def test_refusals(model):
     linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     with pytest.raises(ValueError, match="to='lightgbm': expected a tree ranker, got SVMMap"):
         export_model(linear, "lightgbm")
+
+
+def test_lightgbm_takes_tiny_thresholds_for_zero(model):
+    tiny = copy.deepcopy(model)
+    tiny.leaves_.forest_.threshold[0] = 1e-36
+    with pytest.warns(UserWarning, match="below 1e-35 for 0"):
+        export_model(tiny, "lightgbm")
