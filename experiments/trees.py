@@ -29,8 +29,8 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from _boosters import PEERS, Point, boosted_path, catboost_model
 from _common import Experiment
-from boosters import PEERS, Point, boosted_path, catboost_model
 from scipy.stats import wilcoxon
 from sklearn.datasets import load_svmlight_file
 

@@ -37,6 +37,7 @@ class Estimate(NamedTuple):
 
     Examples
     --------
+    >>> import numpy as np
     >>> found = estimate_of("map", np.array([0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.2, 0.6, 0.5, 0.3]))
     >>> found
     map on new queries 0.400 [0.283, 0.517] (10 queries); for ±0.1 judge about 14

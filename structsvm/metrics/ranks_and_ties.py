@@ -112,7 +112,7 @@ def _different_pairs(grades: Float, offsets: Int) -> int:
     new[1:] = ordered[1:] != ordered[:-1]
     new[offsets[:-1]] = True
     alike = np.diff(np.flatnonzero(new), append=ordered.shape[0])
-    return (int(lengths @ lengths) - int(alike @ alike)) // 2
+    return int((lengths * lengths).sum() - (alike * alike).sum()) // 2
 
 
 def rank_queries(

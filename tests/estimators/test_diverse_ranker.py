@@ -364,7 +364,7 @@ def test_marks_in_one_column_are_noticed():
     ):
         DiverseRanker(2).fit(sets, [[[1], [1], [0]]] * 3)
     DiverseRanker(2).fit(sets, soft_subtopics(sets, [[1, 1, 0]] * 3))
-    with pytest.raises(BadInput, match=r"shape \(3,\); features.soft_subtopics makes labels of marks"):
+    with pytest.raises(BadInput, match=r"shape \(3,\); features.soft_subtopics turns marks into labels"):
         DiverseRanker(2).fit(sets, [[1, 1, 0]] * 3)
 
 

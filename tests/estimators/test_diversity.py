@@ -312,7 +312,7 @@ def test_budget(model):
     assert max(map(len, model.predict(TEST_SETS, 2, costs=costs, budget=1e9))) == 2
     for options, message in (
         ({"costs": costs}, "both or neither"),
-        ({"costs": costs[1:], "budget": 1}, "one list for each"),
+        ({"costs": costs[1:], "budget": 1}, "expected one for each"),
         ({"costs": [c * 0 for c in costs], "budget": 1}, r"costs\[0\]"),
         ({"costs": costs, "budget": -1}, "budget"),
         ({"costs": costs, "budget": "much"}, "budget: expected numbers, got 'much'"),
@@ -387,7 +387,7 @@ def test_bad_options(options, message):
 def test_bad_data(model):
     for sets, labels, message in (
         (SETS, [m[1:] for m in LABELS], r"labels\[0\]: expected 12 rows"),
-        (SETS, LABELS[1:], "one matrix for each"),
+        (SETS, LABELS[1:], "expected one for each"),
         (SETS, [np.zeros((12, 3))] * 20, "no candidate set carries .*: all 20 are without subtopics"),
         ([SETS[0], make(1, features=True)[0][0]], LABELS[:2], r"sets\[1\]: expected 0 document features"),
     ):

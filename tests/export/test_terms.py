@@ -26,6 +26,7 @@ def shapley(model, a, b):
     return total / len(orders)
 
 
+@pytest.mark.filterwarnings("ignore:X. missing values")
 @pytest.mark.parametrize("seed", range(5))
 def test_trees_have_shapley_values(seed):
     model, X = random_trees(np.random.default_rng(seed))

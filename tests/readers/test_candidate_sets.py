@@ -64,7 +64,7 @@ from structsvm.readers.runs import Run, read_run
         (lambda: check_sets([]), ValueError, "at least one"),
         (lambda: check_sets(["a"]), TypeError, r"sets\[0\]"),
         (lambda: check_labels([np.ones((2, 1))], [3]), ValueError, r"labels\[0\]: expected 3 rows"),
-        (lambda: check_labels([], [3]), ValueError, "one matrix for each"),
+        (lambda: check_labels([], [3]), ValueError, "expected one for each"),
         (lambda: check_labels([[1, 0, 1]], [3]), ValueError, "n_documents, n_subtopics"),
         (lambda: check_labels([[["x"]]], [1]), ValueError, "numbers"),
         (lambda: check_chosen([0, 7], 5), ValueError, "0 to 4"),

@@ -374,7 +374,7 @@ class _Reader:
         low, high, at, difference, signed = (np.concatenate(column) for column in zip(*parts, strict=True))
         for (i, j), (delta, won), impressions in zip(self.pairs, self.columns, self.met, strict=True):
             rows = np.flatnonzero((low == i) & (high == j))
-            rows = rows[np.argsort(at[rows])]
+            rows = rows[np.argsort(at[rows], kind="stable")]
             impressions.append(at[rows])
             won.append(signed[rows])
             if method not in (Probabilistic.name, SOSM.name):
