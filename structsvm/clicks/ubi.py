@@ -69,7 +69,7 @@ def read_ubi(
     Raises
     ------
     ValueError
-        With file and line, for a line that is no JSON object.
+        With file and line, for a line that is not a JSON object.
     BadInput
         For an ambiguous or contradicted first position, for clicks of which 5 % or more have another ordinal than
         their documents (a page that reorders the response), and when nothing can be counted.
@@ -172,7 +172,7 @@ def _events_of_queries(entries: Entries) -> Events:
 def _shown_lists(
     queries: Queries, events: Events, shown: NDArray[np.bool_], base: Int, length: int, entries: Entries
 ) -> _Lists:
-    """Return what each query shows: its impressions, or else the first ids of its response."""
+    """Return the documents that each query shows: its impressions, or else the first ids of its response."""
     own = np.zeros(queries.query.size, dtype=bool)
     own[events.query[shown]] = True
     hits = np.diff(queries.offsets)
@@ -241,7 +241,7 @@ def _clicked(
     return _Lists(*columns), clicked[keep]
 
 
-_PLACES = 1 << 17  # more than positions that are counted, and one for those that are none
+_PLACES = 1 << 17  # above all positions that are counted
 _MOST_CONTRADICTED = 0.05
 
 
@@ -287,7 +287,7 @@ def _bases(
     first_position: int | Mapping[str, int] | None,
     path: Path,
 ) -> Int:
-    """Return how each application counts; raise where that is open or contradicted by returned ids."""
+    """Return the first ordinal of each application; raise if it is ambiguous or contradicted by returned ids."""
     names: list[Any] = list(entries.applications)
     # of applications that log no impressions, clicks show how they count
     silent = np.ones(len(names) + 1, dtype=bool)

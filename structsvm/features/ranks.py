@@ -22,7 +22,7 @@ from structsvm.queries import offsets_of
 _CELLS_PER_EDGE = 16
 _MOST_CELLS = 1 << 16
 _TILE = 16
-"""Features whose values are copied together: those of a row stand in one line of the cache or two."""
+"""Features whose values are copied together: those of a row fill one line of the cache or two."""
 
 
 class Ranks:

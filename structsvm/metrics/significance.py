@@ -23,7 +23,7 @@ from structsvm.queries import refuse_first
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
-# sums of the same precisions in another order differ in the last digits, which is no difference between systems
+# sums of the same precisions in another order differ in the last digits, which does not count as a difference
 _DECIMALS = 12
 _ROUNDING = 1e-12
 _BLOCK = 1 << 20

@@ -436,7 +436,7 @@ class Lines:
         """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
         if fields.shown is None:
             return None
-        # The id of the impression may stand on the line or in the record. It is kept apart, so that all impressions of
+        # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
         # one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)

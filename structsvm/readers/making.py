@@ -77,7 +77,7 @@ def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
     Raises
     ------
     ValueError
-        For an unknown name or option, a value that is no number, or sizes for which there is no data.
+        For an unknown name or option, a value that is not a number, or impossible sizes.
     FileExistsError
         If ``path`` exists.
     OSError

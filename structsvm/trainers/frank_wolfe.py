@@ -69,7 +69,7 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
         dual.rescale(C)
         search = _Search(problem, C, options.tol, record, dual)
         point = search.resume()
-    # A guess is often within tol already, and one pass tells. After a guess that was not, a descent is cheaper.
+    # A guess is often within tol already, which one pass shows. After a worse guess, a descent is cheaper.
     bad = len(start.past) > 1 and start.past[-1].n_passes > 1
     if point is None and start.guess is not None and not bad and not record.done:
         guess = project(start.guess, dual.cone)

@@ -358,7 +358,7 @@ class _Reader:
     def _keep_duels(self, method: str) -> None:
         """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
         # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
-        # pair (i, j) of the log may stand there as (j, i), with the opposite sign.
+        # pair (i, j) of the log may be stored as (j, i), with the opposite sign.
         before, parts = sum(map(len, self.numbers)), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
