@@ -364,7 +364,7 @@ app = group("Turn click logs into rankers and judgments.", describe, propensitie
 
 
 _IDS = ("query", "document", "docid")
-"""What else is read of candidates."""
+"""Further fields that are read from the candidates."""
 
 _MOST_LEARNED = 0.2
 """Share of queries with the counts of the training log beyond which there is a warning; a few agree by chance."""

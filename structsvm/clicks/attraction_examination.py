@@ -77,9 +77,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
-    if (
-        prior == 0
-    ):  # without clicks, or without misses, the optimum is at the bound, which steps approach slowly
+    if prior == 0:  # without clicks, or without misses, the optimum is at the bound
         for x, number in ((u, rows), (v, cells.level)):
             clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0

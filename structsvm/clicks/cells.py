@@ -22,7 +22,7 @@ UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown
 
 
 class Dropped(dict[str, int]):
-    """How much of a log was left out, by reason."""
+    """Counts of what was left out of a log, by reason."""
 
     def count(self, reason: str, n: int = 1) -> None:
         """Add to the count of a reason."""

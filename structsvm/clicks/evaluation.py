@@ -447,7 +447,7 @@ def _ratio(a: ArrayLike, b: ArrayLike) -> Float:
 
 
 class _Value(NamedTuple):
-    """What each impression adds to the sum over lists, and the slope of its mean by the log of each propensity."""
+    """Contribution of each impression to the sum over lists, and slope of its mean by the log of each propensity."""
 
     each: Float
     slope: Float

@@ -214,7 +214,7 @@ class Method(NamedTuple):
     """Values from which a document has grade 1, 2 and 3."""
 
     meaning: str = "the judgment of this method"
-    """What a value is."""
+    """Description of the value."""
 
     most: float = np.inf
     """The largest value."""

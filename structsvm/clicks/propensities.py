@@ -481,7 +481,7 @@ class _Likelihood:
 
 
 class Influence:
-    """How each impression of a log moves the propensities that were harvested from it."""
+    """Influence of each impression of a log on the propensities that were harvested from it."""
 
     # A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the
     # propensities; one influence function has both, with their correlation.

@@ -47,8 +47,8 @@ def read_ubi(
     Parameters
     ----------
     path : path
-        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or the hits of
-        elasticdump, one a line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
+        One object per line, queries and events in any order; action lines of bulk format are skipped. Or the hits of
+        elasticdump, one per line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
     application : str, optional
         Only queries and events of this application.
     first_position : {0, 1} or dict of application to it, optional
@@ -117,7 +117,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
     """
     queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
-    last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
+    last[queries.query] = np.arange(queries.query.size)  # for repeated indices, the last assignment holds
     known = last >= 0
 
     def of(values: Int, missing: int) -> Int:
@@ -289,7 +289,7 @@ def _bases(
 ) -> Int:
     """Return the first ordinal of each application; raise if it is ambiguous or contradicted by returned ids."""
     names: list[Any] = list(entries.applications)
-    # of applications that log no impressions, clicks show how they count
+    # if an application logs no impressions, clicks show its first ordinal
     silent = np.ones(len(names) + 1, dtype=bool)
     silent[queries.application[events.query[shown]]] = False
     looked = shown | (silent[queries.application[events.query]] & (events.ordinal != NO_ORDINAL))

@@ -94,7 +94,7 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """What :func:`read_entries` gives: queries and events, the texts behind their numbers, and what was left out."""
+    """Result of :func:`read_entries`: queries and events, the texts behind their numbers, and counts of omissions."""
 
     queries: Queries
     events: Events

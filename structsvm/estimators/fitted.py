@@ -78,7 +78,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             self.callback = before["callback"]
         return done
 
-    if "Parameters\n" in (fit.__doc__ or ""):  # which python -OO leaves out
+    if "Parameters\n" in (fit.__doc__ or ""):  # python -OO removes docstrings
         whole.__doc__ = completed(cast(str, fit.__doc__), [_USUAL], known)
     return cast(_Fit, whole)
 

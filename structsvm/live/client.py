@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Page:
-    """What to show; :meth:`Client.show` says what the fields are."""
+    """The list to show; :meth:`Client.show` describes the fields."""
 
     documents: tuple[str, ...]
     token: str | None = None

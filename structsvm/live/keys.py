@@ -12,7 +12,7 @@ from typing import Any
 from structsvm.common.checks import check_choice
 
 SCOPES = ("show", "click", "read", "admin")
-"""What a key may allow: ask for lists; send clicks of others; read reports; change experiments (and all else)."""
+"""Scopes of a key: request lists; send clicks of others; read reports; change experiments (and all else)."""
 
 
 def new_key(scope: str) -> tuple[str, str, bytes]:

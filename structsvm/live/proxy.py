@@ -37,9 +37,7 @@ from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
 
-if (
-    TYPE_CHECKING
-):  # load httpx late: it takes as long as all other imports, and only services with engines need it
+if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
 BUDGET_S = 0.1

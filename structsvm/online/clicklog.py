@@ -589,7 +589,7 @@ class Header:
         if line.clicks is None:
             if self.missing_feedback == "error":
                 problem = "expected 'clicks', got none"
-                raise BadInput(f"{self.source}{number}", problem, "[] says that nothing was clicked")
+                raise BadInput(f"{self.source}{number}", problem, "[] means that nothing was clicked")
             self.n_missing += 1
             return self.missing_feedback != "skip"
         return True
@@ -606,7 +606,7 @@ class Header:
 
 
 def said(line: Line) -> tuple[Any, ...]:
-    """What two lines with one impression id have to agree in."""
+    """Return the fields in which two lines with one impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
     return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm import readers  # which load when they are used
+from structsvm import readers  # its names load on first use
 from structsvm.common.files import read_blocks, shorten
 from structsvm.queries import QueryData, check_sparse
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm import readers  # which load when they are used
+from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import beside, destination
 from structsvm.protocols import Float

@@ -111,9 +111,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryD
             meta = _read_meta(path)
             arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
             data = _data(path, meta, arrays)
-            if (
-                _read_meta(path) == meta
-            ):  # it includes the checksums of all arrays, so they belong to one store
+            if _read_meta(path) == meta:  # checksums included, so the arrays belong to one store
                 return meta, arrays, data
         except (ValueError, OSError) as error:
             if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):

@@ -110,7 +110,7 @@ class _Search:
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
-        """Where the next planes should be added, by the last solution over the cached ones."""
+        """Point at which to add the next planes, by the last solution over the cached ones."""
         self.n_updates = 0
         self.can_solve = pays(problem)
 

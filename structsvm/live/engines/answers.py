@@ -1,4 +1,4 @@
-"""What dialects share: their methods, the request as read, what is known of requests and answers, dotted paths."""
+"""Common parts of dialects: methods, parsed requests, known fields of requests and answers, dotted paths."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Dialect(Protocol):
     keys: ClassVar[frozenset[str]] = NONE
     """Known keys of a body."""
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """What a key of a configured body takes out of the client's."""
+    """Keys of the client's body that a key of a configured body replaces."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]

@@ -45,7 +45,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last_commit: float | None = None
-        """When it last stored something, ``time.monotonic()``."""
+        """Time of the last commit, by ``time.monotonic()``."""
         self.failing: str | None = None
         """Why the last attempt failed; None if it did not."""
 

@@ -458,7 +458,7 @@ class _Reader:
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
         """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
-        # of the impressions that are kept so far, as repeated lines do not count
+        # only impressions kept so far, as repeated lines do not count
         without = np.flatnonzero(~has_id[keep])
         if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
             raise BadInput(

@@ -67,7 +67,7 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 
 
 _RUN, _SUM = 0, 1
-"""What one could have chosen on the training topics: the best run, and the weighted sum of the best ones."""
+"""Alternatives chosen on the training topics: the best run, and the weighted sum of the best ones."""
 
 
 def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
