@@ -79,7 +79,7 @@ def report(
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Say which model of VOTES is best, how surely, and what is still open.
+    """Report which model of VOTES is best, how surely, and what is still open.
 
     The verdict is valid at every look: run it after each batch of votes, and stop when it is decided. It holds for any
     way in which the pairs were chosen, if questions are drawn at random.
@@ -106,7 +106,7 @@ def next_(
     votes: VotesFile,
     n: Annotated[int, typer.Option("-n", "--number", help="Number of pairs.")] = 20,
     models: Annotated[
-        Path | None, typer.Option(help="Text file with a model per line: those without votes are asked, too.")
+        Path | None, typer.Option(help="Text file with a model per line, to include models without votes.")
     ] = None,
     questions: Annotated[
         Path | None,

@@ -42,11 +42,11 @@ class Letor(Group):
 
     @property
     def models(self) -> list[Path]:
-        """The saved models; none for the features as rankers."""
+        """The saved models; empty if features are the rankers."""
         return self.model or []
 
     def check(self) -> None:
-        """Check what can be checked before data are read."""
+        """Validate the options that do not depend on data."""
         check_choice("gap", self.gap, ("pairs", "ndcg"))
         check_choice("interleaving", self.interleaving, ("probabilistic", "team_draft"))
         check_whole("samples", self.samples)
@@ -100,7 +100,7 @@ def simulate(
         simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
         option = "--live" if letor.live else "--model"
-        raise BadInput(option, "for LETOR data", "a matrix has nothing to interleave")
+        raise BadInput(option, "for LETOR data", "a matrix has no rankings to interleave")
     else:
         simulated = _matrix_world(world)
         matrix = simulated.preferences
@@ -188,7 +188,7 @@ def _matrix_world(path: Path) -> Any:
 def _letor_world(
     path: Path, letor: Letor, *, seed: int, jobs: int, table: Table
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:
-    """Return the world, its estimated matrix, the names of the arms, and facts about them."""
+    """Return the world, its estimated matrix, the names of the arms, and their description."""
     from structsvm.online.simulation.letor_world import ndcg_table
     from structsvm.online.simulation.worlds import NoWinner
 

@@ -60,7 +60,7 @@ class Reading(Group):
 
 @dataclass(frozen=True)
 class ReadingOfUsers(Reading):
-    """Further options for logs whose lists depend on users or were drawn at random."""
+    """Options of logs whose lists depend on users or were drawn at random."""
 
     cluster: Annotated[
         str | None, "Column of the user in a table; a user's lists depend on each other. (default: no users)"
@@ -182,7 +182,7 @@ def train(
     cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
-    # there is no model worth keeping before C is chosen
+    # before C is chosen there is no model to save
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
         _naming_log(log, "clicks propensities --last"),
@@ -254,7 +254,7 @@ def evaluate(
     table: Table,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Estimate from LOG, made by other rankers, the utility of the new ranker."""
+    """Estimate the utility of a new ranker from LOG, which other rankers produced."""
     files = [model] if baseline is None else [model, baseline]
     paths.check_outputs(
         {"--report": report}, [paths.check_file(log), *map(paths.check_file, files), paths.check_input(data)]
@@ -364,14 +364,14 @@ app = group("Turn click logs into rankers and judgments.", describe, propensitie
 
 
 _IDS = ("query", "document", "docid")
-"""What else is read of candidates."""
+"""Further fields that are read from the candidates."""
 
 _MOST_LEARNED = 0.2
 """Share of queries with the counts of the training log beyond which there is a warning; a few agree by chance."""
 
 
 def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
-    """Return what is left to train on (0) or held out (1); everything without ``--holdout``."""
+    """Return the part to train on (0) or held out (1); the whole log without ``--holdout``."""
     if not holdout:
         return cells
     try:
@@ -381,7 +381,7 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
 
 
 def _candidates(data: Path, table: Table) -> Any:
-    """Read the rows; ids may stand in columns with a usual name, as in a log."""
+    """Read the rows; ids may be in columns with a usual name, as in a log."""
     if paths.is_table(data):
         from structsvm.clicks.tables import USUAL
         from structsvm.readers.categories import columns_of

@@ -97,7 +97,7 @@ class Study(Group):
 
     @property
     def methods(self) -> list[str]:
-        """The methods, those of the default if none is named."""
+        """The methods; by default those of the package."""
         return self.method or list(_DEFAULT_METHODS)
 
     @property
@@ -106,7 +106,7 @@ class Study(Group):
         return parse_grid(self.C)
 
     def check(self, data: Path) -> None:
-        """Check what can be checked before data are read."""
+        """Validate the options that do not depend on data."""
         paths.check_input(data)
         _ = self.grid, self.signs
         for name in self.methods:
@@ -119,7 +119,7 @@ class Study(Group):
             paths.check_kept(self.work)
 
     def measures(self, report: Sequence[str]) -> Any:
-        """Return the measures of the study, of which those of ``report`` are for the test queries."""
+        """Return the measures of the study; those of ``report`` are for the test queries."""
         from structsvm.cli.studies.folds import Measures
 
         selection: Any = self.selection
@@ -221,7 +221,7 @@ def compare(
         print_json(as_records(results, per_query=per_query))
     else:
         _print_comparison(results, study)
-    if report is not None:  # last: the results are out, should the page fail
+    if report is not None:  # last, so that the results are printed even if the page fails
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
     exit_if_worse(
         [test for test in results.tests.pairs if test.method not in results.baselines], fail_if_worse
@@ -264,7 +264,7 @@ def search(
     """Find the method and C with the best mean on validation queries; test queries are not used.
 
     If DATA is a folder with folds, the mean is over the validation parts of all of them. The mean of the best of many
-    is too high: below it stands what to expect on new queries, where each part is measured by what the others choose.
+    is too high: the estimate below it measures each part of the queries by the choice of the other parts.
     """
     study.check(data)
     for name in study.methods:
@@ -290,7 +290,7 @@ def search(
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
     training = study.training()
     column = None
-    if baseline is not None:  # before all else, as it may be misspelled
+    if baseline is not None:  # first, as it may be misspelled
         column = values_of_baseline(baseline, found, measures, table.learned_fill, table.options())
     results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in STOPPED_EARLY]
@@ -393,7 +393,7 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    """Write a row per method; columns of tests are of the first baseline, and end in the measure."""
+    """Write a row per method; tests are against the first baseline, and their columns end in the measure."""
     names = results.measures.report
     tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
     tests = [f"{column} {name}" for name in names for column in tested]

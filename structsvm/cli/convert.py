@@ -74,7 +74,7 @@ def convert(
     if percentiles:
         if matrix == "sparse":
             raise BadInput("--matrix", "expected dense or auto with --percentiles, got sparse")
-        n_jobs = None if source.is_dir() else jobs  # a store is read as it is
+        n_jobs = None if source.is_dir() else jobs  # reading a store takes no threads
         _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
     columns, fill = table.options(labels=False), table.fill

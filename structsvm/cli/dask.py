@@ -63,7 +63,7 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     from structsvm.common.tables.files import is_parquet, is_table
 
     if columns.zero_based:
-        raise BadInput("--zero-based", "expected reading on one machine, without --dask")
+        raise BadInput("--zero-based", "expected no --dask with it")
     if is_table(data) and not is_parquet(data):
         raise BadInput(
             data, "expected Parquet files, texts or stores with --dask, got another table", "convert it"

@@ -156,7 +156,7 @@ def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_quer
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file, with the number of topics where they differ, and the intervals of the means."""
+    """Print a line of means per file, with their intervals, and the number of topics if files differ in it."""
     from structsvm.plots.pages import Column
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
@@ -178,7 +178,7 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
 
 
 def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
-    """Return the tests against the first file, over the queries of all, and their table; none for a single query."""
+    """Return the tests against the first file, over the queries of all files, and their table; none for one query."""
     from structsvm.cli.studies.folds import Measures, MethodResult, Results
     from structsvm.cli.studies.folds.page import tests_table
 
@@ -212,7 +212,7 @@ def _of_runs(
 def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
-    """Return the measures of files of scores by the paths of these."""
+    """Return the measures of files of scores by path."""
     # features are not used, so missing ones are filled
     options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)

@@ -25,7 +25,7 @@ def show(
     *,
     columns: Table,
 ) -> None:
-    """Show the weights of MODEL, or what its trees use, the largest first.
+    """Show the weights of MODEL, or the features of its trees, largest first.
 
     scaled is the weight of the feature as the model scales it, by which features compare; raw that of the feature as it
     is, which is what one unit adds to the score. Of trees the number of splits, and the range of scores that the trees
@@ -65,7 +65,7 @@ def explain(
     *,
     columns: Table,
 ) -> None:
-    """Explain why document A of a query is above B, or below: what each feature adds to the difference of their scores.
+    """Explain why document A of a query is above or below B: what each feature adds to the difference of their scores.
 
     The terms add up to the difference. Of trees they are Shapley values.
     """

@@ -80,7 +80,7 @@ def export(
         note(f"{check}: {result}")
     if (medians := kept_medians(ranker)) is not None:
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
-        were = ranker.table_.get("missing", range(len(medians)))  # models of 0.1 do not say
+        were = ranker.table_.get("missing", range(len(medians)))  # model files of 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
             note(
                 f"training had medians in place of missing features, which no format holds; send them: {said}"

@@ -155,13 +155,13 @@ def read_data(
 ) -> QueryData:
     """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
 
-    Without ``labels`` there need not be any. With ``fill="keep"`` missing features are NaN.
+    Without ``labels`` they are optional. With ``fill="keep"`` missing features are NaN.
     """
     named = (columns or Columns()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
         options = (
             {} if features is None else {"features": features}
-        )  # those of a model, in place of the option's
+        )  # the features of a model replace those of the option
     if fill == "keep":  # a store holds none
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
@@ -177,7 +177,7 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, where both have names; warn where the model has none."""
+    """Return rows with the features of a model, in its order, if both have names; warn if the model has none."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
         note(
@@ -213,7 +213,7 @@ def predicted(model: Any, rows: QueryData, path: Path) -> Float:
 
 
 def keep_names(model: Any, rows: QueryData) -> None:
-    """Give a fitted model the names of the features that it was trained on."""
+    """Set the names of the features that a fitted model was trained on."""
     if rows.feature_names is not None:
         model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 

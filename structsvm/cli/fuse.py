@@ -57,14 +57,14 @@ class Learning(Group):
     seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0
 
     def check(self) -> None:
-        """Check what can be checked before the files are read."""
+        """Validate the options that do not depend on the files."""
         check_positive("relevance", self.relevance)
         oracles.get_oracle(self.loss or "map", relevance=self.relevance)
         _ = self.grid
 
     @property
     def grid(self) -> dict[str, Any]:
-        """The values of C, none for those of the default."""
+        """The values of C; empty for the default grid."""
         return {} if self.C is None else {"Cs": parse_grid(self.C)}
 
     def cross_validate(self, pool: Candidates, judgments: Any, **options: Any) -> Any:

@@ -229,14 +229,16 @@ def forget(
     unit: Annotated[str, "<UNIT> User or session, as the site names it."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
+    """Unlink UNIT from its impressions, and delete its queries; impossible once KEY is stopped."""
     from structsvm.live.draw import hashed_unit
 
     with _open(store) as opened:
         row = _experiment(opened, key, None).row
         if row.unit_key is None:
             raise BadInput(
-                key, "expected an experiment that goes on", "its key of units is deleted, no tie is left"
+                key,
+                "expected an experiment that has not stopped",
+                "its unit key is deleted",
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
     typer.echo(f"{n:,} impressions" if n else f"no impression of {key} is of the unit {unit!r}")
@@ -299,7 +301,7 @@ app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, r
 
 @contextmanager
 def _open(url: str) -> Iterator[Store]:
-    """The store, which must be there, have the present schema, and be readable while it is used."""
+    """Yield the store, which must exist, have the present schema, and stay readable while in use."""
     import sqlite3
 
     from sqlalchemy.exc import SQLAlchemyError
@@ -317,7 +319,7 @@ def _open(url: str) -> Iterator[Store]:
 
 
 def _check_there(url: str) -> None:
-    """Raise unless there is such a store, as far as it is a file."""
+    """Raise if the file of a SQLite store does not exist."""
     from structsvm.live.settings import sqlite_file
 
     path = sqlite_file(url)

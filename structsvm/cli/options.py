@@ -1,4 +1,4 @@
-"""Options that several commands have, each spelled and checked alike."""
+"""Options that several commands share, with one spelling and one check each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse_grid(text: str) -> list[float]:
 
 
 def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:
-    """Return a callback of an option that refuses all but some values, before any data are read."""
+    """Return a callback of an option that raises for values not allowed, before any data are read."""
 
     def check(option: typer.CallbackParam, value: Any) -> Any:
         names = choices()

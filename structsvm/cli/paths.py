@@ -17,20 +17,20 @@ def stdin_as_path(path: Path) -> Path:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path stands for a table with named columns."""
+    """Return whether a path names a table with named columns."""
     from structsvm.common.tables.files import is_table
 
     return is_table(path)
 
 
 def check_table(path: Path, option: str) -> None:
-    """Raise unless a path stands for a table, which an option needs."""
+    """Raise unless a path names a table, which an option needs."""
     if not is_table(path):
         raise BadInput(option, f"expected a table with it, got {path}")
 
 
 def check_text(path: Path, zero_based: bool) -> None:
-    """Raise for a table where features are said to be numbered from 0."""
+    """Raise for a table if the option numbers features from 0."""
     if zero_based and is_table(path):
         raise BadInput("--zero-based", f"expected LETOR text with it, got the table {path}")
 
@@ -110,13 +110,13 @@ def check_folder(path: Path) -> None:
 
 
 def _check_name(path: Path) -> Path:
-    """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are possible."""
-    if not path.name:  # a folder: said by the callers that do not take one
+    """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are valid."""
+    if not path.name:  # a folder: callers that do not accept one raise
         return path
     try:
         file = destination(path)
         destination(beside(file, ".part"))
-    except (NotADirectoryError, PermissionError):  # said of the folder
+    except (NotADirectoryError, PermissionError):  # the check of the folder reports it
         return path
     except OSError as error:
         raise BadInput(
@@ -129,7 +129,7 @@ _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def is_stdout(path: Path) -> bool:
-    """Whether a path stands for the standard output."""
+    """Return whether a path means the standard output."""
     return str(path) in _STDOUT
 
 
@@ -140,7 +140,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines without their ends, as they come; a file is replaced when all are written.
+    """Write lines, given without line ends, one by one; a file is replaced when all are written.
 
     The standard output (``-``) is written when all lines are there.
     """

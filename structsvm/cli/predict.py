@@ -55,7 +55,7 @@ def predict(
     missing in a text file are 0. Labels are needed only with --dask.
 
     Ids of queries and documents are written as DATA have them. In csv and Parquet a row without a document id has its
-    number in DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as
+    number in DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score rank as
     trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
@@ -92,7 +92,7 @@ def predict(
     if data.is_dir() or paths.is_table(data):
         rows = read_for_model(data, columns, ranker)
     else:
-        # neither scaling nor trees take sparse rows
+        # scaling and trees do not accept sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
         rows = read_data(
@@ -177,7 +177,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
 
 
 def _width(X: Any) -> int:
-    """Return the number of the highest feature that is not 0 everywhere."""
+    """Return the highest index of a feature that is not 0 in all rows."""
     for j in range(X.shape[1], 0, -1):
         column = X[:, j - 1]
         if column.any() if hasattr(column, "any") else column.nnz:

@@ -1,4 +1,4 @@
-"""Tables to train on: a model keeps their words and the values that replace missing ones.
+"""Tables to train on: a model stores their words and the values that replace missing ones.
 
 The names of features (``brand=acme``) say which columns hold words, so that ``predict`` needs nothing else.
 """
@@ -28,7 +28,7 @@ class TrainingTable(Table):
     categorical: Annotated[
         list[str] | None,
         "Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
-        "column=value; in prediction a value that training did not have is none of them.",
+        "column=value; in prediction a value that training did not have sets none of them.",
     ] = None
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class TrainingTable(Table):
     def read_to_train(
         self, path: Path, *, keep: bool = False, **options: Any
     ) -> tuple[QueryData, dict[str, Any]]:
-        """Return the rows, and what a model keeps of them for prediction; with ``keep`` missing features stay NaN."""
+        """Return the rows, and the data that a model stores for prediction; with ``keep`` missing features stay NaN."""
         from structsvm.features.scaling import filled, medians, missing
 
         learned = self.missing == "median"
@@ -97,10 +97,10 @@ def _filling(fill: Any) -> dict[str, Any]:
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, values of columns included; say where others than those stand.
+    """Read the features of a model from a table, values of columns included; report values that training lacked.
 
-    Of ``categories``, which a model has of a frame, a column holds the value and the feature its number. There need
-    not be labels.
+    For ``categories``, which a model learned from a frame, a column holds values and the feature their numbers. Labels
+    are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 

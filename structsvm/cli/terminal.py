@@ -65,7 +65,7 @@ def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
 
 
 def working(text: str) -> Any:
-    """Return a line on stderr that says what is being done, on a terminal only."""
+    """Return a status line on stderr, on a terminal only."""
     from rich.console import Console
 
     return Console(stderr=True).status(text)
@@ -84,7 +84,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
-    """End with ``GATE`` where a difference may be below minus the margin, saying which."""
+    """End with ``GATE``, and a message, if a difference may be below minus the margin."""
     lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
     worse = [test for test in tests if margin is not None and lower[test] < -margin]
     for t in worse:
@@ -109,7 +109,7 @@ def warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _with_options(text: str, options: Mapping[str, str]) -> str:
-    """Return a text that says ``--scale zscore`` for ``scale='zscore'``, and ``--relevance`` for ``relevance=``."""
+    """Replace ``scale='zscore'`` in a text by ``--scale zscore``, and ``relevance=`` by ``--relevance``."""
 
     def option(match: re.Match[str]) -> str:
         name = options.get(match[1])
@@ -173,7 +173,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
     return (
         {"loss": "--method", **options} if "method" in options else options
-    )  # a loss is a method of comparisons
+    )  # in comparisons a loss names a method
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,7 +191,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**options)
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
-        except BrokenPipeError:  # of "| head": who reads has read enough
+        except BrokenPipeError:  # such as of "| head": the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
 
@@ -227,7 +227,7 @@ def _unwrapped(text: str | None) -> str | None:
 
 
 class GapProgress:
-    """A training callback that draws a bar and turns the first Ctrl-C into a request to stop with what there is.
+    """A training callback that draws a bar; at the first Ctrl-C training stops with the best model so far.
 
     The second Ctrl-C is an ordinary ``KeyboardInterrupt``, and so is the first while trees grow (``growing``), before
     there is any model. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log scale.
@@ -244,7 +244,9 @@ class GapProgress:
     def __enter__(self) -> GapProgress:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", trainers.ConvergenceWarning)  # said by conclude, in our words
+            warnings.simplefilter(
+                "ignore", trainers.ConvergenceWarning
+            )  # ``conclude`` reports it for the command line
             stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
             stack.enter_context(self._bar)
             self._end = stack.pop_all()
@@ -262,7 +264,7 @@ class GapProgress:
         return self.interrupted and math.isfinite(progress.primal)
 
     def check(self, fit: Fit) -> None:
-        """Raise ``KeyboardInterrupt`` where Ctrl-C came before there were better weights than zero."""
+        """Raise ``KeyboardInterrupt`` if Ctrl-C came before any weights better than zero."""
         if self.interrupted and not fit.converged and not fit.w.any():
             raise KeyboardInterrupt("before there was a better model than none")
 

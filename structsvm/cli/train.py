@@ -24,7 +24,7 @@ _NAMED = 6
 
 
 def _one_number(text: str) -> float:
-    """Return the value of an option that takes one."""
+    """Return the number of an option; raise for anything else, such as a list."""
     try:
         return float(text)
     except ValueError:
@@ -47,7 +47,7 @@ class Trees(Group):
     seed: Annotated[int, "With --trees: seed of their growth."] = 0
 
     def check(self, **refused: bool) -> bool:
-        """Return whether trees are asked for; raise for options that do not go together."""
+        """Return whether trees are requested; raise for options that exclude each other."""
         for name, value in (("--n-trees", self.n_trees), ("--n-leaves", self.n_leaves)):
             if value is not None and not self.trees:
                 raise BadInput(name, "expected --trees with it")

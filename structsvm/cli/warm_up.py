@@ -39,7 +39,7 @@ def warm_up() -> None:
             status.update(f"compiling, {number} of {len(todo)}: {name}")
             try:
                 step()
-            except ImportError as error:  # an extra that this installation goes without
+            except ImportError as error:  # an extra that is not installed
                 left_out.append(f"left out {name}: {error}")
     folder = kept_in()
     if folder is None:
@@ -112,7 +112,7 @@ def _descents(X: Any, y: Any, qid: Any) -> None:
 
 
 def _paths(X: Any, y: Any, qid: Any) -> None:
-    # a grid of two values gives no remark on its ends
+    # a grid of two values does not warn about its ends
     structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2).fit(X, y, qid=qid)
 
 

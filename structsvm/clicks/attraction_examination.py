@@ -4,7 +4,7 @@ Cells are (row, level, shows, clicks), with ``P(click) = exp(u[row] + v[level])`
 
     sum c (u + v) + (n - c) log(1 - exp(u + v)) + prior (sum_r h(u_r) + sum_e h(v_e)),   h(x) = x + log(1 - exp(x))
 
-is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds what is left to gain. The prior is that of
+is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds the remaining gain. The prior is that of
 one click in two impressions for each parameter, ``prior`` times.
 """
 
@@ -42,9 +42,9 @@ class ProductFit(NamedTuple):
     attraction: Float
     examination: Float
     log_likelihood: float
-    gap: float  # what the penalised log-likelihood could still gain at most
+    gap: float  # upper bound of the possible gain of the penalised log-likelihood
     n_steps: int
-    covariance: Float  # of `v`, with the scale free to move only as far as the prior lets it
+    covariance: Float  # covariance of `v`; only the prior limits the scale
     row_errors: Float  # standard errors of `u`
 
 
@@ -69,7 +69,7 @@ def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int
 
 
 def _gap(*parts: tuple[Float, Float]) -> float:
-    """Return what a concave function can still gain within the box, from (gradient, parameters) of its parts."""
+    """Return a bound of the gain of a concave function within the box, from (gradient, parameters) of its parts."""
     return float(sum(np.maximum(g * -x, g * (LOW - x)).sum() for g, x in parts))
 
 
@@ -77,7 +77,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
-    if prior == 0:  # what has no click, or no miss, belongs at the bound: no step gets there fast
+    if prior == 0:  # without clicks, or without misses, the optimum is at the bound
         for x, number in ((u, rows), (v, cells.level)):
             clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0
@@ -86,7 +86,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     best = (np.inf, u, v)
     for step in range(_MOST_STEPS):
         gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
-        if prior == 0:  # what EM or a step left close below the bound belongs there
+        if prior == 0:  # parameters that EM or a step left just below the bound are optimal at the bound
             snapped = [np.where((x > -1e-4) & (g > 0), 0.0, x) for x, g in ((u, gu), (v, gv))]
             if (new := _value(*cells, *snapped, prior)) > value:
                 u, v, value = *snapped, new

@@ -28,7 +28,7 @@ class Parts:
         self._parts.append((size, part))
 
     def whole(self, source: str, dropped: Dropped) -> ClickCells:
-        """Return the counts of all parts, what was left out of them added to ``dropped``; raise if there are none."""
+        """Return the counts of all parts, adding their omissions to ``dropped``; raise if there are none."""
         if not self._parts:
             raise BadInput(source, "expected impressions, got none that can be counted", dropped.said())
         cells = ClickCells.concatenate([part for _, part in self._parts])

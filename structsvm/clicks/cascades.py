@@ -49,7 +49,7 @@ _Sums = Callable[[Any], Float]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _WalkModel:
-    """Base of the models: their fit, and what follows from the parameters of their walk."""
+    """Base of the models: their fit, and predictions from the parameters of their walk."""
 
     prior: float = 1.0
 
@@ -149,7 +149,7 @@ class CascadeModel(_WalkModel):
     array([1., 0.])
     """
 
-    # without an abbreviation: lists with two clicks, which it excludes, are in every log that is described
+    # no abbreviation, so that reports skip it: every log has lists with two clicks, which it excludes
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
@@ -273,7 +273,7 @@ class _ModelByRounds(_WalkModel):
         )
 
     def _begin(self) -> None:
-        """Set what there is beside the attraction."""
+        """Set the parameters other than the attraction."""
         raise NotImplementedError
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:

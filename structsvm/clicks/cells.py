@@ -22,7 +22,7 @@ UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown
 
 
 class Dropped(dict[str, int]):
-    """How much of a log was left out, by reason."""
+    """Counts of what was left out of a log, by reason."""
 
     def count(self, reason: str, n: int = 1) -> None:
         """Add to the count of a reason."""
@@ -115,7 +115,7 @@ class ClickCells:
             Impressions with the same session and query are one list, also where a session asked the query again.
             Without it, or where it is missing (None, NaN, an empty string), impressions are counted and in no list.
         cluster : array-like of int or str, shape (n,), optional
-            User of each impression, whose lists depend on each other. A list without one stands for itself.
+            User of each impression, whose lists depend on each other. A list without one counts as a user.
         probability : array-like of float, shape (n,), optional
             Probability, in (0, 1], with which the ranker that was logged showed this document at this position, for
             ``weighting="logged"`` of :func:`~structsvm.clicks.evaluate_from_clicks`. Without ``session`` each
@@ -290,7 +290,7 @@ class ClickCells:
     def lists_per_query(self) -> Int:
         """Return how many lists of each query were shown, counted by session.
 
-        Without sessions, and where impressions without one say more: the shows at the position that has most.
+        At least the number of shows at the position with most, which also counts impressions without a session.
         """
         n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
@@ -301,7 +301,7 @@ class ClickCells:
         return np.maximum(shows, listed).astype(np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
-        """Return the lists without and with a gap, as far as there are some."""
+        """Return the lists without and with a gap, omitting an empty part."""
         return [part for part in (self.sessions, self.gapped) if part is not None and part.n_distinct]
 
     def rows_of(self, query: Any, document: Any) -> Int:
@@ -361,7 +361,7 @@ def check_cells(cells: object) -> None:
 
 
 def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
-    """Return the rows that are not -1; raise where one is there twice."""
+    """Return the rows that are not -1; raise for duplicates."""
     used, counts = np.unique(rows[rows >= 0], return_counts=True)
     if (counts > 1).any():
         row = int(used[counts > 1][0])
@@ -379,7 +379,7 @@ def check_clicked(clicks: Int) -> None:
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
-    """Return the first position of a log, 0 or 1; raise where both occur, which leaves it open."""
+    """Return the first position of a log, 0 or 1; raise where both occur, as it is then ambiguous."""
     if first_position is not None:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
@@ -479,7 +479,7 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
-    """Return positions as whole numbers, and where they are such."""
+    """Return positions as whole numbers, and flags of those that are valid."""
     if k.dtype.kind in "iu":
         return k.astype(np.int64, copy=False), np.ones(k.shape, bool)
     if k.dtype.kind == "O":
@@ -523,7 +523,7 @@ def _tally(
 
 
 def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
-    """Return a number of each id, from 0, the number after the largest, and a function from numbers to ids.
+    """Return a number for each id, from 0; the number after the largest; and a function from numbers to ids.
 
     The numbers of whole numbers are their distances from the lowest, unless they are far apart.
     """
@@ -536,7 +536,7 @@ def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
 
 
 class _Lists:
-    """Impressions grouped into lists: which are kept, where lists begin, and clicks with those of repetitions."""
+    """Impressions grouped into lists: flags of those kept, starts of lists, and clicks merged over repetitions."""
 
     def __init__(
         self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: Dropped

@@ -12,7 +12,7 @@ USUAL = {
     "position": "rank pos place ordinal",
     "clicked": "click clicks is_click is_clicked has_click",
 }
-"""Usual names of columns, in any case; beside them stand the words of the options."""
+"""Usual names of columns, in any case; the words of the options are added."""
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:

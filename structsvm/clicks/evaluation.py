@@ -140,7 +140,7 @@ def evaluate_from_clicks(
     query, document : array-like, shape (n_candidates,)
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
-        The new ranker's score of each candidate; equal scores rank as they stand. With two dimensions, of a ranker
+        The new ranker's score of each candidate; equal scores rank in row order. With two dimensions, of a ranker
         that draws its lists: the probability of each candidate at each position. They sum to 1 up to position
         ``k``, or the last one of the log or of a query's candidates if that is less; one more candidate, which the log
         does not know, takes what is left to all others.
@@ -285,7 +285,7 @@ def evaluate_from_clicks(
 
 
 def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: TrustBias | None) -> list[str]:
-    """Return how far the figures can be trusted; the rows ``listed`` are those with a score."""
+    """Return diagnostics of the figures; the rows ``listed`` are those with a score."""
     notes = []
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
@@ -342,7 +342,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
     lists = joined_sessions(cells.all_lists())
     n_listed = lists.n_distinct
     clustered = lists.cluster is not None and bool((lists.cluster >= 0).any())
-    # where users or logged probabilities weigh lists, an impression of no list tells about propensities only
+    # if users or logged probabilities weigh lists, impressions outside lists only inform the propensities
     only_lists = clustered or lists.probability is not None
     lists = joined_sessions([lists, _unlisted(cells, lists)])
     own = np.arange(lists.n_distinct)
@@ -388,7 +388,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
 
 
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
-    """Return the impressions of no list, each alone: those of the cells that the lists do not hold."""
+    """Return the impressions outside lists, each alone: the counts of the cells minus those of the lists."""
     width = cells.n_positions + 1
     count = lists.counts
     key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)
@@ -403,7 +403,7 @@ def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
 
 
 class _Weights(NamedTuple):
-    """How clicks become attractions: ``each`` is what an impression adds to the sum over lists of attractions."""
+    """How clicks become attractions: an impression adds ``each`` to the sum over lists of attractions."""
 
     each: Float
     per_click: Float  # the same of an impression that was clicked
@@ -419,7 +419,7 @@ class _Weights(NamedTuple):
         return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
 
     def values(self, log: _Impressions, discount: Float) -> _Value:
-        """Return what each impression adds to the value of lists with these discounts of its document."""
+        """Return the contribution of each impression to the value of lists with these discounts of its document."""
         value = self.each * discount
         moved = value * log.weight
         if self.looks is not None:  # a propensity acts by its share in the looks on the document
@@ -447,7 +447,7 @@ def _ratio(a: ArrayLike, b: ArrayLike) -> Float:
 
 
 class _Value(NamedTuple):
-    """What each impression adds to the sum over lists, and the slope of its mean by the log of each propensity."""
+    """Contribution of each impression to the sum over lists, and slope of its mean by the log of each propensity."""
 
     each: Float
     slope: Float
@@ -463,7 +463,7 @@ def _weights(
     looks = np.maximum(at, clip)
     lists = log.n_lists[log.query]
     size = theta.theta.shape[0]
-    moves = at >= clip  # what is clipped does not move with its propensity
+    moves = at >= clip  # clipped weights do not depend on their propensity
     if weighting == "ips":
         weight = _ratio(lists, np.bincount(log.row, log.weight)[log.row] * looks)
         return _Weights(weight * log.clicked, weight, None, moves, size)
@@ -474,7 +474,7 @@ def _weights(
                 "weighting", "expected the probability of each impression in the log, got none", "read it with "
                 "{probability}, or take 'policy'", value=weighting,
             )  # fmt: skip
-        # the share of lists in which a document stands at a position, over the probability that it does
+        # the share of lists with a document at a position, divided by its probability there
         n_places = cells.n_positions
         cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
         filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]
@@ -519,7 +519,7 @@ class _Errors(NamedTuple):
         unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
-            # the same clicks move the propensities: what a unit adds to the mean through them
+            # the same clicks move the propensities: the contribution of a unit to the mean through them
             moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:

@@ -83,7 +83,7 @@ def _add(batches: Batches, lines: Iterable[Line]) -> None:
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
-    """Yield the impressions of a file that count; what is left out goes to ``batches``."""
+    """Yield the impressions of a file that count; ``batches`` counts the others by reason."""
     from structsvm.online.clicklog import Header, Lines, numbered_lines
 
     header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")
@@ -129,7 +129,7 @@ class _Seen:
 
         rows = [(hash((type(one.name).__name__, one.name)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
-        # the line each id was first met at, and what it said
+        # the first line of each id, and the hash of its content
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)
         content, line = new[1:, first]
         fresh = np.ones(first.shape[0], dtype=bool)

@@ -31,7 +31,7 @@ class ClickJudgments:
     shows, clicks : ndarray of int64, shape (n_rows,)
     method : str
     known : ndarray of bool, shape (n_rows,)
-        Whether anything is known of a document: not if it was shown only where nobody clicks, or looks. Its value is
+        Whether the log informs about a document: not if it was shown only where nobody clicks, or looks. Its value is
         then 0, its interval holds all values, and no qrels are written of it.
 
     Examples
@@ -56,7 +56,7 @@ class ClickJudgments:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether anything is known of each document."""
+        """Whether the log informs about each document."""
         return (self.lower > 0) | (self.upper < METHODS[self.method].most)
 
     def grades(
@@ -103,7 +103,7 @@ class ClickJudgments:
                 file.write(f"{q}\t{d}\t{v:.6g}\t{low:.6g}\t{high:.6g}\t{n}\t{c}\n".encode())
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
-        """Return what is known of each document, in the order of the fields."""
+        """Return the estimates of each document, in the order of the fields."""
         return (self.query, self.document, self.value, self.lower, self.upper, self.shows, self.clicks)
 
     def __repr__(self) -> str:
@@ -214,7 +214,7 @@ class Method(NamedTuple):
     """Values from which a document has grade 1, 2 and 3."""
 
     meaning: str = "the judgment of this method"
-    """What a value is."""
+    """Description of the value."""
 
     most: float = np.inf
     """The largest value."""

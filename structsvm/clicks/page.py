@@ -75,7 +75,7 @@ def size_of_log(cells: ClickCells) -> str:
 
 
 def errors_of(found: Propensities) -> str:
-    """Return what the errors of harvested propensities rest on, as a sentence."""
+    """Return the sample sizes behind the errors of harvested propensities, as a sentence."""
     text = f"errors from {found.n_clusters:,} {'query' if found.n_clusters == 1 else 'queries'}"
     if found.freedom is None:
         return f"{text}, whose clicks are taken as independent"
@@ -92,12 +92,12 @@ def _words(name: str) -> str:
 
 
 def _columns(*names: str, text: int = 1) -> list[pages.Column]:
-    """Return the columns of a table, of which the first ``text`` hold no numbers."""
+    """Return the columns of a table; the first ``text`` hold text."""
     return [pages.Column(name, index >= text) for index, name in enumerate(names)]
 
 
 def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str, Any]:
-    """Return the click-through by position, and the propensities beside it if there are some."""
+    """Return charts of the click-through by position, and of the propensities if there are any."""
     shows, clicks = cells.per_position()
     rate = np.divide(clicks, shows, out=np.zeros(shows.shape[0]), where=shows > 0)
     positions = list(range(1, shows.shape[0] + 1))

@@ -1,4 +1,4 @@
-"""Click models in which a click needs a look and attraction, independent of each other: PBM and UBM.
+"""Click models in which a click requires examination and attraction, which are independent: PBM and UBM.
 
 Their fits are in :mod:`structsvm.clicks.attraction_examination`.
 """
@@ -24,7 +24,7 @@ from structsvm.protocols import ClickTables, Float, Int
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ProductModel:
-    """Base of models in which the probability of a click is a product, of a number of the document and another."""
+    """Base of models in which the probability of a click is attraction of the document times examination."""
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
@@ -63,7 +63,7 @@ class _ProductModel:
         return self
 
     def _parts(self, cells: ClickCells) -> ProductCells:
-        """Return the counts by document and by what else the probability of a click depends on."""
+        """Return the counts by document and by examination parameter."""
         raise NotImplementedError
 
     def _keep(self, cells: ClickCells, examination: Float) -> None:
@@ -295,7 +295,7 @@ def sessions_of(cells: ClickCells) -> ClickSessions:
 
 
 def unseen(values: Float) -> Float:
-    """Return the values with their mean behind: row -1, a document that the log of the model did not show."""
+    """Append the mean of the values, which row -1, a document that the model's log did not show, selects."""
     return np.append(values, values.mean() if values.size else 0.5)
 
 

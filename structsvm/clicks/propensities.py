@@ -26,7 +26,7 @@ _MAX_STEPS = 50
 
 
 class Link(NamedTuple):
-    """How well two neighbouring positions are compared: the standard error of the log of their ratio."""
+    """Precision of the ratio of two neighbouring positions: the standard error of its logarithm."""
 
     first: int
     second: int
@@ -211,7 +211,7 @@ def harvest(
 
 
 def _bound(gradient: Float, phi: Float) -> float:
-    """Return the most that a concave function can gain within the box, from its gradient at ``phi``."""
+    """Return a bound of the gain of a concave function within the box, from its gradient at ``phi``."""
     return dot(np.abs(gradient), _BOX + np.abs(phi))
 
 
@@ -227,7 +227,7 @@ class TrustBias(NamedTuple):
         One-sided; NaN where the log cannot show it (too few documents at several positions).
     detectable : float
         How many times as fast clicks on poor documents would have to fall, from the first to the last position, for
-        p < 0.01 in four of five such logs. Far from 1, a large p-value does not speak against a bias.
+        p < 0.01 in four of five such logs. If it is far from 1, a large p-value is no evidence against a bias.
     last : int
         The last position used.
 
@@ -251,7 +251,7 @@ class TrustBias(NamedTuple):
     last: int = 1
 
     def in_words(self) -> str:
-        """Return the result as a sentence, with what the test could have found."""
+        """Return the result as a sentence, with the detectable bias."""
         if math.isnan(self.p_value):
             return "trust bias: not tested, too few documents stood at several positions; it may be large"
         found = "found" if self.p_value < TRUST_LEVEL else "not found"
@@ -454,7 +454,7 @@ class _Likelihood:
         )  # fmt: skip
 
     def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
-        """Return the covariance of the logarithms of all propensities, clustered by query, and what it rests on.
+        """Return the covariance of the logarithms of all propensities, clustered by query, and its sample sizes.
 
         These are the number of queries, the degrees of freedom of each logarithm, and the effective number of queries.
         """
@@ -481,7 +481,7 @@ class _Likelihood:
 
 
 class Influence:
-    """How each impression of a log moves the propensities that were harvested from it."""
+    """Influence of each impression of a log on the propensities that were harvested from it."""
 
     # A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the
     # propensities; one influence function has both, with their correlation.
@@ -501,7 +501,7 @@ class Influence:
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
         per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
-        # a click counts as far as it was not to be expected by all clicks on the document, its own among them: the
+        # a click counts as its residual from the clicks expected on the document, which include itself: the
         # square is too small by the share that the impression has in these looks (HC2)
         share = self._theta[rank] / looks[row]
         beyond = clicked - share * cells.per_row(cells.clicks)[row]
@@ -747,6 +747,7 @@ def _invert_root(W, out, alone, A, V):
             for q in range(p + 1, m):
                 if A[p, q] == 0.0:
                     continue
+                # rotate columns, then rows p and q so that A[p, q] becomes zero; V collects the eigenvectors
                 tau = (A[q, q] - A[p, p]) / (2.0 * A[p, q])
                 sign = 1.0 if tau >= 0 else -1.0
                 t = sign / (abs(tau) + np.sqrt(1.0 + tau * tau))
@@ -757,6 +758,7 @@ def _invert_root(W, out, alone, A, V):
                     V[a, p], V[a, q] = c * V[a, p] - s * V[a, q], s * V[a, p] + c * V[a, q]
                 for a in range(m):
                     A[p, a], A[q, a] = c * A[p, a] - s * A[q, a], s * A[p, a] + c * A[q, a]
+    # A is diagonal: eigenvalue zero of I - W means that one query alone determines the direction
     for k in range(m):
         if A[k, k] <= 1e-9:
             for a in range(m):

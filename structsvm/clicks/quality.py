@@ -102,7 +102,7 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
 
 
 def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> ClickCells:
-    """Return the counts of so many of each distinct list; rows keep their numbers."""
+    """Return the counts of each distinct list, repeated ``count`` times; rows keep their numbers."""
     part = replace(sessions, count=count).select(count > 0)
     row, position, shows, clicks = part.tally(part.position, cells.n_positions + 1)
     return replace(cells, row=row, position=position, shows=shows, clicks=clicks, sessions=part, gapped=None)

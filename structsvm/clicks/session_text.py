@@ -30,7 +30,7 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
     Raises
     ------
     ValueError
-        With file and line, for a session that does not look so.
+        With file and line, for a session in another form.
 
     Notes
     -----

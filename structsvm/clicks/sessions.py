@@ -145,7 +145,7 @@ def _deduplicate(offsets, keys, users, count):
                 total[found] = count[i]
                 found += 1
                 break
-            # the hash may be that of another list: compare the entries
+            # another list may have the same hash: compare the entries
             other = offsets[first[known]]
             same = offsets[first[known] + 1] - other == length and users[first[known]] == users[i]
             j = 0

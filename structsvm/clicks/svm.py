@@ -97,7 +97,7 @@ class ClickSVM(StructuralRanker):
     propensities: Propensities | Sequence[float] | None = None
     weighting: Weighting = "ips"
     clip: float = 0.0
-    relevance: float = field(default=1.0, init=False)  # without a meaning here
+    relevance: float = field(default=1.0, init=False)  # parameters without a meaning here
 
     @all_or_nothing
     def fit(
@@ -229,7 +229,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
     Cs_ : ndarray, shape (n_Cs,)
     scores_ : ndarray, shape (n_Cs,)
-        Weighted mean over the held-out clicks of what the loss stands for: the share of other documents below the
+        Weighted mean over the held-out clicks of the measure behind the loss: the share of other documents below the
         clicked one (pairs, where long lists weigh more, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 / rank``
         (mrr); 1 if each were first. With ``"max"`` the C with the highest score is chosen, so ``scores_.max()`` is
         optimistic.
@@ -291,7 +291,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         return self
 
     def _evaluated(self, y: Any, qid: Any, scores: Any) -> Part:
-        """Return the weighted mean over the clicks of each query of what the loss stands for; 0 without clicks."""
+        """Return the weighted mean, over the clicks of each query, of the measure behind the loss; 0 without clicks."""
         ranking, query_ids = _ranked(y, qid, scores)
         length = np.repeat(ranking.lengths, ranking.lengths)
         largest = click_values(self.loss, np.ones_like(length), length)[1]

@@ -47,7 +47,7 @@ def read_table(
 
     Parameters
     ----------
-    table : frame of pandas or polars, dict of columns, what gives a stream of Arrow, or path
+    table : frame of pandas or polars, dict of columns, object with the Arrow stream interface, or path
         A path is that of a file, a folder or a pattern, of Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
         tab-separated if its name ends in ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in
         the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the rows.
@@ -58,7 +58,7 @@ def read_table(
         In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list. In a file of more than
-        2^20 rows they stand together: a list that goes on in a later part of the file is an error.
+        2^20 rows they are contiguous: a list that goes on in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
@@ -128,7 +128,7 @@ def read_table(
 
 
 class _Reading:
-    """The columns of a table by their roles, and what all of them have in common."""
+    """The columns of a table by their roles, and their common options."""
 
     def __init__(
         self, named: Mapping[str, str], limits: Sequence[float], source: str, in_parts: bool
@@ -172,10 +172,10 @@ class _Reading:
         return columns
 
     def _within(self, columns: _Columns) -> _Columns:
-        """Return the rows of a span of time, without the times."""
+        """Return the rows within a span of time, without the times."""
         when = columns.pop("time")
         with np.errstate(invalid="ignore"):
-            early, late = when < self._limits[0], when >= self._limits[1]  # NaN is no limit
+            early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
@@ -242,7 +242,7 @@ class _Reading:
 
 
 def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
-    """Return ids of a text as :func:`settled_words` writes them, in the same order; raise where two become one."""
+    """Return ids of a text as :func:`settled_words` writes them, in the same order; raise if two become equal."""
     distinct, inverse = np.unique(words, return_inverse=True)
     own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
     if np.unique(own).size < own.size:

@@ -47,8 +47,8 @@ def read_ubi(
     Parameters
     ----------
     path : path
-        Objects one a line, queries and events in any order; in bulk format the action lines are skipped. Or the hits of
-        elasticdump, one a line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
+        One object per line, queries and events in any order; action lines of bulk format are skipped. Or the hits of
+        elasticdump, one per line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
     application : str, optional
         Only queries and events of this application.
     first_position : {0, 1} or dict of application to it, optional
@@ -69,7 +69,7 @@ def read_ubi(
     Raises
     ------
     ValueError
-        With file and line, for a line that is no JSON object.
+        With file and line, for a line that is not a JSON object.
     BadInput
         For an ambiguous or contradicted first position, for clicks of which 5 % or more have another ordinal than
         their documents (a page that reorders the response), and when nothing can be counted.
@@ -117,7 +117,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
     """
     queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
-    last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
+    last[queries.query] = np.arange(queries.query.size)  # for repeated indices, the last assignment holds
     known = last >= 0
 
     def of(values: Int, missing: int) -> Int:
@@ -172,7 +172,7 @@ def _events_of_queries(entries: Entries) -> Events:
 def _shown_lists(
     queries: Queries, events: Events, shown: NDArray[np.bool_], base: Int, length: int, entries: Entries
 ) -> _Lists:
-    """Return what each query shows: its impressions, or else the first ids of its response."""
+    """Return the documents that each query shows: its impressions, or else the first ids of its response."""
     own = np.zeros(queries.query.size, dtype=bool)
     own[events.query[shown]] = True
     hits = np.diff(queries.offsets)
@@ -241,7 +241,7 @@ def _clicked(
     return _Lists(*columns), clicked[keep]
 
 
-_PLACES = 1 << 17  # more than positions that are counted, and one for those that are none
+_PLACES = 1 << 17  # above all positions that are counted
 _MOST_CONTRADICTED = 0.05
 
 
@@ -287,9 +287,9 @@ def _bases(
     first_position: int | Mapping[str, int] | None,
     path: Path,
 ) -> Int:
-    """Return how each application counts; raise where that is open or contradicted by returned ids."""
+    """Return the first ordinal of each application; raise if it is ambiguous or contradicted by returned ids."""
     names: list[Any] = list(entries.applications)
-    # of applications that log no impressions, clicks show how they count
+    # if an application logs no impressions, clicks show its first ordinal
     silent = np.ones(len(names) + 1, dtype=bool)
     silent[queries.application[events.query[shown]]] = False
     looked = shown | (silent[queries.application[events.query]] & (events.ordinal != NO_ORDINAL))

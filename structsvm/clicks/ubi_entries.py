@@ -27,7 +27,7 @@ NO_ORDINAL = -(2**62)
 
 
 class Entry(Struct, gc=False):
-    """A line of a UBI file: a query, an event, or what is around them. Any value may be of a wrong type."""
+    """A line of a UBI file: a query, an event, or an envelope of them. Any value may be of a wrong type."""
 
     query_id: Any = None
     application: Any = None
@@ -94,7 +94,7 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """What :func:`read_entries` gives: queries and events, the texts behind their numbers, and what was left out."""
+    """Result of :func:`read_entries`: queries and events, the texts behind their numbers, and counts of omissions."""
 
     queries: Queries
     events: Events
@@ -223,7 +223,7 @@ def document_of(attributes: Any) -> str | None:
 
 
 def ordinal_of(attributes: Any) -> int:
-    """Return the position of an event as it was logged, :data:`NO_ORDINAL` for what is no whole number."""
+    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but a whole number."""
     value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal
@@ -237,7 +237,7 @@ def ordinal_of(attributes: Any) -> int:
 
 
 def time_of(value: Any) -> float:
-    """Return seconds since 1970; minus infinity where no time was logged, NaN for what is no time."""
+    """Return seconds since 1970; minus infinity where no time was logged, NaN for an invalid time."""
     if value is None:
         return -math.inf
     if type(value) in (int, float):

@@ -20,7 +20,7 @@ _MAX_MEMBERS = 100_000
 
 
 class Damaged(ValueError):
-    """Error of a damaged file, without its name: whoever opened the file adds the name and a remedy."""
+    """Error of a damaged file, without its name: the caller that opened the file adds the name and a remedy."""
 
 
 class Header(NamedTuple):

@@ -138,7 +138,7 @@ class CandidateSet:
         matrix = np.array(_as_numbers(similarity, "similarity", "a square matrix of numbers"))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
-        # comparisons with NaN are False, so that each condition refuses NaN, too
+        # comparisons with NaN are False, so that each condition also refuses NaN
         if not (np.abs(matrix) <= 1 + _SIMILARITY_TOLERANCE).all():
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:

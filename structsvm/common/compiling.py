@@ -79,7 +79,7 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
 
 
 def _announce() -> None:
-    """Print once per process, to who sits before it, why a first fit takes longer than a moment."""
+    """Print, once per process, to a terminal or notebook why a first fit takes longer than a moment."""
     waited = _state.seconds + time.perf_counter() - _state.since
     if _state.announced or _state.listeners or waited < _MOMENT:
         return

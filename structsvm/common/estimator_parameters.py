@@ -88,7 +88,7 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
-    """Return a docstring with what it lacks on the parameters ``names``, attributes and the result, from ``others``."""
+    """Complete a docstring from ``others``: descriptions of the parameters ``names``, attributes and the result."""
     docs = [_sections(one) for one in (text, *others)]
 
     def entries(title: str) -> dict[str, str]:

@@ -208,7 +208,7 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
 def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
     """Yield the pieces; raise at a line longer than ``MAX_LINE_BYTES``."""
     # Pieces shorter than the limit need no search from one line to the next: from each position the last line feed
-    # within the limit is found backwards, and only where there is none is a line too long.
+    # within the limit is searched backwards; without one, the line is too long.
     lines = begun = 0  # whole lines so far, and bytes of the unfinished line after them
     for piece in pieces:
         at, first = 0, MAX_LINE_BYTES - begun

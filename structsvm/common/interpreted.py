@@ -41,7 +41,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
     """Return ``compiled(*args)``; ``seconds`` estimates the time of this call in Python."""
     if compiled.signatures or _off:
         return compiled(*args)
-    # the budget of this process: nothing is left if code is on disk, or an earlier process asked for compilation
+    # the budget of this process: it is 0 if code is on disk, or an earlier process requested compilation
     state = _states.get(compiled)
     if state is None:
         state = _states.setdefault(compiled, _State(compiled))

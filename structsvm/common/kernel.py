@@ -147,7 +147,7 @@ class _Entries:
 
 @lru_cache(maxsize=1024)
 def _writable(folder: Path) -> bool:
-    # by trying: permissions do not tell for read-only file systems and for the user root
+    # by trying: permissions are not conclusive on read-only file systems, and for root
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()

@@ -161,7 +161,7 @@ def make_cache(
                 try:
                     with compiling.keeping():
                         super().save_overload(sig, data)
-                except OSError as error:  # a full disk is no reason to end a fit
+                except OSError as error:  # a full disk must not end a fit
                     compiling.not_kept(f"{self.locator.kept}: {error.strerror}")
 
     return FolderCache
@@ -199,7 +199,7 @@ def listen(is_kernel: Callable[[Any], bool]) -> None:
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
-            # a function that is no kernel counts if a kernel is being compiled, as its caller
+            # other functions count only while a kernel that calls them is being compiled
             compiled = event.data["dispatcher"]
             if is_kernel(compiled) or compiling.underway():
                 at = locator_of(compiled)

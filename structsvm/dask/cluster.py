@@ -106,7 +106,7 @@ def _no_scheduler(client: Any) -> ClusterError:
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures in order; raise ClusterError if none finishes for ``timeout`` seconds.
 
-    The error says by ``place`` what it waited for.
+    The error names what it waited for by ``place``.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)

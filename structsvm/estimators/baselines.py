@@ -78,7 +78,7 @@ class _Method:
 
 @dataclass(eq=False)
 class _WordMethod(_Method):
-    """Base of those that only need to know which words there are."""
+    """Base of the methods that only use the presence of words."""
 
     vectorizer: Any = None
 

@@ -136,7 +136,7 @@ def crossed(
 
 
 def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights: Float) -> Float:
-    """Return :func:`crossed` values for any choice: ``column(rest)`` has all values by the choice of ``rest``."""
+    """Return :func:`crossed` values for any choice; ``column(rest)`` returns all values at the choice on ``rest``."""
     found = np.full(fold.shape[0], np.nan)
     for number in np.unique(fold[fold >= 0]):
         rest = (fold >= 0) & (fold != number)
@@ -162,7 +162,7 @@ class Choice(NamedTuple):
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Suppress the warning of a C that learns nothing if a larger one did: held-out queries chose it."""
+        """Suppress the warning of a C that learns nothing if held-out queries chose it over a larger C that learns."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)
@@ -190,7 +190,7 @@ def choose_C(
         show = warnings.showwarning
 
         def count(message: Any, category: Any, *where: Any) -> None:
-            if category is NothingLearnedWarning:  # of the largest C of the fold after the last
+            if category is NothingLearnedWarning:  # after the last fold: of its largest C
                 idle.add(number)
             else:
                 show(message, category, *where)
@@ -203,7 +203,7 @@ def choose_C(
             _log.info("C: %d folds done", number)
             if callback is not None:
                 callback(number)
-    assert values is not None  # callers have checked the number of folds
+    assert values is not None  # not empty: callers have checked the number of folds
     tested = ~np.isnan(values.reshape(values.shape[0], -1)).any(axis=1)
     if not weights[tested].any():
         raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")

@@ -129,7 +129,7 @@ class CrossValidated:
         return self._measure() if self.scoring is None else self.scoring
 
     def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
-        """Warn where the model leaves many pairs in a tie, by up to 1,000 training queries, spread evenly."""
+        """Warn if the model ties many pairs, in a sample of up to 1,000 training queries."""
         some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
         lengths = np.diff(data.offsets)[some]
         rows = rows_from(data.offsets[some], lengths)
@@ -225,7 +225,7 @@ class CrossValidated:
             raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
-        known = np.isin(part.result.query_ids, held.query_ids)  # others were not tested
+        known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test part
         return replace(
             part.result, per_query=part.result.per_query[known], query_ids=part.result.query_ids[known]
         )
@@ -287,7 +287,7 @@ def _names_a_measure(loss: Any) -> bool:
 
 
 def _repeated(data: QueryData, fold: Int) -> int:
-    """Return the number of queries more than half of whose rows are in queries of other folds, too.
+    """Return the number of queries that share more than half of their rows with queries of other folds.
 
     Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
     """
@@ -389,7 +389,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         return self
 
     def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
-        """Return both with the scaling of the training part; scaling what all rows have scaled is the same."""
+        """Return both scaled by the training part; a scaling that all rows share does not change the result."""
         if self.scaler_ is None or self.scaler_.within == "query":
             return part, held_out
         scaler = clone(self.scaler_).fit(part.X)

@@ -152,7 +152,7 @@ class DiverseRanker(Selector, BaseEstimator):
     - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
     Under a budget, of the documents that fit the one with the largest ``score - log(cost)`` is next: the chances that a
-    document is the next one are in proportion to ``exp(score)``. Equal costs change nothing but the number.
+    document is the next one are in proportion to ``exp(score)``. Equal costs only change the number of documents.
 
     The similarity has to be one of content. Where it is not, as between the ranks of runs, the model did worse than the
     mean of the scores.
@@ -260,7 +260,7 @@ class DiverseRanker(Selector, BaseEstimator):
         weights = self.coef_ * self.scale_
 
         def note(walk: Walk, features: Float, best: int) -> None:
-            # a score times novelty is relevance as long as nothing is chosen; likeness is what it loses by then
+            # a score times novelty counts as relevance at the first choice; its later loss counts as likeness
             likely = self.feature_groups_ == "likeness"
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
@@ -388,7 +388,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self.n_steps_, self.n_rows_ = len(gains), len(X)
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:
-        """Minimise the log-rank loss of the steps, each weighted by what is at stake."""
+        """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
         offsets = np.cumsum([0, *map(len, gains)])
         separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
         stakes = np.array([float(gain.max()) for gain in gains])
@@ -428,7 +428,7 @@ def _by_score(weights: Float) -> Callable[[Walk, Any, Float], int]:
 def _steps(
     one: StepFeatures, gain: SubtopicGain, kept: Any, policy: Callable[[Walk, Any, Float], int]
 ) -> Iterator[_Step]:
-    """Yield the steps of a path that can teach something, until nothing is left to gain; ``kept`` flags those to keep.
+    """Yield the informative steps of a path, until no document adds a gain; ``kept`` flags those to keep.
 
     Features are computed for these only, and by the policy where it needs them.
     """

@@ -351,7 +351,7 @@ class SVMDiv(Selector, BaseEstimator):
     def audit(
         self, sets: Sequence[CandidateSet], labels: Any, n_sets: int = 5, *, random_state: int | None = None
     ) -> SeparationAudit:
-        """Measure how much the search of training misses: the mean hinge by it and by exact search.
+        """Measure the error of the approximate search of training: the mean hinge by it and by exact search.
 
         It uses ``n_sets`` sets drawn with ``random_state``; exact search is fast for ``k`` up to 5 and about 100
         documents. The estimated primal is too low by ``C * (exact - estimated)``, if the sample is typical.
@@ -494,7 +494,7 @@ class SVMDiv(Selector, BaseEstimator):
         found, many = check_sets(sets), self._many(k)
         limits = check_budget(found, costs, budget)
         features = self._word_features(self.levels_)
-        # compiled code counts on it
+        # compiled code relies on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
@@ -523,8 +523,8 @@ class SVMDiv(Selector, BaseEstimator):
         return self.k if k is None else check_whole("k", k)
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
-        """Return who covers what, and the value of the document features of each document."""
-        given = getattr(self, "given_similarity_", None)  # models of 0.1 do not say
+        """Return the elements that each document covers, and the value of its document features."""
+        given = getattr(self, "given_similarity_", None)  # model files of 0.1 lack this field
         if given is not None and given != (candidates.kind == "similarity"):
             expected, how = (
                 ("sets of given similarities", "make them by CandidateSet.from_similarity (in Python)")
@@ -555,7 +555,7 @@ class SVMDiv(Selector, BaseEstimator):
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
     """Warn where the objective is not below that of ``w = 0``, which is at most C.
 
-    Where the search is approximate, the trainers do not judge fits: but it can only underestimate the objective, so
+    If the search is approximate, trainers do not check this. But it can only underestimate the objective, so
     that an estimate of C or more proves it.
     """
     if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:

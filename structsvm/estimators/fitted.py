@@ -78,7 +78,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             self.callback = before["callback"]
         return done
 
-    if "Parameters\n" in (fit.__doc__ or ""):  # which python -OO leaves out
+    if "Parameters\n" in (fit.__doc__ or ""):  # python -OO removes docstrings
         whole.__doc__ = completed(cast(str, fit.__doc__), [_USUAL], known)
     return cast(_Fit, whole)
 
@@ -218,7 +218,7 @@ class FittedRanker(Saved):
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses and measures.
     max_passes : int, default=1000
-        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
+        Maximum of passes over the data; a ``ConvergenceWarning`` reports that they did not suffice.
     validation_fraction : float, default=0.1
         Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_jobs : int, default=None
@@ -356,7 +356,7 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
 
 
 def require_qid(model: Any, qid: Any, method: str = "score") -> None:
-    """Raise ValueError if rows of a model trained with queries would be ranked as if all were one query."""
+    """Raise ValueError if a model trained with queries is to rank all rows as one query."""
     if qid is None and model._saw_qid:
         raise ValueError(
             f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
@@ -401,7 +401,7 @@ _NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
-    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant, or, of grades
+    """Warn if a loss that ignores the differences of grades counts nearly all documents as relevant or, for grades
     divided by their maximum, only the highest."""
     relevance = getattr(oracle, "relevance", None)
     if relevance is None:
@@ -481,7 +481,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         return np.ones(lengths.shape[0])
     refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    # scikit-learn's message would not name the argument
+    # checked here, as scikit-learn's message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):

@@ -37,7 +37,7 @@ _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 def _never(record: logging.LogRecord) -> bool:
-    """Filter out the report of an end of the grid."""
+    """Filter out the warning that C is at an end of the grid."""
     return "of the grid" not in record.msg
 
 
@@ -56,7 +56,7 @@ class HybridWeights:
     C : float
         Chosen by cross-validation.
     estimate : Estimate
-        What learned weights score on new queries, as :meth:`structsvm.StructuralRankerCV.estimate` has it.
+        Score of learned weights on new queries, by :meth:`structsvm.StructuralRankerCV.estimate`.
     against : dict of str to Comparison
         The same queries against "equal weights" and "RRF" (k = 60) of the same lists; without p-value below 10 queries.
     n_queries, depth, k : int
@@ -206,7 +206,7 @@ def hybrid_weights(
 
     def trained(model: Any, queries: Int) -> Float:
         part = data.select(queries)
-        part = replace(part, query_ids=np.arange(part.n_queries))  # a resample has some twice
+        part = replace(part, query_ids=np.arange(part.n_queries))  # a resample repeats some queries
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights then
             warnings.filterwarnings("ignore", ".* have equal scores", UserWarning)

@@ -240,7 +240,7 @@ _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8,
 
 
 def _check_labels(y: Any, qid: Any) -> None:
-    """Raise an error that names the row of a label that is no finite number, if there is one."""
+    """Raise an error that names the row of the first label that is not a finite number."""
     if isinstance(y, str):
         raise BadInput(
             "y", f"expected a label of each row, got {y!r:.40}", f"pass the column, as in frame[{y!r:.40}]"
@@ -284,7 +284,7 @@ def categories_of(X: Any) -> Categories:
     """Return the columns of a pandas or polars frame whose dtype is one of categories."""
     found = {}
     for name in getattr(X, "columns", ()):
-        # a name that is there twice has no dtype, and is refused later
+        # a duplicate name has no dtype, and is refused later
         kind = str(getattr(X[name], "dtype", None))
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue

@@ -96,7 +96,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
     fit_ : LambdaRankFit
         ``weights``, ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor`` (``W_out`` alone for a linear
-        scorer); ``raw_weights``, the same net for raw features; ``history``, what ``callback`` was told; and
+        scorer); ``raw_weights``, the same net for raw features; ``history``, the arguments of ``callback``; and
         ``best_epoch``, the pass that gave the weights.
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.

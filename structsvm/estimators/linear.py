@@ -103,12 +103,12 @@ class LinearSVM(LinearRanker):
         return data, rows.weights
 
     def _check_options(self) -> None:
-        """Raise ValueError for options that no trainer would notice, or only after reading the data."""
+        """Raise ValueError for invalid options that trainers would report late, or not at all."""
         check_usual(self)
 
 
 def check_usual(model: Any) -> None:
-    """Raise ValueError for parameters out of the range that they have in all rankers."""
+    """Raise ValueError for parameters outside the range that all rankers share."""
     for name, value in model.get_params(deep=False).items():
         if name in _RANGES:
             _RANGES[name](name, value)

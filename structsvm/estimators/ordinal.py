@@ -48,7 +48,7 @@ class OrdinalSVM(LinearSVM):
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
     max_passes : int, default=1000
-        Passes over the data at most, of each machine; a ``ConvergenceWarning`` says so when they did not suffice.
+        Maximum of passes over the data of each machine; a ``ConvergenceWarning`` reports that they did not suffice.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy value stops the present machine.
 

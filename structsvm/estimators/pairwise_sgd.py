@@ -167,7 +167,7 @@ class PairwiseSGD(LinearRanker):
         self, X: Any, y: Any, qid: Any, sample_weight: Any, unlabeled: tuple[Any, Any, Any] = (None, None, None), *,
         validation: Any = None, n_steps: int | None = None,
     ) -> Self:  # fmt: skip
-        """Train from zero weights, or go on for ``n_steps``; ``unlabeled`` is a mask, or rows and their ids."""
+        """Train from zero weights, or continue for ``n_steps``; ``unlabeled`` is a mask, or rows and their ids."""
         rng = self._check_parameters()
         begins = n_steps is None or not hasattr(self, "fit_")
         mask = unlabeled_rows(X, *unlabeled)
@@ -229,7 +229,7 @@ class PairwiseSGD(LinearRanker):
         if unlabeled is not None:  # labels of these rows are meaningless and may be missing
             given = np.asarray(y)
             y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
-            if y.shape == unlabeled.shape:  # any other shape is refused below
+            if y.shape == unlabeled.shape:  # other shapes are refused below
                 y[unlabeled] = 0.0
         rows = read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS, reset=first)
         X, qid, grouping = check_features(rows.X), rows.qid, rows.grouping
@@ -261,7 +261,7 @@ class PairwiseSGD(LinearRanker):
                 f"{self.n_queries_} queries, {labels}",
                 "check the labels and qid",
             )
-        # unlabelled rows are meant to have no constraint
+        # expected: unlabelled rows have no constraint
         warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
@@ -275,7 +275,7 @@ class PairwiseSGD(LinearRanker):
             self.eta_0_ = np.full(n_views, float(self.eta_0))
 
     def _check_arrays(self, n_features: int) -> None:
-        """Raise ValueError for what compiled code would follow out of bounds, such as arrays of a crafted file."""
+        """Raise ValueError for indices that compiled code would follow out of bounds, as in a crafted file."""
         fit, n_views, n_weights = self.fit_, len(self.views_), sum(view.size for view in self.views_)
         shapes = [array.shape for array in (fit.direction, fit.correction, fit.scale, fit.total, self.eta_0_)]
         if shapes != [(n_weights,), (n_weights,), (n_views,), (n_views,), (n_views,)] or any(
@@ -303,7 +303,7 @@ class PairwiseSGD(LinearRanker):
     def _hold_out(
         self, rng: np.random.RandomState, rows: TrainingRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
-        """Return the rows to watch, already scaled, and the weights of the queries left to train on."""
+        """Return the validation rows, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
             X, y, offsets = read_validation(self, validation)
             number = row_groups(offsets)

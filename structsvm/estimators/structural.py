@@ -166,7 +166,7 @@ class StructuralRanker(LinearSVM):
         name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
         try:
             evaluate_part(name, [1, 0], [1.0, 0.0], qid=0)
-        except BadInput:  # no measure is called so
+        except BadInput:  # no measure has this name
             return "map"
         return name
 

@@ -183,7 +183,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
     def _warn_of_missing(self, X: NDArray[Any]) -> None:
         """Warn of missing values in columns of numbers that had none in training."""
-        seen = getattr(self, "missing_features_", range(X.shape[1]))  # earlier model files do not know
+        seen = getattr(self, "missing_features_", range(X.shape[1]))  # earlier model files lack this flag
         missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
@@ -214,7 +214,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
-            # trees see the grades as the loss does: what it does not see is noise to them
+            # trees get the grades as the loss sees them: differences that it ignores would be noise
             oracle = get_oracle(self.loss, relevance=self.relevance)
             relevance, gain = getattr(oracle, "relevance", None), cast(Any, getattr(oracle, "gain", "exp2"))
             features = LeafFeatures(

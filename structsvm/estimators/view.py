@@ -13,7 +13,7 @@ from structsvm.common.checks import BadInput
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
 
-    A ranker is no regressor: its scores have no unit, and only their order within a query was trained. Tools that show
+    A ranker is not a regressor: its scores have no unit, and only their order in a query was trained. Tools that show
     how a prediction changes with the features can use the scores, but accept only regressors and classifiers:
     ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``, ``DecisionBoundaryDisplay.from_estimator``.
 
@@ -67,7 +67,7 @@ class _Scores(RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Raise TypeError: R^2, the score of regressors, has no meaning for ranking scores."""
         raise TypeError(
-            "as_regressor: expected no call of score, as R^2 of ranking scores means nothing; call ranker.score"
+            "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
         )
 
     def __sklearn_is_fitted__(self) -> bool:

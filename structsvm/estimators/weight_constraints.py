@@ -25,7 +25,7 @@ Penalty = Callable[[Any], Any] | None
 
 
 def check_weights(model: Any) -> set[str]:
-    """Raise for options that are wrong for any data; return the abilities that a trainer needs for them."""
+    """Raise for options that are invalid for any data; return the abilities that trainers need for them."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
         raise BadInput(
@@ -71,7 +71,7 @@ def signs_by_feature(
     names: Sequence[str] | None,
     column_numbers: tuple[int, ...] | None = None,
 ) -> Float | None:
-    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free."""
+    """Return the sign of each weight, from options checked by :func:`check_weights`; None if all are free."""
     if monotone is None:
         return None
     monotone = _by_key(monotone)

@@ -32,7 +32,7 @@ _TILE = 16
 
 
 class StepFunction(NamedTuple):
-    """What a score adds to a document's (thesis, figure 3.2): ``values[k]`` if it exceeds just the first k thresholds.
+    """Amount that a score adds to a document's (thesis, figure 3.2): ``values[k]`` if it exceeds k thresholds.
 
     A missing score adds ``values[0]``, which is 0. The first threshold is minus infinity.
     """
@@ -57,7 +57,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     """Indicator features ``1[f > k]`` for thresholds ``k`` of each base function ``f``, learned in ``fit``.
 
     A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
-    indicators are 0. The first threshold is minus infinity, its indicator says "has a score at all"; the others
+    indicators are 0. The first threshold is minus infinity, its indicator means "has a score"; the others
     cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
     another are left out, so a function may have fewer thresholds than bins. A score equal to a threshold does not
     exceed it, as in the formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
@@ -249,7 +249,7 @@ def _quantiles(values: NDArray[Any], n_bins: int) -> Float:
 
 
 def between(below: Float, above: Float) -> Float:
-    """Return numbers ``e`` with ``below <= e < above``, by which float64 and float32 copies are sorted alike.
+    """Return numbers ``e`` with ``below <= e < above`` that divide float64 values and their float32 copies alike.
 
     ``x <= e`` holds for a float64 if and only if it holds for its copy in float32, where ``below`` and ``above`` are
     different numbers of float32, and finite.

@@ -28,7 +28,7 @@ def forest_of(model: Any) -> Forest:
 
     Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by LightGBM's and CatBoost's index.
     """
-    # a bare ``xgboost.Booster`` does not know which value its DMatrix took for missing: here only NaN is missing
+    # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix: here only NaN is missing
     library = type(model).__module__.split(".")[0]
     if isinstance(model, Forest):
         return model
@@ -71,7 +71,7 @@ _PANDAS = "\npandas_categorical:"
 
 
 def _check_pandas_categories(text: str) -> None:
-    """Refuse trees over the positions of a pandas column's categories, unless these are their values, too."""
+    """Raise for trees over the codes of a pandas column's categories, unless codes equal values."""
     _, found, said = text.rpartition(_PANDAS)
     for categories in (json.loads(said.splitlines()[0]) or []) if found else []:
         if [type(one) for one in categories] != [int] * len(categories) or categories != list(
@@ -99,7 +99,7 @@ def _lightgbm_tree(fields: dict[str, str]) -> Tree:
             "expected zeros that are values, got zeros for missing",
             "train with zero_as_missing=False",
         )
-    # of a feature without missing values in training, LightGBM takes one for zero
+    # LightGBM treats missing values of a feature that had none in training as zero
     nan_left = np.where(missing == _MISSING_NONE, threshold >= 0, kinds & _DEFAULT_LEFT > 0) & ~categorical
     sets: dict[int, Sequence[int]] = {}
     if categorical.any():
@@ -152,9 +152,7 @@ def _sklearn(model: Any) -> Forest | None:
     names = getattr(model, "feature_names_in_", None)
     if hasattr(model, "_predictors"):
         moved = getattr(model, "is_categorical_", None)
-        if (
-            moved is not None and moved.any()
-        ):  # also where no tree asks for them: they stand before all others
+        if moved is not None and moved.any():  # also if no tree uses them: they precede all others
             raise _no_categories()
         trees = [_histogram_tree(one.nodes) for row in model._predictors for one in row]
         return _forest(trees, int(model.n_features_in_), names)
@@ -171,7 +169,7 @@ def _sklearn(model: Any) -> Forest | None:
         below = np.asarray(tree.threshold, dtype=np.float64).astype(np.float32)
         below = np.where(below > tree.threshold, np.nextafter(below, np.float32(-np.inf)), below)
         missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, dtype=bool))
-        # a tree of some features counts within these; nodes without a condition have -2
+        # a tree on a part of the features numbers them within it; nodes without a condition have -2
         feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
             _tree_of_nodes(tree.children_left, tree.children_right, feature, rounding_to(below), missing)

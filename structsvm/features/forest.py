@@ -94,7 +94,7 @@ class Forest:
         return forest
 
     def check(self) -> None:
-        """Raise for arrays with which compiled code would leave its bounds or never end, as of a crafted model file."""
+        """Raise for arrays, as of a crafted model file, with which compiled code would leave its bounds or not end."""
         for wrong, expected in self._faults():
             if wrong:
                 raise BadInput("forest", f"expected {expected}")
@@ -148,7 +148,7 @@ class Forest:
         """Raise for rows whose columns are not those that the trees were grown on, by number and, if known, names."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
-        if names is None or self.feature_names is None:  # by position, then
+        if names is None or self.feature_names is None:  # then features match by position
             return
         for j, (own, given) in enumerate(zip(self.feature_names, names, strict=True)):
             if _BLANKS.sub("_", own) != _BLANKS.sub("_", str(given)):
@@ -224,7 +224,7 @@ _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
 
 
 def _beyond(values: Int, low: int, high: int) -> bool:
-    """Return whether there is a value that is not in ``range(low, high)``."""
+    """Return whether any value is outside ``range(low, high)``."""
     return bool(((values < low) | (values >= high)).any())
 
 

@@ -53,7 +53,7 @@ _SAMPLE = 50_000
 less than half a percent of the rows. Four times as many take a fifth of the time of growing 100 trees."""
 
 _MOST_GRADES = 31
-"""Grades that trees tell apart: LightGBM's gains 2^grade - 1 are 32-bit numbers."""
+"""Number of grades that trees distinguish: LightGBM's gains 2^grade - 1 are 32-bit numbers."""
 
 _MOST_IN_HALF = 16
 """Most leaves of a tree whose numbers take half a byte."""
@@ -211,7 +211,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         X : array-like, shape (n_rows, n_features)
             NaN where a value is missing.
         y : array-like of numbers, shape (n_rows,)
-            Not used where there is a ``forest``.
+            Not used with a ``forest``.
         qid : array-like, shape (n_rows,), optional
             Query ids, in any order; None means one query.
         sample_weight : array-like, shape (n_rows,), optional
@@ -281,10 +281,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             "lambda_l2": float(self.l2_regularization),
             "num_threads": count_threads(self.n_jobs),
             "deterministic": True,
-            "force_row_wise": True,  # the default measures which way is faster, and the result may depend on that
+            "force_row_wise": True,  # the default is measured, and may change the result
             "bin_construct_sample_cnt": _SAMPLE,
             "verbosity": -1,
-            "feature_pre_filter": False,  # otherwise too few rows for a split, or constant columns, are an error
+            "feature_pre_filter": False,  # else LightGBM raises for constant columns, or for too few rows to split
         }
         data = lightgbm.Dataset(
             X,
@@ -497,7 +497,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         of_model = (
             not reset and not hasattr(self, "feature_names_in_") and self.forest_.feature_names is not None
         )
-        if of_model and names is not None:  # fit has seen no frame that they could be compared with
+        if of_model and names is not None:  # fit has not seen a frame to compare them with
             self.forest_.check_columns(len(names), names)
             return np.asarray(check_array(X, **options))
         return np.asarray(validate_data(self, X, reset=reset, **options))

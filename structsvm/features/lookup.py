@@ -254,7 +254,7 @@ def _copy_ranks(ranks, copied, n_used, n):
 
 @kernel
 def _sum_edges(weights, starts, exceeded, places, table):
-    """Fill ``table`` with what each rank adds: the sum of the weights of the edges exceeded."""
+    """Fill ``table`` with the score of each rank: the sum of the weights of the edges exceeded."""
     for f in range(places.shape[0] - 1):
         total, n = 0.0, 0
         for r in range(places[f], places[f + 1]):
@@ -266,7 +266,7 @@ def _sum_edges(weights, starts, exceeded, places, table):
 
 @kernel(inline="always")
 def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
-    """Fill the last columns of ``codes``, or add to ``scores``, what a table has for the rank of each feature."""
+    """Look up the rank of each feature in a table: fill the last columns of ``codes``, or add to ``scores``."""
     counts, sums = tables
     for f in range(starts.shape[0] - 1):
         start, s = np.uint64(starts[f]), np.uint64(f)

@@ -22,11 +22,11 @@ from structsvm.queries import offsets_of
 _CELLS_PER_EDGE = 16
 _MOST_CELLS = 1 << 16
 _TILE = 16
-"""Features whose values are copied together: those of a row stand in one line of the cache or two."""
+"""Features whose values are copied together: those of a row fill one line of the cache or two."""
 
 
 class Ranks:
-    """How values of some features, all of one type, become ranks: 0 for NaN, else 1 plus the number of edges exceeded.
+    """Map from values of features of one type to ranks: 0 for NaN, else 1 plus the number of edges exceeded.
 
     ``code_type`` holds every rank, and a number that is higher than all.
     """
@@ -70,7 +70,7 @@ def rounding_to(threshold: Any) -> Float:
         high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
     high = np.where(
         np.isinf(high), 2.0**128, high
-    )  # where rounding to infinity begins, as if float32 went on
+    )  # rounding to infinity begins where float32 would continue
     middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
     even = low.view(np.int32) & 1 == 0
     return np.where(even, middle, np.nextafter(middle, -np.inf))

@@ -237,7 +237,7 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 def _percentile(block: Any) -> Float:
     """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
-    # columns with missing values are ranked one by one, as each has other rows
+    # columns with missing values are ranked one by one, as their rows differ
     present = ~np.isnan(block)
     if not present.all():
         out = np.full(block.shape, np.nan)

@@ -78,7 +78,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         from sklearn.base import clone
 
         own_vectorizer = make_vectorizer() if vectorizer is None else clone(vectorizer)
-    # scikit-learn raises ValueError for texts without any word, which here are no error
+    # scikit-learn raises ValueError for texts without any word, which are allowed here
     try:
         counts = sparse.csr_matrix(own_vectorizer.fit_transform(documents), dtype=np.float64)
     except ValueError:
@@ -99,7 +99,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
 
 def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
     """Return the given similarities of a candidate set, or those of its words, :attr:`Words.cosines`."""
-    # a set has one or the other: words are not read where similarities are given
+    # words are not read if similarities are given
     given = candidates.similarity
     return count_words(candidates, vectorizer).cosines if given is None else given
 

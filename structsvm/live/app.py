@@ -85,7 +85,7 @@ async def _plain_error(request: Request, error: Exception) -> Response:
 
 
 def _own_routes(service: Service) -> list[Route]:
-    """Return the routes of the API, whose keys and bodies openapi.py says; proxy, UBI and pages have their own."""
+    """Return the routes of the API, which openapi.py describes; proxy, UBI and pages define their own."""
 
     async def put(request: Request, key: str, body: Any) -> Any:
         match = request.headers.get("if-match", "").strip('"')
@@ -139,7 +139,7 @@ def _own_routes(service: Service) -> list[Route]:
 
     def route(method: str, path: str) -> Route:
         operation, call = OPERATIONS[method, path], calls[method, path]
-        # check_config reads configurations, those of files too
+        # for check_config, which also reads configuration files
         decoder = msgspec.json.Decoder(Any if operation.body is bodies.Config else operation.body)
 
         async def decoded(request: Request) -> Any:

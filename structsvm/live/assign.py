@@ -25,7 +25,7 @@ _REMEMBERED = 10_000
 
 @dataclass
 class Policy:
-    """The bandit of an experiment as a worker keeps it, with the duels that are out on all workers."""
+    """A worker's copy of the bandit of an experiment, with the pending duels of all workers."""
 
     bandit: Delayed
     version: int
@@ -37,7 +37,7 @@ class Policy:
     """Impressions whose duels were counted when they were assigned."""
 
     def choose(self, impression: bytes, seed: int) -> Duel:
-        """Return the duel of a new request, which is out from now on."""
+        """Return the duel of a new request and count it as pending."""
         duel = self.bandit.select(np.random.default_rng(seed))
         self.own.add(impression)
         self.remember(impression, duel)
@@ -50,7 +50,7 @@ class Policy:
             self.own.discard(self.duels.popitem(last=False)[0])
 
     def count(self, stored: Iterable[StoredDuel]) -> None:
-        """Count stored lists as out, unless they were counted when they were assigned."""
+        """Count the duels of stored lists as pending, unless they were counted when assigned."""
         for one in stored:
             self.last = max(self.last, one.seq)
             if one.id in self.own:
@@ -61,7 +61,7 @@ class Policy:
 
 @dataclass
 class Experiment:
-    """A revision of an experiment as a worker keeps it."""
+    """A worker's copy of a revision of an experiment."""
 
     row: ExperimentRow
     winner: str | None = None  # served after the end, where the experiment says so
@@ -95,7 +95,7 @@ class Assigned(NamedTuple):
 
 
 def delayed_bandit(config: Mapping[str, Any], state: str) -> Delayed:
-    """Return the policy of an experiment for duels that are out at once."""
+    """Return the policy of an experiment, which allows several pending duels."""
     bandit = Delayed(fresh_bandit(config, state), most=MOST_OUT)
     if state and "wins" in (kept := json.loads(state)):
         bandit.wins = np.array(kept["wins"], dtype=np.float64)
@@ -115,7 +115,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
 
 
 def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
-    """Return what a request gets, the same on every worker; of a bandit without the rankers of its duel."""
+    """Return the assignment of a request, equal on every worker; for a bandit without the rankers of its duel."""
     config, row, unit, context = experiment.config, experiment.row, call.unit, call.context or {}
     production = (config["rankers"].index(config["production"]),)
     if row.state != "running" or row.unit_key is None:

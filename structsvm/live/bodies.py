@@ -1,4 +1,4 @@
-"""What the API takes and answers, as types that decode requests and of which the OpenAPI description is made."""
+"""Bodies and answers of the API, as types that decode requests and generate the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ class Taken(_Strict):
     )
 
 
-# ---- how it stands ---------------------------------------------------------------------------------------------------
+# ---- reports ---------------------------------------------------------------------------------------------------------
 
 
 class Verdict(_Strict):

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Page:
-    """What to show; :meth:`Client.show` says what the fields are."""
+    """The list to show; :meth:`Client.show` describes the fields."""
 
     documents: tuple[str, ...]
     token: str | None = None
@@ -38,7 +38,7 @@ class Client:
     key : str, optional
         An API key with the scopes ``show`` and ``click``; needed where the service is not on this machine.
     timeout_s : float, default=0.2
-        How long a search may wait for the service. After a failure the service is not asked for ``rest_s``.
+        How long a search may wait for the service. After a failure no request is sent for ``rest_s``.
     rest_s : float, default=2.0
 
     Examples
@@ -56,7 +56,7 @@ class Client:
         self.url, self.key = url.rstrip("/"), key
         self.timeout_s, self.rest_s = check_positive("timeout_s", timeout_s), rest_s
         self._rests_until = 0.0
-        # a proxy of the environment is for the internet, and redirects would carry the key elsewhere
+        # ignore proxies of the environment, and redirects, which would send the key to another host
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
 
     def assign(
@@ -69,7 +69,7 @@ class Client:
     ) -> dict[str, Any]:
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
-        Saves to compute rankings that are not shown (bandits, a small share); optional for two rankers. Where the
+        Avoids computing rankings that are not shown (bandits, a small share); optional for two rankers. Where the
         service does not answer: ``{"serve": "production", "why": "unreachable"}``, or "refused" as of :meth:`show`.
         """
         body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
@@ -164,7 +164,7 @@ class Client:
                 _log.warning(
                     "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
                 )
-            if error.code < 500:  # this call is wrong, the service is well
+            if error.code < 500:  # the call is wrong, but the service works
                 return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:
             _log.warning("structsvm live: %s: %s", path, error)

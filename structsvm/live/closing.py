@@ -44,7 +44,7 @@ _GROWTH = 1.05
 
 
 class Folded:
-    """The closed impressions of an experiment as statistics; ``state`` and ``bandit`` as it wrote them before."""
+    """Statistics of the closed impressions of an experiment, continued from its stored ``state`` and ``bandit``."""
 
     def __init__(self, config: Mapping[str, Any], state: str = "", bandit: str = "") -> None:
         self.config = config
@@ -143,7 +143,7 @@ class Folded:
                 self.running.add([row for _, row in part])
                 done += len(part)
                 if self.decided_at is None and self.running.decision is not None:
-                    # to the impression where the decision says it, else that of the batch
+                    # up to the impression, if the decision names one, else to the end of the batch
                     self.decided_at = part[-1][0].shown_at
                 if self.running.n_impressions == following:
                     snapshots.append((following, self._snapshot(part[-1][0].shown_at)))
@@ -176,7 +176,7 @@ class Folded:
             signs = ahead.get(k, np.zeros(len(pairs)))
             won = (1 + signs) / 2
             tied = [a != b and x == 0 for (a, b), x in zip(pairs, signs, strict=True)]
-            if any(tied):  # by the id of the impression: folded again, it is decided the same way
+            if any(tied):  # coins by the impression's id: recounting gives the same winner
                 coins = np.random.default_rng(int.from_bytes(impression.id)).random(len(pairs))
                 won[tied] = coins[tied] < 0.5
             self.policy.update(duel, won[0] if len(arms) == 2 else won)
@@ -194,14 +194,14 @@ class Folded:
 
 
 _EMPTY = CreditRow(0, (), (), (), 1.0)
-"""Stands for a list on which nothing was compared."""
+"""The row of a list that compared nothing."""
 
 
 def next_snapshot(n: int) -> int:
     """Return the next number of impressions at which the series has a snapshot."""
     if n < 20:
         return n + 1
-    # the grid does not depend on where one asks
+    # the grid does not depend on ``n``
     k = math.floor(math.log(n / 20) / math.log(_GROWTH) + 1e-9)
     while (reached := round(20 * _GROWTH**k)) <= n:
         k += 1
@@ -258,11 +258,11 @@ class Closer:
     def _run(self) -> None:
         while not self._stop.wait(self._every):
             try:
-                # loading it takes a second, which neither the start nor the first report should
+                # import here: it takes a second, which would delay the start or the first report
                 importlib.import_module("scipy.optimize")
                 self.run()
                 self.failing.pop("", None)
-            except Exception as error:  # a database that is gone comes back, and the next round goes on
+            except Exception as error:  # the database may come back, so the next round tries again
                 self._note("", error)
 
     def run(self) -> int:
@@ -362,6 +362,6 @@ class Closer:
 
 
 def winner_of(config: Mapping[str, Any], state: str) -> str | None:
-    """Return the ranker that has won an interleaving experiment, by its statistics; None for none."""
+    """Return the ranker that has won an interleaving experiment, by its statistics, or None."""
     running = Folded(config, state).running
     return None if running is None or running.decision is None else running.decision["winner"]

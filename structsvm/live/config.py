@@ -53,7 +53,7 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     if made.kind == "bandit":
         policy = _check_policy(made)
     elif any(getattr(made, name) is not None for name in _BANDIT):
-        raise BadInput("policy", "expected none for an experiment that is no bandit", 'say "kind": "bandit"')
+        raise BadInput("policy", "expected none for an experiment without a bandit", 'say "kind": "bandit"')
     hashes = {} if made.engines is None else _check_engines(made, engines or {})
     plain = msgspec.to_builtins(made)
     checked = {name: value for name, value in plain.items() if name not in _BANDIT} | hashes | policy
@@ -67,13 +67,13 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
 
 
 def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether statistics go on from one configuration to the other."""
+    """Return whether the statistics of one configuration continue under the other."""
     meant = [{name: value for name, value in one.items() if name not in _FREE} for one in (old, new)]
     return meant[0] == meant[1]
 
 
 def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that goes on from another; units are counted anew once they are split another way."""
+    """Return a configuration that continues another; if it splits units differently, it starts a new epoch."""
     epoch = old.get("epoch", 0)
     if (old["share"], old["guardrails"]["control"]) != (new["share"], new["guardrails"]["control"]):
         epoch += 1
@@ -81,7 +81,7 @@ def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hashes of what the engines rank by."""
+    """Return the hashes of the settings by which the engines rank."""
     assert made.engines is not None
     if set(made.engines) != set(made.rankers):
         raise BadInput(

@@ -74,7 +74,7 @@ class Secrets:
                     os.fsync(file.fileno())
                 try:
                     os.link(own, path)
-                except OSError:  # another was first, or the file system has no hard links
+                except OSError:  # another process was first, or the file system has no hard links
                     _rename_once(own, path)
             finally:
                 own.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ class Secrets:
         return base64.urlsafe_b64encode(payload + self._sign(self._newest, b"t" + payload)).decode()
 
     def read(self, text: Any) -> Token | None:
-        """Return what a token says, or None where it was not signed here."""
+        """Return the content of a token, or None if this service did not sign it."""
         raw = _decoded(text, TOKEN_LENGTH)
         if len(raw) != _TOKEN + _MAC:
             return None
@@ -115,7 +115,7 @@ class Secrets:
         return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
 
     def unseal(self, text: Any) -> dict[str, Any] | None:
-        """Return what :meth:`seal` was given, or None where it was not signed here."""
+        """Return the argument of :meth:`seal`, or None if this service did not sign it."""
         raw = _decoded(text, 4096)
         if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
             return None
@@ -144,7 +144,7 @@ def impression_id(salt: bytes, request_id: str, offset: int) -> bytes:
 
 
 def hashed_unit(unit_key: bytes, unit: str) -> bytes:
-    """Return what is stored of a user or session; 8 bytes, of no use once the key is deleted."""
+    """Return the stored hash of a user or session: 8 bytes, meaningless once the key is deleted."""
     return keyed(unit_key, b"unit|" + unit.encode(), 8)
 
 
@@ -186,10 +186,10 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
 
 
 def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:
-    """Return of each ranking what a draft of ``length`` can look at.
+    """Return the part of each ranking that a draft of ``length`` can use.
 
-    A ranker passes over documents that others took and takes at most as many as there are places. Where rankings may
-    run out, teams depend on the documents behind, too, and nothing is left out.
+    A ranker skips documents that others took and takes at most ``length``. Where rankings may
+    run out, teams also depend on later documents, and rankings are returned whole.
     """
     if min(map(len, rankings)) < length:
         return [tuple(ranking) for ranking in rankings]
@@ -199,7 +199,7 @@ def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hash
 def page_of(shown: Shown, offset: int) -> Shown:
     """Return the record of a later page of a draft: the list from place ``offset`` (from 0) on.
 
-    What is left of a round that the page before has begun counts for nobody: who picks there is no longer open.
+    The rest of a round that began on the page before is credited to nobody, as its order is already drawn.
     """
     if not offset:
         return shown
@@ -220,7 +220,7 @@ def _rename_once(own: Path, path: Path) -> None:
         if not path.exists():
             own.rename(path)
     finally:
-        os.close(folder)  # which ends the lock
+        os.close(folder)  # which releases the lock
 
 
 def _decoded(text: Any, most: int) -> bytes:

@@ -27,7 +27,7 @@ _FORWARDED = (
 def endpoint(
     call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
 ) -> Endpoint:
-    """Return an endpoint that answers what ``call`` returns or raises; its key must allow ``scope`` (None: no key)."""
+    """Return an endpoint that answers with the result or error of ``call``; keys need ``scope`` (None: no key)."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -48,7 +48,7 @@ def endpoint(
 
 
 def check_access(request: Request, scope: str) -> None:
-    """Raise Refused unless the caller may; notes whose key it was."""
+    """Raise Refused unless the caller has access; record which key was used."""
     service: Service = request.app.state.service
     if request.method not in ("GET", "HEAD"):
         _check_origin(request, service)
@@ -80,7 +80,7 @@ def _check_rate(request: Request) -> None:
 
 
 def is_allowed(request: Request, scope: str) -> bool:
-    """Return whether a call may do what needs a scope, besides what its endpoint asks for."""
+    """Return whether a call also has a scope beyond the one that its endpoint requires."""
     service: Service = request.app.state.service
     return _is_local(request, service) or service.keys.allows(_authorization(request), scope) is not None
 
@@ -98,7 +98,7 @@ def _authorization(request: Request) -> str | None:
 
 
 def _check_origin(request: Request, service: Service) -> None:
-    """Raise Refused for a change that a page of another site makes a browser ask for."""
+    """Raise Refused for a change that a browser sends for a page of another site."""
     origin = request.headers.get("origin")
     if origin is None or origin in service.settings.origins:
         return
@@ -109,7 +109,7 @@ def _check_origin(request: Request, service: Service) -> None:
 
 
 def who(request: Request) -> str:
-    """Return who calls, for the record of changes."""
+    """Return the name of the caller, for the record of changes."""
     return getattr(request.state, "key", "local")
 
 

@@ -103,7 +103,7 @@ class Watches:
             self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))
 
     def acknowledge(self, counters: Mapping[str, int]) -> None:
-        """Begin each watch anew that gave alarm and was acknowledged, as the counters say."""
+        """Restart each watch whose alarm was acknowledged, according to the counters."""
         for name in self.NAMES:
             n = counters.get(f"{ACKNOWLEDGED}{name}", 0)
             if n > self.acknowledged.get(name, 0):
@@ -159,7 +159,7 @@ class Watches:
         for name in cls.NAMES:
             cells, alarm_n = kept["watches"][name]
             watches.watches[name] = Watch({float(value): n for value, n in cells}, alarm_n)
-        if "recent" in kept:  # before schema 3, the share of another time may have been counted
+        if "recent" in kept:  # before schema 3, units may have been counted under an earlier share
             watches.watches["sample_ratio"] = Watch()
         watches.waiting, watches.acknowledged = list(kept["waiting"]), dict(kept.get("acknowledged", {}))
         watches.epoch = kept.get("epoch", 0)
@@ -171,7 +171,7 @@ SHARES = ("late_clicks", "not_compared")
 
 
 def seen(name: str) -> tuple[str, str]:
-    """Return the counters of what an acknowledged share was of: its part and its whole."""
+    """Return the counters at the acknowledgement of a share: its part and its whole."""
     return f"seen:{name}:part", f"seen:{name}:whole"
 
 
@@ -179,7 +179,7 @@ def by_counters(
     guardrails: Mapping[str, Any], counters: Mapping[str, int], *, late: int, clicks: int, not_compared: int,
     shown: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the guardrails of :data:`SHARES`, each from when its alarm was last acknowledged."""
+    """Return the guardrails of :data:`SHARES`, each counted since its alarm was last acknowledged."""
     found = []
     for name, part, whole, limit, text in (
         ("late_clicks", late, late + clicks, guardrails["late_limit"], "clicks after their window, of all clicks"),
@@ -190,7 +190,7 @@ def by_counters(
     ):  # fmt: skip
         part_before, whole_before = (counters.get(counter, 0) for counter in seen(name))
         part = max(0, part - part_before)
-        # pending lists that turn out to be control's are no longer in the whole
+        # the whole excludes pending lists that turned out to belong to the control
         whole = max(part, whole - whole_before)
         share = part / whole if whole else 0.0
         found.append(

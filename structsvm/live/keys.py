@@ -12,7 +12,7 @@ from typing import Any
 from structsvm.common.checks import check_choice
 
 SCOPES = ("show", "click", "read", "admin")
-"""What a key may allow: ask for lists; send clicks of others; read reports; change experiments (and all else)."""
+"""Scopes of a key: request lists; send clicks of others; read reports; change experiments (and all else)."""
 
 
 def new_key(scope: str) -> tuple[str, str, bytes]:
@@ -38,7 +38,7 @@ class Keys:
         return identity if granted in (scope, "admin") else None
 
     def refuses(self, authorization: str | None) -> bool:
-        """Return whether a header carries a key that there is not, such as one that was removed."""
+        """Return whether a header carries an unknown key, such as one that was removed."""
         text = _given(authorization)
         return text.startswith("sk_") and not self._known(text)[1]
 

@@ -22,7 +22,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the engine is left alone, or being tried."""
+        """Whether requests are withheld from the engine, or one is being tried."""
         return self._row >= _FAILURES
 
     def allows(self) -> bool:
@@ -32,7 +32,7 @@ class Breaker:
         now = self._clock()
         if now < self._until:
             return False
-        self._until = now + _REST_S  # the outcome of this try is waited for, but not for ever
+        self._until = now + _REST_S  # wait for the outcome of this try, but not for ever
         return True
 
     def failed(self) -> None:

@@ -32,7 +32,12 @@ class Metrics:
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
         self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
-        for why in ("timeout", "unreachable", "status", "junk"):  # there from the start, for rates
+        for why in (
+            "timeout",
+            "unreachable",
+            "status",
+            "junk",
+        ):  # present from the start, so that rates are defined
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")
@@ -58,10 +63,10 @@ class Metrics:
         """Return the answer to Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
-        # counters of workers that died stay; their gauges, such as an alarm, say nothing any more
+        # keep the counters of workers that died; drop their gauges, such as an alarm, which are outdated
         for pid in {file.stem.rpartition("_")[2] for file in figures().glob("gauge_live*")}:
             if not _lives(int(pid)):
-                with contextlib.suppress(FileNotFoundError):  # another worker was faster
+                with contextlib.suppress(FileNotFoundError):  # another worker has deleted the file
                     mark_process_dead(int(pid))
         every = CollectorRegistry()
         MultiProcessCollector(every)

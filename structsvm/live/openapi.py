@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), made of the types by which it reads and answers."""
+"""The description of the API (OpenAPI 3.1), generated from the types of its bodies and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structsvm.live import bodies
 
 
 class Operation(NamedTuple):
-    """A call: its summary, the scope of its key, and the types of its body and answer (or the name of a content)."""
+    """A call: its summary, the scope of its key, and the types of its body and answer (or a content type)."""
 
     summary: str
     scope: str | None = None

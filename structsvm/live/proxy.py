@@ -1,6 +1,6 @@
 """The proxy ``/v1/search/{key}``: interleaved lists from a search engine, and production's answer whenever in doubt.
 
-Production and challengers are asked at the same time. If a challenger is slow, down, or answers something that is no
+Production and challengers are queried at the same time. If a challenger is slow, down, or answers without a
 ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search. A
 request that cannot be read, or that holds anything not known to leave the order to the rankers, is production's as it
 came.
@@ -37,7 +37,7 @@ from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
 
-if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
+if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
 BUDGET_S = 0.1
@@ -83,7 +83,7 @@ class Asked:
 
     @classmethod
     async def of(cls, request: Request, search_header: str = "x-structsvm-search") -> Asked:
-        """Read a request; nothing in it is an error."""
+        """Read a request; malformed parts raise no error."""
         raw, given = await request.body(), request.headers
         coding = given.get("content-encoding")
         body = _read(raw, coding)
@@ -131,7 +131,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's answer as it came, with its ranking, or with ``why`` there is none."""
+    """An engine's unparsed answer, with its ranking, or the reason ``why`` it has none."""
 
     raw: Raw
     parsed: Any = None
@@ -140,7 +140,7 @@ class _Answer:
 
 
 class Proxy:
-    """Asks engines, and merges their answers as the service has drafted."""
+    """Queries engines, and merges their answers in the order that the service has drafted."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.budget_s = service, BUDGET_S
@@ -165,16 +165,16 @@ class Proxy:
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
             return await self._page(engine, asked, assigned["why"])
-        if len(engines) < len(experiment["rankers"]):  # not the control either, which nothing would be beside
+        if len(engines) < len(experiment["rankers"]):  # no control either, as nothing is interleaved
             return await self._page(engine, asked, "engines")
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked)
         if main.why == "production_junk" or (main.why is None and why is not None):
             self.service.not_compared(key, label_of(main.why or why or ""))
-        # production's own error, or a list of nothing, is the answer
+        # answer with production's own error or empty list
         why = main.why or why
-        if why is None and asked.search is None:  # the next page would not go on from this one
+        if why is None and asked.search is None:  # the next page would not continue this one
             total = engine.dialect.total(main.parsed)
             more = len(main.ranking) >= query.last if total is None else total > query.last
             why = "search_id" if more else None
@@ -202,7 +202,7 @@ class Proxy:
         of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, "replayed", main)
-        if control or why == "control":  # also of a search whose list was stored for another unit
+        if control or why == "control":  # also if the list of this search was stored for another unit
             return await self._control(engine, asked, main, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
@@ -227,7 +227,7 @@ class Proxy:
         self, engine: Engine, asked: Asked, main: _Answer, ids: Sequence[str], token: str
     ) -> Response:
         """Return production's own page, with the token of its list."""
-        if asked.query.first:  # engines may say other things of a later page, such as the largest score
+        if asked.query.first:  # engines may answer a later page differently, such as its largest score
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
@@ -259,7 +259,7 @@ class Proxy:
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:
         """Return production's answer, those of the challengers, and why they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
-        # every one is asked, as that begins its try after a rest
+        # check every breaker, as this starts its try after a rest
         allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
         why = None if all(allowed) else "breaker"
         if why is None:
@@ -286,7 +286,7 @@ class Proxy:
                     _log.error("a challenger failed", exc_info=error)
                 self._tell(engines[ranker], reason, str(error))
                 why = why or reason
-                # what is so for production as well says nothing of the challenger
+                # a problem that production has, too, is not the challenger's fault
                 of_both = reason == main.why or (reason == "status" and main.why == "production_status")
                 if reason != "unfilled" and not of_both:
                     self.breakers[key, ranker].failed()
@@ -305,7 +305,7 @@ class Proxy:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
         parsed = _parsed(raw.text(MAX_ANSWER))
         ranking = engine.ranking(parsed)
-        if len(ranking) > last:  # engines may answer more than was asked for
+        if len(ranking) > last:  # engines may return more than was requested
             ranking = dict(list(ranking.items())[:last])
         return _Answer(raw, parsed, ranking)
 
@@ -317,7 +317,7 @@ class Proxy:
         return self._read(engine, await self._guarded(engine, call))
 
     def _read(self, engine: Engine, raw: Raw) -> _Answer:
-        """Return production's answer as it is understood."""
+        """Return production's answer with its ranking, if it can be read."""
         if raw.status != 200:
             self._tell(engine, "production_status", f"{raw.status} {_excerpt(raw)}")
             return _Answer(raw, why="production_status")
@@ -422,7 +422,7 @@ def routes(service: Service) -> list[Route]:
 
 
 def _read(raw: bytes, coding: str | None) -> Mapping[str, Any] | None:
-    """Return the object of a request's body, or None for what an engine may read another way."""
+    """Return the JSON object of a request's body, or None if an engine might parse it differently."""
     try:
         if coding is not None:
             if coding.lower() not in ("gzip", "deflate"):
@@ -442,13 +442,13 @@ def _read(raw: bytes, coding: str | None) -> Mapping[str, Any] | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
@@ -465,7 +465,7 @@ def _parsed(content: bytes) -> Any:
         if _HUGE.search(content):
             json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise UnusableAnswer("junk", f"no JSON: {error}"[:200]) from None
+        raise UnusableAnswer("junk", f"invalid JSON: {error}"[:200]) from None
     return found
 
 

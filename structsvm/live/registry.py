@@ -1,4 +1,4 @@
-"""The experiments as a worker knows them, and the calls that create and change them."""
+"""A worker's copy of the experiments, and the calls that create and change them."""
 
 from __future__ import annotations
 
@@ -110,16 +110,16 @@ class Registry:
         return found
 
     async def found(self, key: str) -> Experiment:
-        """Return what :meth:`known` does, after a look at the store where another worker may have made it just now."""
+        """Return the result of :meth:`known`; query the store if another worker may have created the experiment."""
         if key not in self.by_key:
-            async with self._looking:  # who comes while another looks waits for what that finds
+            async with self._looking:  # concurrent callers wait for the same query
                 if key not in self.by_key and time.monotonic() - self._looked > _LOOK_S:
                     await self.refresh()
                     self._looked = time.monotonic()
         return self.known(key)
 
     async def know(self, experiments: Set[int]) -> None:
-        """Look at the store if a number of these is new: another worker may have made the experiment just now."""
+        """Query the store if one of these numbers is new: another worker may have just created the experiment."""
         if not experiments <= self.by_id.keys():
             await self.refresh()
 
@@ -165,22 +165,22 @@ class Registry:
                 policy.count(await asyncio.to_thread(self._store.duels, row.id, policy.last, MOST_OUT))
 
     def _policy(self, row: ExperimentRow, before: Policy | None) -> Policy:
-        """Return the bandit of an experiment as it is stored, with the last duels that are out."""
+        """Return the stored bandit of an experiment, with its last pending duels."""
         version, state = self._store.bandit(row.id)
         policy = Policy(delayed_bandit(row.config, state), version)
         policy.last = self._store.progress(row.id).watermark
         policy.count(self._store.duels(row.id, policy.last, MOST_OUT))
-        policy.bandit.peek(np.random.default_rng(0))  # replays them here, in a thread
+        policy.bandit.peek(np.random.default_rng(0))  # replay the duels here, in a thread
         if before is not None:
             policy.duels = before.duels
         return policy
 
 
 def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[str]:
-    """Start a new revision of each experiment whose rankers are others in the configuration file by now.
+    """Start a new revision of each experiment whose rankers have changed in the configuration file.
 
-    Statistics of one ranker must not go on with another's. Experiments whose engines are gone from the file are left as
-    they are. Returns what the operator should know, a line each.
+    Statistics must not mix two rankers. Experiments whose engines are gone from the file are left as
+    they are. Return notes for the operator, one line each.
     """
     said = []
     for row in store.experiments():

@@ -88,7 +88,7 @@ def _figures(folded: Folded) -> dict[str, Any]:
 
 
 def _caution(config: dict[str, Any]) -> str | None:
-    """Return what the figures take for granted about lists of the same unit."""
+    """Return the assumption of the figures about lists of the same unit."""
     if config["kind"] == "bandit" or config["unit"] == "request":
         return None
     unit = config["unit"]
@@ -99,7 +99,7 @@ def _caution(config: dict[str, Any]) -> str | None:
 
 
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer in one sentence, which is valid however often one looks."""
+    """Return the answer in one sentence, which is valid at every look."""
     undecided = {"winner": None, "p": None, "decided_at": None}
     running, bandit = folded.running, figures["bandit"]
     if running is None:
@@ -134,7 +134,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
-    """Return how a bandit stands; rankers are in play if they appear in duels drawn now."""
+    """Return the state of a bandit; rankers are in play if they appear in duels drawn now."""
     names = folded.config["rankers"]
     rng = np.random.default_rng(0)
     drawn = np.zeros(len(names))
@@ -190,7 +190,7 @@ def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iter
 
 
 def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
-    """Return the line of a click log, with the first click that counts on each place."""
+    """Return the line of a click log, with the first click that counts at each rank."""
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:
@@ -241,7 +241,7 @@ def check_experiment(
     row = experiment.row
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
-        return 0, []  # the impressions are gone by rule, the statistics stay
+        return 0, []  # impressions have been deleted by rule; the statistics remain
     stored = Folded.stored(store, row, progress)
     again = Folded(experiment.config)
     problems: list[str] = []
@@ -264,7 +264,7 @@ def check_experiment(
         tell(n)
     kept, made = json.loads(stored.to_json()), json.loads(again.to_json())
     for side in (kept, made):
-        side.pop("watches")  # the shares they are about may be changed on the way
+        side.pop("watches")  # skip guardrails whose share may have changed meanwhile
         side.pop("decided_at")
     problems += [f"statistics: {text}" for text in _differences(kept, made)]
     problems += [f"series: {text}" for text in _differences(store.series(row.id), snapshots)]
@@ -277,7 +277,7 @@ def check_experiment(
 
 
 def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
-    """Return where two values of JSON differ; numbers that are no counts may differ by 1e-9 of their size."""
+    """Return where two values of JSON differ; numbers other than counts may differ by 1e-9 of their size."""
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
         return [text for key in stored for text in _differences(stored[key], made[key], f"{path}.{key}")]
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):

@@ -121,7 +121,7 @@ class Service:
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
-        # writer and closer are threads: neither keeps a request waiting for long
+        # writer and closer are threads, so that requests do not wait for them
         sys.setswitchinterval(0.001)
         path = self.settings.secret_path
         assert path is not None
@@ -140,9 +140,9 @@ class Service:
             self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
 
     async def stop(self) -> None:
-        """Write what waits and close the store."""
+        """Write pending requests and close the store."""
         self._stopping.set()
-        if self._tasks:  # threads of theirs use the store
+        if self._tasks:  # their threads use the store
             await asyncio.wait(self._tasks, timeout=_END_S)
         for task in self._tasks:
             task.cancel()
@@ -204,7 +204,7 @@ class Service:
         return answer
 
     async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
-        """Return the duel of a request, on all pages that of its first."""
+        """Return the duel of a request; all pages have that of the first."""
         first = impression_id(row.salt, request_id, 0)
         duel = policy.duels.get(first)
         if duel is None:
@@ -403,7 +403,7 @@ class Service:
         return reporting.rows(self.store, self.registry.known(key), self.secrets if tokens else None)
 
     async def ready(self) -> dict[str, Any]:
-        """Return whether lists can be recorded and closed, and what is in the way.
+        """Return whether lists can be recorded and closed, and what prevents it.
 
         ``{"ready": bool, "writer": bool, "closer": bool, "closing_fails": {experiment: why}, "last_commit_s": float |
         None, "closer_lag_s": float}``: the threads, and how long the oldest impression that is due has waited.
@@ -416,7 +416,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # what was ended may wait for its operator
+        # an experiment that ended may wait for its operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         closes = self.closer.alive and self.closer.failing.keys().isdisjoint(
@@ -441,7 +441,7 @@ class Service:
         }
 
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
-        """Return what the request gets: the duel of its assignment, where it has one."""
+        """Return the assignment of a request, with its duel if it has one."""
         found = assign(experiment, call)
         if call.assignment is not None:
             sealed = self.secrets.unseal(call.assignment)
@@ -495,7 +495,7 @@ class Service:
         return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
-        """Return one ranker's list, of which nothing is stored."""
+        """Return one ranker's list, which is not stored."""
         name = experiment.config["production"]
         if found.serve == "winner":
             name = experiment.config["rankers"][found.arms[0]]
@@ -506,7 +506,7 @@ class Service:
         return self._answer(found.serve, found.why) | {"documents": documents}
 
     def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
-        """Count a list, and return what is answered where nothing of it is stored."""
+        """Count a list that is not stored, and return the answer."""
         self.metrics.count_shown(serve, why or "")
         reason = {} if why is None else {"why": why}
         return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
@@ -514,7 +514,7 @@ class Service:
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
     ) -> int | str:
-        """Return the place of a click, from 1, or what is wrong with it; ``lists`` are the documents by impression."""
+        """Return the rank of a click, from 1, or its error code; ``lists`` are the documents by impression."""
         experiment, documents = self.registry.by_id.get(token.experiment), lists[token.impression]
         action, dwell = event.get("action", "click"), event.get("dwell_s")
         place, document = event.get("place"), event.get("document")
@@ -550,7 +550,7 @@ class Service:
                     watched = time.monotonic()
                     await self._watch()
                 failed = 0
-            except Exception as error:  # whatever it was, the next round is another try
+            except Exception as error:  # the next round tries again, whatever the error
                 if not failed:
                     log.error("structsvm live: cannot read the store: %r", error)
                 failed += 1

@@ -29,7 +29,7 @@ _log = logging.getLogger("structsvm.live")
 
 
 def check_address(settings: Settings) -> None:
-    """Raise BadInput unless the service can listen where it is told to, before anything is made for it."""
+    """Raise BadInput unless the service can listen on its address; called before any file is created."""
     host = settings.host.strip("[]")
     try:
         found = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
@@ -54,7 +54,7 @@ def worker_app() -> Starlette:
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    # each of several leaves figures under its number, also one that has died
+    # each worker leaves its figures in files named by its number, also after it has died
     numbers = (
         {file.stem.rpartition("_")[2] for file in figures().iterdir()} if settings.workers > 1 else set()
     )
@@ -98,7 +98,7 @@ def serve(settings: Settings) -> None:
 
 
 class LimitedHeaders(HttpToolsProtocol):
-    """HTTP by httptools, which takes headers of any length; 431 and its end for one whose headers do not end."""
+    """HTTP by httptools, which accepts headers of any length; here too long ones get 431, and the connection ends."""
 
     _in_head = False
     _head = 0
@@ -109,12 +109,12 @@ class LimitedHeaders(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Count no more: bodies have their own limit."""
+        """Stop counting the bytes of headers: bodies have their own limit."""
         self._in_head = False
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, unless the headers are too long by now."""
+        """Parse the bytes received, unless the headers are too long by now."""
         if self._in_head:
             self._head += len(data)
             if self._head > MAX_HEAD:

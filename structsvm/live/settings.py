@@ -116,7 +116,7 @@ class Settings:
 
     @property
     def secret_path(self) -> Path | None:
-        """Where the secrets are; None where nobody said it."""
+        """File of the secrets; None if it is not configured."""
         if self.secret_file is not None:
             return Path(self.secret_file)
         path = self.sqlite_path

@@ -364,7 +364,7 @@ def _numbers(argument: str, values: Any) -> Float:
         raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
         numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
-    # doubles that are infinite were so as given: minus infinity marks a row that was not retrieved
+    # infinite float64 values were given as such: minus infinity marks a row that was not retrieved
     infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
     overflown = next((row for row in infinite if array[row] != float(numbers[row])), None)
     if overflown is not None:

@@ -158,7 +158,7 @@ def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
 
 
 def _rebuilt(X: Any, names: list[str], columns: list[NDArray[Any]]) -> Any:
-    """Return the rows as the model knows them: a frame where ``X`` is one."""
+    """Return the rows in the type that the model was fitted on: a frame if ``X`` is one."""
     if not hasattr(X, "columns"):
         return np.column_stack(columns)
     made: Mapping[str, Any] = dict(zip(names, columns, strict=True))

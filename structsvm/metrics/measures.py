@@ -152,7 +152,7 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
 
 
 def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
-    """Return the mean of 1 / rank at which a user stops who does so at each row, once there, with its probability."""
+    """Return the mean of 1 / rank at which a user stops who, on reaching a row, stops there with its probability."""
     reach = np.ones_like(stop)
     if stop.size:
         # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the

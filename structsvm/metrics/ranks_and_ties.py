@@ -142,7 +142,7 @@ def rank_queries(
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
-    """Reorder the rows of each run of equal scores as ``ties`` asks for, in place; by row for the average.
+    """Reorder the rows of each run of equal scores by the rule ``ties``, in place; by row for the average.
 
     The average does not depend on this order, but its last digits would depend on that of an unstable sort.
     """

@@ -23,7 +23,7 @@ from structsvm.queries import refuse_first
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
-# sums of the same precisions in another order differ in the last digits, which is no difference between systems
+# sums of the same precisions in another order differ in the last digits, which does not count as a difference
 _DECIMALS = 12
 _ROUNDING = 1e-12
 _BLOCK = 1 << 20
@@ -200,7 +200,7 @@ def p_values(p: ArrayLike) -> Float:
     """Return p-values of several comparisons as an array; raise for anything else."""
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1:
-        raise BadInput("p", f"expected one p-value a comparison, got shape {values.shape}")
+        raise BadInput("p", f"expected one p-value per comparison, got shape {values.shape}")
     refuse_first("p", values, ~((values >= 0) & (values <= 1)), "a number in [0, 1]")
     return values
 

@@ -436,7 +436,7 @@ class Lines:
         """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
         if fields.shown is None:
             return None
-        # The id of the impression may stand on the line or in the record. It is kept apart, so that all impressions of
+        # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
         # one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
@@ -589,7 +589,7 @@ class Header:
         if line.clicks is None:
             if self.missing_feedback == "error":
                 problem = "expected 'clicks', got none"
-                raise BadInput(f"{self.source}{number}", problem, "[] says that nothing was clicked")
+                raise BadInput(f"{self.source}{number}", problem, "[] means that nothing was clicked")
             self.n_missing += 1
             return self.missing_feedback != "skip"
         return True
@@ -606,7 +606,7 @@ class Header:
 
 
 def said(line: Line) -> tuple[Any, ...]:
-    """What two lines with one impression id have to agree in."""
+    """Return the fields in which two lines with one impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
     return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)

@@ -161,13 +161,13 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
             non[j] = scores[own + non_rows[j]]
-        # one call in a loop, as Numba compiles each call to a kernel anew
+        # one call in a loop, as Numba compiles the kernel again for each call in the source
         for side in range(2):
             sort_descending(
                 rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
             )  # fmt: skip
         # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is
-        # what the average precision loses where j + 1 instead of j documents precede relevant document i.
+        # the loss of average precision if j + 1 instead of j documents precede relevant document i.
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel

@@ -26,14 +26,14 @@ _ELSEWHERE = {
 """Names of other methods, and where to find them."""
 
 LOSSES = tuple(labels(_ROOM))
-"""Names that :func:`get_oracle` takes; ``k`` stands for a cut-off."""
+"""Names that :func:`get_oracle` takes; ``k`` is a cut-off."""
 
 
 def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned as it is.
 
     An oracle of this package is a dataclass whose name is its attribute ``label``. Its ``cutoff``, "never" (default),
-    "optional" or "required", says whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is given
+    "optional" or "required", tells whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is given
     to those that have a field of that name.
 
     Parameters

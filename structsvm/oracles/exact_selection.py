@@ -205,7 +205,7 @@ class _Levels(NamedTuple):
 
     ids: Int
     gain: Float
-    """What each document adds to those chosen."""
+    """Gain of each document over those chosen."""
     against: Float
     """The part of it that are elements of negative weight, without the sign."""
     shared: Float

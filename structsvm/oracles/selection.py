@@ -200,7 +200,7 @@ def budgeted(
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
     most = n if k is None else min(k, n)
-    tolerant = float(budget) * (1.0 + 1e-12)  # of rounding in the sum of costs
+    tolerant = float(budget) * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
     selection = _choose(
         _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
     )  # fmt: skip

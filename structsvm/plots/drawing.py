@@ -24,7 +24,7 @@ _LONGEST_NAME = 32
 _COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 _SOFT, _RULE = "#5b6472", "#dcdad3"
 _VARIABLES = {colour: name for name, colour in _COLOURS.items()} | {_SOFT: "soft", _RULE: "rule"}
-"""Variables of the style sheet by the colour in their place while matplotlib draws."""
+"""Variables of the style sheet, by the colour that replaces them while matplotlib draws."""
 
 _RC = {
     "svg.fonttype": "none", "svg.hashsalt": "structsvm", "font.size": 11.5, "axes.grid": True, "grid.color": _RULE,

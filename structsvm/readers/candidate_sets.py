@@ -355,7 +355,7 @@ def _add(
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     try:
         record = json.loads(line)
-        if "\\ud" in line.lower():  # half of a surrogate pair is no character and could not be written again
+        if "\\ud" in line.lower():  # half of a surrogate pair is not a character, and could not be written
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise ValueError(
@@ -410,7 +410,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if "\0" in word:  # refused as in every other file, since NumPy ends a string there
+        if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query")

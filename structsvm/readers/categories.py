@@ -33,7 +33,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def column_of(feature: str, known: Iterable[str]) -> str | None:
-    """Return the column of which a feature is a value; None if it is none of them."""
+    """Return the column of which a feature is a value; None if there is no such column."""
     at = feature.find("=")
     while at >= 0:
         if feature[:at] in known:
@@ -118,9 +118,9 @@ def read_categories(
     unknown: Callable[[str, int, str], None] | None = None,
     **options: Any,
 ) -> QueryData:
-    """Read the features ``wanted`` of a table: columns of numbers, and where a value of a column stands. Of the columns
-    ``places`` a feature is the place of its value, NaN for others. ``unknown`` is told each column with values that are
-    no feature, in how many rows, and the first of them.
+    """Read the features ``wanted`` of a table: columns of numbers, and indices of values of columns. Of the columns
+    ``places`` a feature is the index of its value, NaN for others. ``unknown`` is called with each column with unknown
+    values, the number of their rows, and the first of them.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}
@@ -158,7 +158,7 @@ def _with_categories(
 
 
 def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known: set[str]) -> None:
-    """Raise for a feature that is no column, and the value of none."""
+    """Raise for a feature that is neither a column nor the value of one."""
     for name in names:
         if name not in known:
             column = name.partition("=")[0]

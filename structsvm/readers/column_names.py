@@ -25,7 +25,7 @@ def choose_columns(
     whose: str = "asked for",
     words: Sequence[str] = (),
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
+    """Return the columns of labels, of document ids (or None) and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         problem = f"expected each column once, got {shorten(twice[0])} twice"
@@ -63,7 +63,7 @@ def choose_columns(
 
 
 def _without_names(names: Sequence[str]) -> str:
-    """Return what to do where the first line seems to hold cells in place of names; nothing otherwise."""
+    """Return the remedy if the first line seems to hold cells instead of names, else an empty string."""
     numbers = [name for name in names if NUMBER.fullmatch(name)]
     if 2 * len(numbers) <= len(names):
         return ""
@@ -73,7 +73,7 @@ def _without_names(names: Sequence[str]) -> str:
 
 
 def separated_otherwise(names: Sequence[str]) -> str:
-    """Return the remedy for a table whose only column holds cells with other marks than commas between; else none."""
+    """Return the remedy for a table whose only column has cells with another separator; else an empty string."""
     mark = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if mark is None:
         return ""

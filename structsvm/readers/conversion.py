@@ -98,7 +98,7 @@ class _Width(Exception):
 def _convert(
     texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
 ) -> None:
-    """Make one attempt, with what made the last one impossible."""
+    """Make one attempt; its arguments come from the failure of the last one."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
@@ -110,7 +110,7 @@ def _convert(
                 rows = letor.parse(block, replace(options, sparse=as_sparse))
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # it seemed narrow, and so was read as dense
+                    raise _Width(error.width) from None  # it seemed narrow, and was therefore read as dense
                 raise
             if rows is None:
                 continue

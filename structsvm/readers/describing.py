@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm import readers  # which load when they are used
+from structsvm import readers  # its names load on first use
 from structsvm.common.files import read_blocks, shorten
 from structsvm.queries import QueryData, check_sparse
 
@@ -152,7 +152,7 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 
 def _columns(data: QueryData) -> tuple[Any, int]:
-    """Return how many values each feature lacks, and how many features have one value in all rows.
+    """Return the number of missing values of each feature, and of features with one value in all rows.
     It reads blocks of rows, as a store may be larger than memory.
     """
     check_sparse(data.X)

@@ -92,7 +92,7 @@ def read_letor(
     Raises
     ------
     ValueError
-        With file, line, expectation and offender: for a line that is no row, a feature index below the first, above
+        With file, line, expectation and offender: for a line that is not a row, a feature index below the first, above
         ``n_features`` or above 2^31, a feature twice in a row, NaN or infinite numbers, a line of more than 32 MB, a
         query id of more than 1024 bytes, an id or comment that is not UTF-8 or has a NUL byte; for an empty, truncated
         or damaged file, one beyond ``max_expansion``; for ``query_sizes`` that do not add up; for a dense matrix or
@@ -253,7 +253,7 @@ class Options:
     with_grade: bool = True
 
     def with_grade_of(self, block: Block) -> Options:
-        """Return the options for a text whose first row tells by its beginning whether rows have grades."""
+        """Return the options for a text; its first row shows whether rows have grades."""
         _, line = next(block.rows(), (0, b"0"))
         if self.with_qid:
             return replace(self, with_grade=not line.startswith(b"qid:"))
@@ -338,7 +338,7 @@ def measure(block: Block, options: Options) -> Size:
     chunk_counts = _share(lambda chunk: scanner.count_rows(block.text, *chunk), chunks, options.n_jobs)
     counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
-        counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row is that of qid
+        counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row belongs to qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
     if width > _MAX_COLUMN + 1:
         width = 1  # an error, or a number in a comment: no reason to allocate
@@ -498,7 +498,7 @@ def _cut(block: Block) -> list[tuple[int, int]]:
 
 
 def _line_end(text: scanner.Bytes, at: int, limit: int) -> int | None:
-    """Return the start of the line after that of ``at``; None if it is more than ``limit`` bytes away."""
+    """Return the start of the line after the one with ``at``; None if it is more than ``limit`` bytes away."""
     step, last = 1 << 12, at + limit + 1
     while at < last:
         hits = np.flatnonzero(text[at : min(at + step, last)] == 10)

@@ -114,7 +114,7 @@ def parse_lines(
     rare: Int,
 ) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
-    Values go into ``singles``, or ``doubles`` if that is empty: the two types are not compiled apart. ``nan`` becomes
+    Values go into ``singles``, or ``doubles`` if that is empty: one compilation serves both types. ``nan`` becomes
     ``fill``, and is an error if that is infinite.
     """
     # Numbers that Python has to parse go into `rare`: (start, end, position in the values; -1 - row for a grade). It is
@@ -468,7 +468,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
         bits >>= np.uint64(1 - exponent)
         bits += bits & np.uint64(1)
         bits >>= np.uint64(1)
-        # a carry into the hidden bit gives the smallest normal number, whose exponent is 1
+        # rounding up into the hidden bit gives the smallest normal number, whose exponent is 1
         return np.uint64(bits).view(np.float64)
     if (
         lo <= np.uint64(1)

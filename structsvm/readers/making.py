@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm import readers  # which load when they are used
+from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import beside, destination
 from structsvm.protocols import Float
@@ -77,7 +77,7 @@ def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
     Raises
     ------
     ValueError
-        For an unknown name or option, a value that is no number, or sizes for which there is no data.
+        For an unknown name or option, a value that is not a number, or impossible sizes.
     FileExistsError
         If ``path`` exists.
     OSError

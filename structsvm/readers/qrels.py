@@ -99,9 +99,9 @@ class Qrels(trec.Listing):
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame, or what gives a stream of Arrow
+        frame : pandas or polars DataFrame, or object with the Arrow stream interface
         topic, docid, grade : str, optional
-            Names of the columns; by default the first that is there of those in use: "topic", "qid", "query_id",
+            Names of the columns; by default the first that exists among: "topic", "qid", "query_id",
             "q_id", "query"; "docno", "docid", "doc_id", "document"; "grade", "label", "relevance", "rel".
 
         Returns

@@ -1,4 +1,4 @@
-"""Rows of a text or table on their way to a store: as they come, or gathered by query in pieces on disk."""
+"""Writers of rows to a store: in the order of a text or table, or gathered by query in pieces on disk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _RUN_BYTES = 3 << 24
 
 
 class Apart(Exception):
-    """Raised where rows cannot be written as they come: a query goes on after another one had begun, or ids of the
-    columns ``settle`` ("qid", "docid") are written as floats, which all ids together tell.
+    """Raised where rows cannot be written in file order: a query continues after another one began, or ids of the
+    columns ``settle`` ("qid", "docid") are written as floats, which only all ids together can settle.
     """
 
     def __init__(self, *settle: str) -> None:
@@ -27,7 +27,7 @@ class Apart(Exception):
 
 
 def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
-    """Call ``write`` with what made the last attempt impossible, until one succeeds."""
+    """Call ``write`` until it succeeds, each time with the reason for the last failure."""
     apart: Apart | None = None
     while True:
         try:
@@ -38,7 +38,7 @@ def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
 
 
 def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
-    """Return what takes rows for a store. With ``place``, which errors name, ids are words of a text."""
+    """Return a writer of rows to a store. With ``place``, which errors name, ids are words of a text."""
     if apart is None:
         return QueryWriter(writer, place is not None)
     return GatheringWriter(writer, place, column, apart.settle)
@@ -179,7 +179,7 @@ class GatheringWriter:
                 docid=None if docid is None else docid[order], order=None if self._ascending else rows[order],
             )  # fmt: skip
             first, at = last, to
-        self._runs.clear()  # and their maps, before the file goes
+        self._runs.clear()  # and their maps, before the file is deleted
         self._file.close()
 
     def _read(self, first: Int, last: Int) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ _OF_TABLES = ("label", "qid", "docid", "features")
 
 
 def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
-    """Open a store, or read tables or a LETOR text with ``options``: what is there decides.
+    """Open a store, or read tables or a LETOR text with ``options``, according to the content of ``path``.
 
     Parameters
     ----------

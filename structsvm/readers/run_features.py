@@ -109,7 +109,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
 @dataclass(frozen=True)
 class Candidates(ByTopic):
-    """The documents of several runs, topic by topic; :func:`candidates` says what the fields are."""
+    """The documents of several runs, topic by topic; :func:`candidates` describes the fields."""
 
     topics: NDArray[Any]
     offsets: Int

@@ -1,7 +1,7 @@
 """TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
 
 A run is in the order of its scores, descending, equal scores by descending docid, as in trec_eval (which compares
-scores as float32; here they keep their precision). The rank column counts only where the reader is told so.
+scores as float32; here they keep their precision). The rank column counts only with ``by="rank"``.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ class Run(trec.Listing):
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame, or what gives a stream of Arrow
+        frame : pandas or polars DataFrame, or object with the Arrow stream interface
         topic, docid, score : str, optional
-            Names of the columns; by default the first that is there of those in use: "topic", "qid", "query_id",
+            Names of the columns; by default the first that exists among: "topic", "qid", "query_id",
             "q_id", "query"; "docno", "docid", "doc_id", "document"; "score".
         tag : str
 
@@ -270,12 +270,10 @@ def _rank(word: bytes) -> float:
 
 
 def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
-    """Return on how many topics ranks contradict the order of scores, 0 if not on most."""
+    """Return the number of topics where ranks contradict the order of scores; 0 unless most do."""
     order = np.lexsort((ranks, code))
     one, other = order[:-1], order[1:]
-    pairs = (code[one] == code[other]) & (
-        ranks[one] < ranks[other]
-    )  # nothing is said by equal ranks, or by words
+    pairs = (code[one] == code[other]) & (ranks[one] < ranks[other])  # equal ranks and words give no order
     wrong = scores[one] < scores[other]
     for k in np.flatnonzero(pairs & (scores[one] == scores[other])).tolist():
         wrong[k] = docid[one[k]] < docid[other[k]]

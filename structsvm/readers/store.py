@@ -102,7 +102,7 @@ def open_store(path: str | PathLike[str]) -> QueryData:
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryData]:
-    """Return description, arrays and data of one store, while others may put another one in its place."""
+    """Return description, arrays and data of one store, which others may replace meanwhile."""
     missed, until = 0, time.monotonic() + _REPLACED_SECONDS
     while True:
         put_back(path, _is_store)
@@ -111,11 +111,11 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryD
             meta = _read_meta(path)
             arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
             data = _data(path, meta, arrays)
-            if _read_meta(path) == meta:  # checksums of all arrays included: they are of one store
+            if _read_meta(path) == meta:  # checksums included, so the arrays belong to one store
                 return meta, arrays, data
         except (ValueError, OSError) as error:
             if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
-                missed += 1  # moved aside and, it may be, back again
+                missed += 1  # moved aside, and perhaps back again
                 if missed == _MISSED:
                     raise
                 time.sleep(_PAUSE)
@@ -159,7 +159,7 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
 
 
 def await_store(path: Path) -> None:
-    """Wait a moment where nothing is at ``path``: another writer may be replacing a store there."""
+    """Wait a moment if ``path`` does not exist: another writer may be replacing a store there."""
     for _ in range(_MISSED):
         put_back(path, _is_store)
         if path.exists():
@@ -208,7 +208,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
-    ``order`` is kept in a file that is there only if rows of a query were apart in the source: what is scored from the
+    ``order`` is kept in a file, only if rows of a query were scattered in the source: what is scored from the
     store can be written in the order of the source.
 
     Parameters
@@ -298,7 +298,7 @@ class StoreWriter:
         self._crc: dict[str, int] = {}
         self._sizes: list[NDArray[np.int64]] = []
         self._ids: list[NDArray[Any]] = []
-        self._docid_width = 0  # as long as all are empty
+        self._docid_width = 0  # not stored unless one is not empty
         self._n_rows = self._n_stored = 0
 
     def __enter__(self) -> StoreWriter:
@@ -404,7 +404,7 @@ class StoreWriter:
         file = self._open(name)
         view = array.reshape(-1).view(np.uint8).data
         self._crc[name] = zlib.crc32(view, self._crc.get(name, 0))
-        while view:  # a write to a file may stop short, at 2 GB if nowhere else
+        while view:  # a write to a file may be partial, at the latest at 2 GB
             view = view[file.write(view) :]
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -442,7 +442,7 @@ class StoreWriter:
             self._finish_docid(arrays["docid"][0])
         ids = self._ids
         if any(i.dtype.kind not in "iu" for i in ids):
-            # not astype: that makes room for the longest integer there is
+            # not astype, which reserves room for the longest possible integer
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
         if self.feature_names:
@@ -483,7 +483,7 @@ class StoreWriter:
         put_in_place(part, self._target, _is_store)
 
     def _check_order(self) -> None:
-        """Refuse an order that has not each row once, looking at as many rows at a time as memory should hold."""
+        """Raise for an order that lacks or repeats a row; memory bounds the number of rows checked at a time."""
         for first in range(0, self._n_rows, _ROWS_AT_ONCE):
             there = np.zeros(min(_ROWS_AT_ONCE, self._n_rows - first), dtype=np.bool_)
             with (self._part / "order.tmp").open("rb") as file:
@@ -658,11 +658,11 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     """Map an array; raise unless its header agrees with ``meta.json`` and the file is complete."""
     file = path / f"{name}.npy"
     try:
-        if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its other end
+        if not stat.S_ISREG(file.stat().st_mode):  # first, as opening a pipe would wait for its other end
             raise Damaged("no file")
         with file.open(
             "rb"
-        ) as raw:  # the size is that of the open file: another one may have its name by now
+        ) as raw:  # the size of the open file, as its name may already refer to another one
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
             if (stated := f"{spec['dtype']} {spec['shape']}") != found:
@@ -688,7 +688,7 @@ def _compare(
     spec: dict[str, Any],
     tell: Callable[[int], None] = lambda n_bytes: None,
 ) -> None:
-    """Raise unless the array has the checksum that is stated, if one is."""
+    """Raise if the array contradicts a stated checksum."""
     if "crc32" not in spec:
         tell(array.nbytes)
         return

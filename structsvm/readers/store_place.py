@@ -20,9 +20,9 @@ IsStore = Callable[[Path], bool]
 
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
-    """Put the finished folder in place; an earlier store steps aside, and back if that fails."""
+    """Move the finished folder to its path; an earlier store is moved aside, and back if that fails."""
     # Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place
-    # taken tries again: the store that came last stays, whole, and no earlier one is left beside it.
+    # taken tries again: the last complete store remains, and no earlier one is left beside it.
     while not _moved(part, path):
         old = beside(path, f"{_tag(path)}.old")
         try:
@@ -34,9 +34,9 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
                 if not old.exists():  # a reader has put it back
                     continue
                 raise FileExistsError(f"{path}: expected a store to replace, got something else there")
-            done = _moved(part, path)  # if not, another writer was faster: next, that store is moved aside
+            done = _moved(part, path)  # else another writer was faster: move its store aside next
         except OSError:
-            with contextlib.suppress(OSError):  # put back already by whoever looked
+            with contextlib.suppress(OSError):  # a reader has already put it back
                 old.rename(path)
             raise
         discard(old)

@@ -117,7 +117,7 @@ def write_ranking_store(
 def check_sizes(
     n_queries: int, n_docs: int, n_features: int, noise: float, grades: int, *, fewest_features: int = 1
 ) -> None:
-    """Raise for sizes of which there are no data."""
+    """Raise for impossible sizes."""
     check_whole("n_queries", n_queries)
     check_whole("n_docs", n_docs)
     check_whole("n_features", n_features, fewest_features)

@@ -34,7 +34,7 @@ _REMEDY = (
 
 
 class Layout(NamedTuple):
-    """What files of a table have in common."""
+    """Properties that the files of a table share."""
 
     label: str | None
     qid: str
@@ -225,7 +225,7 @@ def convert_parquet(
     >>> open_store("all.store")
     QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
-    place_of(Path(path))  # before the first look at long files
+    place_of(Path(path))  # before long files are read
     max_expansion = options.pop("max_expansion", None)
     check_fill(options.get("fill"), np.float64 if dtype is None else dtype, store=True)
     tables = open_tables(source, max_expansion=max_expansion)
@@ -344,7 +344,7 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether all ids are numbers and some are written as floats: they become whole numbers, or are refused."""
+        """Whether all ids are numbers and some are written as floats, which become whole numbers or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:
@@ -432,7 +432,7 @@ class _Unlabelled(Exception):
 def _write(
     tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any], apart: Apart | None
 ) -> None:
-    """Make one attempt, with what made the last one impossible."""
+    """Make one attempt; its arguments come from the failure of the last one."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
     source, settle = tables[0].source, () if apart is None else apart.settle
     place, column = (source, f"column {shorten(layout.qid)}: ") if tables[0].kinds is None else (None, "")

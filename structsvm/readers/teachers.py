@@ -1,4 +1,4 @@
-"""Made ranking data whose best ranking is not linear in the features: a teacher of trees, of products or of steps.
+"""Synthetic ranking data whose best ranking is not linear in the features: a teacher of trees, of products or of steps.
 
 As in :mod:`~structsvm.readers.synthetic`, each query has its own random stream.
 """

@@ -1,4 +1,4 @@
-"""What runs and judgments share: the columns of TREC files, data frames and nested dictionaries.
+"""Common parts of runs and judgments: the columns of TREC files, data frames and nested dictionaries.
 
 Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
 is split line by line, which accepts blank lines and names the first wrong one. Columns are separated by any blanks or
@@ -109,7 +109,7 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
 
 
 def columns_of(frame: Any, **named: str | None) -> list[Any]:
-    """Return columns of a frame, each by its name or as the first usual one that is there: ids as text, numbers."""
+    """Return columns of a frame, each by its name or the first usual name that exists: ids as text, and numbers."""
     from structsvm.common.tables.batches import Batch, Role, checked
     from structsvm.common.tables.columns import ids, numbers
     from structsvm.common.tables.opening import open_tables
@@ -165,7 +165,7 @@ def read_rows(
     path: Path, columns: Columns, max_expansion: float | None, look: Callable[[Block], object]
 ) -> tuple[list[str], Int, list[str], NDArray[Any]]:
     """Return the topics of a file, and of each row the index of its topic, the document and the number.
-    ``look`` is shown each block of lines; blocks of blank lines only are left out.
+    ``look`` is called with each block of lines, except blocks of blank lines.
     """
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
@@ -192,7 +192,7 @@ def write_rows(rows: ByTopic, path: str | PathLike[str], text_of: Callable[[str,
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:
-    """Split all lines at once; return None if any of them needs a closer look."""
+    """Split all lines at once; return None if any must be parsed by itself."""
     step, n_lines = columns.width + 1, text.count(b"\n")
     if b"\0" in text or (
         _BOM[:1] in text and _BOM in text
@@ -228,7 +228,7 @@ def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Bl
     by_column: list[list[bytes]] = [[] for _ in range(columns.width)]
     docid: list[str] = []
     numbers: list[Any] = []
-    # the text ends in a line feed, so the last piece is no line
+    # the text ends in a line feed, so the last piece is empty
     for n, line in enumerate(text.split(b"\n")[:-1], start=n_before + 1):
         words = line.split(None, columns.width)
         if not words:
@@ -262,7 +262,7 @@ def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Bl
 
 
 def _number(word: bytes, whole: bool) -> float | int | None:
-    """Return the number of a word; None if it is no finite number."""
+    """Return the number of a word; None if it is not a finite number."""
     if b"_" in word:
         return None
     try:

@@ -90,7 +90,7 @@ def check_oracle(
         before, after = bound.value(points[0], planes[0]), permuted.value(scores, permuted.separate(scores))
         same = bool(np.allclose(before, after, rtol=1e-9, atol=1e-9))
         require(same, "the value depends on the order of the documents")
-    # an oracle holds settings alone, so that it can be sent to another process
+    # an oracle holds only settings, so that it can be sent to another process
     pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
 
 

@@ -238,7 +238,7 @@ class BlockDual(DualPoint):
 
     def redistribute(self, target: float) -> bool:
         """Sweep over the cached planes only, until their share of the gap is below ``target``; return whether it is."""
-        # The sum of the gaps of the queries, each at the weights when it was visited, stands for the gap of the sweep.
+        # The sum of the gaps of the queries, each at the weights when it was visited, estimates the gap of the sweep.
         # Up to three moves per query and visit.
         done = False
         for _ in range(_SWEEPS):

@@ -33,7 +33,7 @@ _CANCELLATION = 1e-11
 
 
 class CertificateError(ValueError):
-    """A lower bound on the optimum is above an upper one: what they were computed from is wrong.
+    """A lower bound on the optimum is above an upper one, so data or oracle are wrong.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A trained weight vector with the proof of how good it is.
+    """A trained weight vector with the certificate of its quality.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class Recorder:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the gap is reached, or the callback asked for it."""
+        """Whether to stop: the gap is reached, or the callback requested it."""
         return self.stopped or self.gap <= self.tol
 
     def lower(self, dual: float) -> None:

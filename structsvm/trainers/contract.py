@@ -30,7 +30,7 @@ ABILITIES = {
     "stabilise": "{stabilise}",
     "qp": "{qp}",
 }
-"""What a trainer may list in ``supports``, with the words of error messages. A trainer that lists nothing minimises a
+"""Abilities to list in ``supports``, with the words of error messages. A trainer that lists nothing minimises a
 smooth loss plus ``1/2 ||w||^2``."""
 
 

@@ -69,7 +69,7 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
         dual.rescale(C)
         search = _Search(problem, C, options.tol, record, dual)
         point = search.resume()
-    # A guess is often within tol already, and one pass tells. After a guess that was not, a descent is cheaper.
+    # A guess is often within tol already, which one pass shows. After a worse guess, a descent is cheaper.
     bad = len(start.past) > 1 and start.past[-1].n_passes > 1
     if point is None and start.guess is not None and not bad and not record.done:
         guess = project(start.guess, dual.cone)
@@ -110,7 +110,7 @@ class _Search:
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
-        """Where the next planes should be added, by the last solution over the cached ones."""
+        """Point at which to add the next planes, by the last solution over the cached ones."""
         self.n_updates = 0
         self.can_solve = pays(problem)
 

@@ -42,7 +42,7 @@ class LambdaRankFit:
 
     @property
     def raw_weights(self) -> list[Float]:
-        """The same net for raw features, with a bias in every layer but a linear scorer's."""
+        """The same net for raw features; every layer has a bias, except in a linear scorer."""
         first = self.weights[0] * (self.factor[:, None] if self.weights[0].ndim == 2 else self.factor)
         if len(self.weights) == 1:
             return [first]

@@ -77,7 +77,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
             primal = max(primal, record.dual)
         record.upper(primal, w)
         record.passed()
-        # nothing violates by epsilon, and epsilon no longer shrinks: rounding limits the gap
+        # no output violates by epsilon, and epsilon no longer shrinks: rounding limits the gap
         if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
     return record.finish("n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k)

@@ -242,7 +242,7 @@ class _Smoothed:
         return self._add_up(_combine, [(a, b, self._flat, alpha) for a, b in self._tasks])
 
     def _add_up(self, kernel: Any, arguments: list[tuple[Any, ...]]) -> Float:
-        """Return the sum of what a kernel adds to zeros, its last argument, in the order of the tasks."""
+        """Run a kernel that adds to its last argument, zeros; return the sum of these in the order of the tasks."""
         parts = [np.zeros(self._n_features) for _ in arguments]
         self._run(kernel, [(*a, part) for a, part in zip(arguments, parts, strict=True)])
         total = np.zeros(self._n_features)
@@ -263,7 +263,7 @@ class _Smoothed:
         # move beyond their sign go to zero (``held``), and the equations are those of the other weights (Bertsekas,
         # "Projected Newton methods", SIAM J. Control and Optimization 1982).
         # Only queries with mass on several planes have a second derivative. If too few planes are left to cover the
-        # features, none is left out but those without mass.
+        # features, only those without mass are left out.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)

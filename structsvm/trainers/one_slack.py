@@ -44,7 +44,7 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     w0, tol, cone, region = start.guess, options.tol, options.cone, options.region
     state = _State(problem, C, pool, record)
     state.blind = len(state.pool) == 0 and w0 is None
-    # the model is solved more exactly than the fit asks for, as errors of its minimiser cost passes
+    # the model is solved more exactly than the fit requires, as errors of its minimiser cost passes
     solver = get_solver(options.qp)
     qp_tol = min(1e-8, 1e-2 * tol)
     state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)

@@ -24,7 +24,7 @@ def fit_path(
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts afresh for each. Where
+    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts from zero for each. Where
     "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the last dual point.
 
     Parameters

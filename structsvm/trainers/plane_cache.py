@@ -164,7 +164,7 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 @kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
-    # Slot number ``size``, behind the last, stands for the zero plane. ``violation`` is filled and has an element for
+    # Slot number ``size``, behind the last, means the zero plane. ``violation`` is filled and has an element for
     # it.
     # An oracle that finds nothing more violated than a cached plane has mostly found that plane again; an approximate
     # one may have found a worse plane.

@@ -63,7 +63,7 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
 
     ``sampled(factor)`` is the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
     """
-    # It is unreliable for few queries, for a sample without weight, and where it asks for another order of magnitude,
+    # It is unreliable for few queries, for a sample without weight, and where it has another order of magnitude,
     # as samples of sorted or periodic data do.
     if n_queries < FEWEST or not w.any():
         return 1.0

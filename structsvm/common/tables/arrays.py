@@ -13,7 +13,7 @@ from structsvm.common.tables.frames import frame_table
 
 
 def ids_of(name: str, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ids of an argument as an array, arbitrary where they are missing, and which are there."""
+    """Return ids of an argument as an array, arbitrary where missing, and flags of those present."""
     try:
         (batch,) = frame_table({name: values}).read({name: "id"})
         array = ids(batch, name, "whole numbers or strings as ids", missing=True)

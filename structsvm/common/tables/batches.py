@@ -1,4 +1,4 @@
-"""What tables of every kind are read as: some rows at a time, whose columns are arrays of Arrow."""
+"""The common form of tables of every kind: batches of rows, whose columns are arrays of Arrow."""
 
 from __future__ import annotations
 

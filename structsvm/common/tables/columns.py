@@ -80,7 +80,7 @@ def _number(word: str) -> float | None:
 
 
 def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
-    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and if some lack unless ``missing``."""
+    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and unless ``missing`` for gaps."""
     array = _plain(batch.columns[name])
     if types.is_decimal(array.type) and array.type.scale == 0:
         try:
@@ -139,7 +139,7 @@ def _ending_in_nul(array: Any) -> int | None:
 class Spelling:
     """Whether ids of a text are numbers of which some are written as floats, over all batches.
 
-    Only all words together tell whether these ids are whole numbers.
+    Whether these ids are whole numbers depends on all words together.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ def _times_of_words(
 
 
 def time_of(word: str) -> tuple[float, bool]:
-    """Return a number as it is written, or the seconds since 1970 of ISO 8601; and whether it is a number."""
+    """Parse a number, or ISO 8601 to seconds since 1970; return the value and whether it is a number."""
     if NUMBER.fullmatch(word):
         return float(word), True
     return stamp(datetime.fromisoformat(word)), False
@@ -248,7 +248,7 @@ def _in_one_unit(
 
 
 def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return values of Arrow, arbitrary where they are missing, and a mask of those that are there (None: all)."""
+    """Return values of Arrow, arbitrary where missing, and a mask of those present (None: all)."""
     if types.is_null(array.type):
         return np.full(len(array), np.nan), np.zeros(len(array), dtype=bool)
     if types.is_boolean(array.type):
@@ -267,7 +267,7 @@ def _to_arrow(values: NDArray[np.int64], known: NDArray[np.bool_] | None = None)
 def _plain(array: Any) -> Any:
     """Return an array without a dictionary, text as ``string``."""
     if types.is_dictionary(array.type):
-        if types.is_string_view(array.type.value_type):  # of polars, from which Arrow takes nothing
+        if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not take
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
         array = array.dictionary_decode()
     return (

@@ -32,14 +32,14 @@ def is_json_lines(path: str | PathLike[str]) -> bool:
 def is_parquet(path: str | PathLike[str]) -> bool:
     """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern."""
     place = Path(path)
-    if place.suffix == ".parquet" or not place.is_file():  # one that is damaged is not taken for a text
+    if place.suffix == ".parquet" or not place.is_file():  # a damaged one must not be read as text
         return _is_kind(path, (".parquet",))
     with place.open("rb") as file:
         return file.read(4) == _MAGIC
 
 
 def is_table(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` stands for tables with named columns."""
+    """Return whether ``path`` names tables with named columns."""
     return is_csv(path) or is_parquet(path) or is_json_lines(path)
 
 
@@ -61,7 +61,7 @@ def _in_folder(place: Path) -> list[Path]:
 
 
 def table_files(path: str | PathLike[str]) -> list[Path]:
-    """Return the files that a path stands for, by name: itself, those in a folder or those of a pattern."""
+    """Return the files of a path, by name: itself, those in a folder or those of a pattern."""
     place = Path(path)
     if place.is_dir():
         return _in_folder(place)

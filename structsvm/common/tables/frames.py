@@ -24,7 +24,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 def frame_table(frame: Any, source: str = "table") -> Table:
-    """Return a frame of pandas or polars, a dictionary of columns, or what gives a stream of Arrow, as a table."""
+    """Return a frame of pandas or polars, a dictionary of columns, or an Arrow stream as a table."""
     if isinstance(frame, Mapping) or hasattr(frame, "iloc") or hasattr(frame, "get_column"):
         own = {str(name): name for name in (frame if isinstance(frame, Mapping) else frame.columns)}
         names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
@@ -44,7 +44,7 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
-        # only what is asked for: a type that Arrow lacks may stand elsewhere
+        # only the requested columns: others may have a type that Arrow lacks
         columns = {name: arrow_of(column(name), source, name) for name in roles}
         n = len(next(iter(columns.values())))
         if n:
@@ -89,7 +89,7 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
 @contextmanager
 def opened(file: Path) -> Iterator[Any]:
     """Open a Parquet file, whose errors name it."""
-    file.stat()  # a missing file is the error of the system
+    file.stat()  # for a missing file, raises the error of the system
     try:
         # by default pyarrow keeps all that it has read of a file
         with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
@@ -126,5 +126,5 @@ def row_groups_of(file: Path) -> list[int]:
 
 
 def release_memory() -> None:
-    """Give memory of Arrow back, which would keep half as much as the rows take."""
+    """Return memory that Arrow would keep, half of that of the rows."""
     pa.default_memory_pool().release_unused()

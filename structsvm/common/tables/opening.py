@@ -12,7 +12,7 @@ from structsvm.common.tables.files import is_json_lines, is_parquet, table_files
 
 
 def open_tables(table: Any, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
-    """Return the tables that a path stands for (a file, a folder or a pattern), or a frame as one, which errors
+    """Return the tables of a path (a file, a folder or a pattern), or a frame as one, which errors
     call ``source``; only names are read.
 
     Raise ImportError where there is no pyarrow, and BadInput where there is no table.

@@ -1,4 +1,4 @@
-"""What ids and times may be, whatever they are read from: the same rules for arrays of Python, text and tables."""
+"""Rules for ids and times, the same for arrays of Python, text and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nan
 
 
 def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
-    """Return row and remedy of the first float that is no whole number, or may stand for several; NaN is skipped."""
+    """Return row and remedy of the first float that is not a whole number, or may be several; NaN is skipped."""
     exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
     with np.errstate(invalid="ignore"):
         large = np.abs(ids) >= exact
@@ -101,7 +101,7 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
 
 
 def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the units per second of each time since 1970, told by its magnitude; 0 where that is unknown."""
+    """Return the units per second of each time since 1970, by its magnitude; 0 where that is unknown."""
     with np.errstate(invalid="ignore"):
         steps = np.searchsorted([1e11, 1e14, 1e17], np.abs(times), side="right")
     return np.where(np.isfinite(times) & (times != 0), 10 ** (3 * steps.astype(np.int64)), 0)

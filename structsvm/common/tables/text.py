@@ -1,4 +1,4 @@
-"""CSV and JSON lines. Arrow parses blocks of whole lines; those that it may take for something else go line by line."""
+"""CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it may misread are parsed line by line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _blocks(path: Path, size: int, max_expansion: float | None) -> Iterator[_NUM
 
 
 def _after(block: _NUMBERED, line: int) -> _NUMBERED:
-    """Return what comes after a line of the text."""
+    """Return the part of a block from line ``line`` on."""
     number, text = block
     while number < line and text:
         number, text = number + 1, text[text.find(b"\n") + 1 :]
@@ -72,8 +72,8 @@ class _Parser:
         self._tried = False
 
     def parse(self, number: int, block: bytes) -> Iterator[Batch]:
-        """Yield the rows of whole lines; raise for the first line that is none, after the rows before it."""
-        if not self._tried:  # which columns hold true and false shows in a few lines
+        """Yield the rows of whole lines; raise for the first invalid line, after the rows before it."""
+        if not self._tried:  # a few lines show which columns hold true and false
             self._tried = True
             self._by_arrow(block[: block.rfind(b"\n", 0, _HEAD) + 1])
         n_lines = block.count(b"\n")
@@ -117,7 +117,7 @@ class _Parser:
             raise error
 
     def _by_arrow(self, block: bytes) -> Any:
-        """Return the columns of a block; None where Arrow finds no table."""
+        """Return the columns of a block; None if Arrow cannot parse it."""
         try:
             parsed = self._read(block, self._numbers)
             wrong = {
@@ -132,7 +132,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # true and false, a NaN that is no missing value, or what is refused with its line
+        # true and false, a NaN that does not mean a missing value, or a value to refuse with its line
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
@@ -167,7 +167,7 @@ def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tu
 
 
 def _is_odd(block: bytes, mark: str) -> bool:
-    """Return whether a block has what Arrow reads otherwise: NUL, marks, ends of lines, quotes or bytes of no text."""
+    """Return whether Arrow would read a block differently: NUL, marks, line ends, quotes or invalid bytes."""
     if b"\0" in block or _BOM in block or block.count(b"\r") != block.count(b"\r\n"):
         return True
     if b'"' in block and not _is_quoted_well(block, mark):
@@ -180,7 +180,7 @@ def _is_odd(block: bytes, mark: str) -> bool:
 
 
 def _is_quoted_well(block: bytes, mark: str) -> bool:
-    """Return whether all quotes stand around whole cells, doubled within."""
+    """Return whether all quotes enclose whole cells, doubled within."""
     text = np.frombuffer(block, dtype=np.uint8)
     at = np.flatnonzero(text == ord('"'))
     if at.size % 2:
@@ -192,7 +192,7 @@ def _is_quoted_well(block: bytes, mark: str) -> bool:
 
 
 def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield number (from 1) and cells of each line that has some; raise for the first that is no row of ``width``."""
+    """Yield number (from 1) and cells of each line that is not blank; raise for one without ``width`` cells."""
     number, text = block
     raws = enumerate(text.split(b"\n")[:-1], number + 1)
     lines = (decode(raw, f"{path}:{k}").removesuffix("\r") for k, raw in raws)

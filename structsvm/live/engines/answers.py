@@ -1,4 +1,4 @@
-"""What dialects share: their methods, the request as read, what is known of requests and answers, dotted paths."""
+"""Common parts of dialects: methods, parsed requests, known fields of requests and answers, dotted paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Query:
-    """What a client asked for, read from the body of its request."""
+    """The search of a client: its page and text, read from the body of its request."""
 
     first: int  # documents before the page
     size: int
@@ -57,7 +57,7 @@ class Unknown(UnusableAnswer):
 
 
 class Dialect(Protocol):
-    """How a kind of engine is asked, and how it answers; ``_at`` are dotted paths in its answers.
+    """Requests and answers of one kind of engine; attributes that end in ``_at`` are dotted paths in its answers.
 
     A list is merged only if all in the request is known to rank (sent to all engines), to describe a hit by itself or
     the whole answer (taken from production), or to page. Anything else makes the list production's.
@@ -71,7 +71,7 @@ class Dialect(Protocol):
     keys: ClassVar[frozenset[str]] = NONE
     """Known keys of a body."""
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """What a key of a configured body takes out of the client's."""
+    """Keys of the client's body that a key of a configured body replaces."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
@@ -79,7 +79,7 @@ class Dialect(Protocol):
     """Paths that are true in partial answers."""
 
     def read(self, body: Object, parameters: Parameters = (), also: Names = NONE) -> Query:
-        """Return what is asked for, and why the list is production's; names in ``also`` are known, too."""
+        """Return the client's query, with the reason if only production may answer; names in ``also`` are known."""
         query = self.page(body, dict(parameters))
         try:
             names = [name for name, _ in parameters]
@@ -95,13 +95,13 @@ class Dialect(Protocol):
         return query
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
-        """Return the page that is asked for; raise BadInput for one that is none."""
+        """Return the first document and the size of the page; raise BadInput if they are invalid."""
 
     def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         """Raise Unknown if a known key has a value that is not; ``last`` is the last document of the page."""
 
     def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
-        """Raise Unknown if an answer or a document holds what is not known."""
+        """Raise Unknown if an answer or a document has unknown fields."""
 
     def is_plain(self, body: Object) -> bool:
         """Return whether the engine can read the client's body as it is."""
@@ -115,7 +115,7 @@ class Dialect(Protocol):
         return body.get("query")
 
     def total(self, answer: Object) -> int | None:
-        """Return how many documents there are, at least; None where the answer does not say it."""
+        """Return a lower bound of the number of matching documents; None if the answer has none."""
         counts = (at_path(answer, path) for path in self.total_at)
         return next((n for n in counts if type(n) is int and n >= 0), None)
 
@@ -146,7 +146,7 @@ def check_known(kind: str, names: Iterable[str], known: Names, also: Names) -> N
 
 
 def label_of(reason: str) -> str:
-    """Return a reason as a label of figures, of which there are not many: names that nobody documents are "other"."""
+    """Return a reason as a label of metrics; undocumented names become "other", so that labels stay few."""
     kind, colon, name = reason.partition(":")
     return reason if not colon or name in _DOCUMENTED else f"{kind}:other"
 
@@ -169,7 +169,7 @@ _DOCUMENTED = {
 
 
 def listed(value: Any) -> Sequence[Any]:
-    """Return what may be one value, a list of several, or None."""
+    """Return one value, a list of several or None as a list."""
     return value if isinstance(value, list) else () if value is None else (value,)
 
 
@@ -183,12 +183,12 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def number_as_text(value: Any) -> Any:
-    """Return a whole number as text, which ids are compared as, and anything else as it is."""
+    """Return a whole number as text, for comparison of ids, and anything else unchanged."""
     return str(value) if type(value) is int else value
 
 
 def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested objects as one; where both have a value, that of ``second`` stands."""
+    """Merge nested objects; where both have a value, take that of ``second``."""
     result = dict(first)
     for key, value in second.items():
         old = result.get(key)

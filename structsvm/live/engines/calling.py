@@ -28,7 +28,7 @@ _CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer as it came, with the headers that are passed on."""
+    """An unparsed answer, with the headers that are passed on."""
 
     status: int
     content: bytes

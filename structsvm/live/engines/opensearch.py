@@ -83,7 +83,7 @@ class OpenSearch(Dialect):
         )
     )  # fmt: skip
     keys = frozenset(_KEYS | {"derived"})
-    # an engine refuses a retriever beside what it would replace
+    # engines refuse a retriever together with the fields that it replaces
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "query": ("query", "retriever"), "rescore": ("rescore",), "knn": ("knn",),
         "retriever": ("retriever", "query", "knn", "rescore"),
@@ -104,7 +104,7 @@ class OpenSearch(Dialect):
         check_known("ext", _mapping(body.get("ext")), ("ubi",), also)
         for name in ("query", "post_filter", "rescore", "knn", "retriever"):
             _check_names(body.get(name), also)
-        # the order within a fusion's window depends on the window, so that of all pages must be the same
+        # the order of a fusion depends on its window, so all pages must use the same window
         hybrid = _mapping(body.get("query")).get("hybrid")
         if hybrid is not None:
             _check_window("pagination_depth", _mapping(hybrid), last)
@@ -181,7 +181,7 @@ def _check_window(name: str, part: Object, last: int) -> None:
 
 
 def _check_names(part: Any, also: Names) -> None:
-    """Raise Unknown for queries that say in a hit what they matched, which a ranker's own query would not."""
+    """Raise Unknown for named queries: hits list their names, which the query of another ranker would not have."""
     waiting = [part]
     while waiting:
         part = waiting.pop()
@@ -193,7 +193,7 @@ def _check_names(part: Any, also: Names) -> None:
 
 
 def _check_retriever(node: Any, last: int, also: Names) -> None:
-    """Raise Unknown for a retriever that is not known, or whose window ends before the document ``last``."""
+    """Raise Unknown for an unknown retriever, or one whose window ends before the document ``last``."""
     if not isinstance(node, Mapping):
         raise Unknown("key", "retriever")
     if "retriever" in node:  # one of several, with its weight

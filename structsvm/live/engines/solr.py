@@ -21,7 +21,7 @@ from structsvm.live.engines.answers import (
 
 _PARAMS = frozenset(
     (
-        # what ranks, sent to all
+        # keys that rank, sent to all
         "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
         "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
         # pages, texts, forms of an answer

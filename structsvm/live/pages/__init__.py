@@ -36,7 +36,7 @@ def routes(service: Service) -> list[Route]:
         for one in known:
             try:
                 reports.append(await service.report(one["key"]))
-            except Exception:  # one that fails does not hide the others
+            except Exception:  # an experiment that fails does not hide the others
                 log.exception("structsvm live: no report of %s", one["key"])
                 reports.append({"experiment": one})
         return HTMLResponse(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))

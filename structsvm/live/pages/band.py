@@ -24,7 +24,7 @@ def band_over_time(
 ) -> str:
     """Return a chart of impressions, means and their lower and upper bounds.
 
-    Above 0 speaks for ``first``, below for ``second``; it is decided where 0 is outside of the band.
+    Values above 0 favour ``first``, below 0 ``second``; the comparison is decided where the band excludes 0.
     """
     least = max((n for n, *_ in series), default=0) / 10**_DECADES
     points = tuple(

@@ -13,7 +13,7 @@ def address(key: str) -> str:
 
 
 def count(n: float | None) -> str:
-    """Return a number of things."""
+    """Return a number with the noun that it counts."""
     if n is None or not math.isfinite(n):
         return "–"
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.3g}"
@@ -32,7 +32,7 @@ def share_of(part: float, whole: float) -> str:
 
 
 def ago(then_ms: float | None, now_ms: float) -> str:
-    """Return how long ago something was."""
+    """Return the time since an event in words."""
     if then_ms is None:
         return "never"
     seconds = max(0.0, (now_ms - then_ms) / 1000)

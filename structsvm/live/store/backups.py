@@ -19,7 +19,7 @@ class Backups:
         self._path, self._folder, self._every, self._kept = path, folder, every_s, kept
 
     def files(self) -> list[Path]:
-        """Return the copies that there are, oldest first."""
+        """Return the existing copies, oldest first."""
         files = self._folder.glob(f"{self._path.stem}-*Z{self._path.suffix}")
         return sorted(file for file in files if self._made_at(file) is not None)
 
@@ -39,7 +39,7 @@ class Backups:
     def is_due(self) -> bool:
         """Return whether it is time for the next copy."""
         newest = self.newest_at()
-        # a newest copy of the future: the clock was set back
+        # a copy with a future date: the clock was set back
         return newest is None or not 0 <= time.time() - newest < self._every
 
     def drop_unit_keys(self, ended: frozenset[int]) -> None:
@@ -50,7 +50,7 @@ class Backups:
         self._cleaned = {(file, ended) for file in self.files()}
 
     def make(self) -> Path:
-        """Make a copy, and delete those that are too many."""
+        """Make a copy, and delete the oldest beyond the limit."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = datetime.now(UTC).strftime(_STAMP)
         target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"

@@ -73,5 +73,5 @@ def _make_file(path: Path) -> None:
         raise BadInput(path, problem, "create it first")
     if path.is_dir():
         raise BadInput(path, "expected the name of a file, got a folder")
-    # what users do is nobody else's business
+    # the file holds data of users, so only its owner may read it
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

@@ -1,4 +1,4 @@
-"""PostgreSQL: the hot inserts as one statement a batch.
+"""PostgreSQL: the hot inserts as one statement per batch.
 
 Sequence numbers are given before transactions commit, so a lower one can appear after a higher one. Writers hold an
 advisory lock in common while the closer, which holds it alone for a moment, decides up to where it closes: then no

@@ -63,7 +63,7 @@ class ExperimentRow(NamedTuple):
 
 
 class ClosingProgress(NamedTuple):
-    """How far the closer is with an experiment."""
+    """Progress of the closer in an experiment."""
 
     horizon: int
     watermark: int
@@ -133,9 +133,9 @@ class Store:
         self, key: str, config: Mapping[str, Any], *, now: int, who: str, what: str = "",
         fresh: bool | None = None, state: str | None = None,
     ) -> ExperimentRow:  # fmt: skip
-        """Store the configuration of an experiment: in place, or as a new revision where its meaning is another.
+        """Store the configuration of an experiment: in place, or as a new revision if its meaning changes.
 
-        ``fresh`` says which; a new revision starts in ``state``, by default as a draft unless the one before goes on.
+        ``fresh`` selects a new revision, which starts in ``state``: by default a draft, unless it continues the last.
         """
         with self.writing.begin() as connection:
             found = [row for row in _experiments(connection, newest=True) if row.key == key]
@@ -167,14 +167,17 @@ class Store:
             return next(row for row in _experiments(connection, newest=True) if row.key == key)
 
     def set_state(self, experiment: int, state: str, *, now: int, who: str, reason: str) -> bool:
-        """Set the state of an experiment; stopping deletes the key of its units. False: it was so already."""
+        """Set the state of an experiment; stopping deletes the key of its units. Return False if nothing changed."""
         with self.writing.begin() as connection:
             row = connection.execute(select(_e.state, _e.key).where(_e.id == experiment)).one()
             if row.state == state or row.state == "stopped":
                 return False
             ended = {"unit_key": None} if state == "stopped" else {}
             _set(connection, experiment, state=state, settled=0, **ended)
-            if (row.state, state) == ("killed", "running"):  # who starts it again has seen why it was killed
+            if (row.state, state) == (
+                "killed",
+                "running",
+            ):  # starting it again acknowledges the reason for killing it
                 _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True
@@ -263,9 +266,9 @@ class Store:
         return int(self._one(query.where(_c.late == 1, _i.experiment == experiment)))
 
     def forget(self, experiment: int, unit: bytes) -> int:
-        """Cut the tie between a unit and its impressions, and delete its queries; return the number of impressions.
+        """Unlink a unit from its impressions, and delete its queries; return the number of impressions.
 
-        They say that their unit was forgotten, as all such do alike, so that exports can leave them out.
+        All such impressions get the same mark, so that exports can leave them out.
         """
         with self.writing.begin() as connection:
             found = connection.execute(
@@ -305,7 +308,7 @@ class Store:
     # ---- the closer --------------------------------------------------------------------------------------------
 
     def progress(self, experiment: int) -> ClosingProgress:
-        """Return how far the closer is."""
+        """Return the progress of the closer."""
         columns = [_s[name] for name in ClosingProgress._fields]
         (row,) = self._rows(select(*columns).where(_s.experiment == experiment))
         return ClosingProgress(*row)
@@ -332,7 +335,7 @@ class Store:
         return reached if moved.rowcount else horizon
 
     def counted(self, experiment: int, units: Collection[bytes]) -> dict[bytes, int]:
-        """Return those of some units of which an impression is closed, and the epoch of the last that counted."""
+        """Return those of ``units`` that have a closed impression, and the epoch of the last that counted."""
         known = select(_u.unit, _u.epoch).where(_u.experiment == experiment, _u.unit.in_(units))
         return {row.unit: row.epoch for row in self._rows(known)}
 
@@ -358,12 +361,12 @@ class Store:
         return True
 
     def settle(self, experiment: int) -> None:
-        """Say that the closer has nothing left to do for an experiment."""
+        """Record that the closer has finished with an experiment."""
         with self.writing.begin() as connection:
             _set(connection, experiment, settled=1, unit_key=None)
             connection.execute(delete(schema.units).where(_u.experiment == experiment))
         if not self._is_postgres:
-            with self.reading.connect() as connection:  # what was deleted is not left in the log either
+            with self.reading.connect() as connection:  # deleted rows must not stay in the log either
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
@@ -445,7 +448,7 @@ class Store:
             connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
 
     def integrity(self) -> list[str]:
-        """Return what is wrong with the rows themselves."""
+        """Return the inconsistencies of the rows themselves."""
         problems = []
         with self.reading.connect() as connection:
             if not self._is_postgres:
@@ -467,7 +470,7 @@ def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]
 
 
 def _duels(rows: Sequence[Any]) -> list[StoredDuel]:
-    """Return the duels of rows of impressions, of which those of the control have none."""
+    """Return the duels of rows of impressions; those of the control have none."""
     found = []
     for row in rows:
         record = json.loads(row.record)

@@ -54,7 +54,7 @@ class HotConnection(Protocol):
     """A connection for the two inserts that most requests make, of one thread."""
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """Return what was stored before of each impression (None: it is new), and the fate of each click.
+        """Return the earlier record of each impression (None: it is new), and the result of each click.
 
         All is stored in one transaction, which is on disk by then; or StoreDown is raised.
         """

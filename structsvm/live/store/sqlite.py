@@ -48,14 +48,14 @@ def engines(path: Path) -> tuple[Engine, Engine]:
 
     @event.listens_for(writing, "begin")
     def begin(connection: Any) -> None:
-        # a deferred transaction that reads and then writes fails at once where another wrote in between
+        # BEGIN IMMEDIATE: a deferred transaction that reads, then writes, fails if another wrote in between
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return reading, writing
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # never made here: a file that is gone must not come back empty
+    # never create the file here: a deleted store must not come back empty
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -66,7 +66,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        connection.execute("PRAGMA secure_delete = ON")  # deleted content is overwritten
         connection.execute("PRAGMA foreign_keys = OFF")  # rows are made by this package alone
     except BaseException:
         connection.close()
@@ -123,7 +123,7 @@ class SqliteConnection:
 
 
 def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store while it is in use, for the eyes of its owner only; ``progress`` is told pages left, and pages.
+    """Copy a store in use, readable by its owner only; call ``progress`` with the pages left and all pages.
 
     The copy appears whole or not at all.
     """
@@ -145,7 +145,7 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
 def drop_unit_keys(path: Path, ended: Collection[int]) -> None:
     """Delete the keys of units of ended experiments from a copy, and end them there.
 
-    An experiment that went on in the copy would show production for ever, as without the key nothing can be drawn.
+    A running experiment in the copy would always show production, as drawing lists requires the deleted key.
     """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("PRAGMA secure_delete = ON")

@@ -45,7 +45,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last_commit: float | None = None
-        """When it last stored something, ``time.monotonic()``."""
+        """Time of the last commit, by ``time.monotonic()``."""
         self.failing: str | None = None
         """Why the last attempt failed; None if it did not."""
 
@@ -57,7 +57,7 @@ class Writer:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Store what waits and end the thread."""
+        """Store pending requests and end the thread."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
@@ -75,7 +75,7 @@ class Writer:
             return sum(not job.future.done() for job in self._waiting)
 
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
-        """Store an impression; return what was stored under its id before, or None.
+        """Store an impression; return the one stored earlier under its id, or None.
 
         Raises StoreDown where it is not on disk ``within_s`` seconds later.
         """
@@ -83,7 +83,7 @@ class Writer:
         return stored
 
     async def click(self, rows: Sequence[ClickRow], within_s: float) -> list[int]:
-        """Store clicks; return what became of each (``rows.ACCEPTED``, ...). Raises StoreDown as :meth:`show` does."""
+        """Store clicks; return the result of each (``rows.ACCEPTED``, ...). Raises StoreDown as :meth:`show` does."""
         fates: list[int] = await self._submit(None, rows, within_s)
         return fates
 
@@ -102,7 +102,7 @@ class Writer:
         return job.future
 
     def _give_up(self, job: _Job) -> None:
-        """Answer a request that has waited too long; unless it is being written, it never is."""
+        """Answer a request that has waited too long; it is then no longer written, unless that has begun."""
         with self._lock:
             self._waiting.pop(job, None)
         if not job.future.done():
@@ -147,7 +147,7 @@ class Writer:
                 connection.close()
                 connection = None
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
             self._loop.call_soon_threadsafe(_settle, jobs, earlier, fates, error)
         return connection
 
@@ -168,7 +168,7 @@ def _settle(
             else:
                 result = fates[n_clicks : n_clicks + len(job.clicks)]
                 n_clicks += len(job.clicks)
-        if job.future.done():  # given up, or the caller has gone
+        if job.future.done():  # it has timed out, or the caller has gone
             continue
         if error is None:
             job.future.set_result(result)

@@ -66,7 +66,7 @@ def next_pairs(
         raise BadInput(
             "votes", f"expected two models or more, got {len(votes.models)}", "name them by {models}"
         )
-    # The seed includes the number of votes: with the same draws in each batch, a pair that is asked again and again
+    # The seed includes the number of votes: with the same draws in each batch, a pair that is selected again and again
     # would always be shown in the same order.
     seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Votes between two models, and the independent comparisons that are made of them."""
+"""Votes between two models, and the independent comparisons that they form."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Comparisons:
     at : ndarray of int64
         Number of votes up to the one that completed the comparison.
     waiting, repeated : int
-        Votes that are not yet part of a comparison, for want of one in the other order or of the end of their question;
+        Votes not yet in a comparison: the other order, or the end of their question, is missing;
         and votes on a pair and question that had ended before.
     """
 
@@ -113,7 +113,7 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
     share = np.where(swapped, 1.0 - votes.share, votes.share)
     pair = low * n_models + high
     # A run is a maximal sequence of adjacent votes on one pair and cluster. Only the first run of each key is kept:
-    # whoever comes back to a question has seen the outcome, so that the new votes would not be independent of it.
+    # a voter who returns to a question knows the outcome, so that the new votes would depend on it.
     if codes is None:
         starts = np.arange(n)
         kept = np.ones(n, dtype=bool)
@@ -128,7 +128,7 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
     # so the last run is still open. An outcome must not depend on when one looks.
     complete = np.append(starts[1:], n) + (codes is not None)
     kept &= complete <= n
-    # count and total share of each run by the order of showing; one column where orders are not told apart
+    # count and total share of each run by the order of showing; one column where orders are not distinguished
     side = swapped.astype(np.int64) * (order == "matched")
     count, total = np.zeros((2, len(starts), 2))
     np.add.at(count, (run, side), 1.0)

@@ -1,4 +1,4 @@
-"""Delayed: a bandit whose outcomes come late, asked for several duels before the first of them is known."""
+"""Delayed: a bandit whose outcomes come late, so that it proposes several duels before the first is known."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from structsvm.protocols import Bandit, Duel
 
 
 class Delayed(SavedState):
-    """A bandit of which several duels may be out at once, made of one that expects each outcome before the next duel.
+    """A bandit with several pending duels, built from one that expects each outcome before the next duel.
 
     A bandit by itself would return much the same duel until an outcome arrives. This one selects as if each duel that
     is out had ended by the share of wins so far (Desautels, Krause and Burdick, JMLR 2014, section 4: hallucinated
-    observations), on a copy; outcomes that arrive go to the bandit itself. If none is out, its steps are the bandit's.
+    observations), on a copy; outcomes that arrive go to the bandit itself, which alone acts if no duel is pending.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Delayed(SavedState):
         return self.ahead.select(rng)
 
     def send(self, duel: Duel) -> None:
-        """Count a duel as out."""
+        """Count a duel as pending."""
         self.out.append([[int(arm) for arm in duel.arms], duel.note])
         if self.ahead is not None:
             self._advance(duel)
@@ -82,7 +82,7 @@ class Delayed(SavedState):
             del self.out[0]
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Pass the outcome on; the duel is no longer out. Raise ValueError for an outcome that the bandit refuses."""
+        """Pass the outcome on and end the pending duel. Raise ValueError for an outcome that the bandit refuses."""
         self.bandit.update(duel, outcome)
         for (i, j), won in zip(duel.pairs(), np.atleast_1d(outcome), strict=True):
             self.wins[i, j] += won

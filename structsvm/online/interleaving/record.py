@@ -151,7 +151,7 @@ class Shown:
                 return restore(decode(text, type=RecordFields))
             except (
                 ValidationError
-            ) as error:  # the text after the wrong value may not be JSON, which is said first
+            ) as error:  # the text after the wrong value may not be JSON, which is reported first
                 raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None

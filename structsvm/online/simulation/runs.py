@@ -67,7 +67,7 @@ def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.
 
 
 def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
-    """Return a function that makes the bandit of a run; raise BadInput if ``bandit`` is none of its forms."""
+    """Return a function that makes the bandit of a run; raise BadInput if ``bandit`` has another form."""
     if isinstance(bandit, str):
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:

@@ -331,7 +331,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
     notes = _remarks(log, *clusters.values())
-    # of sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
+    # for sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
         **clusters,

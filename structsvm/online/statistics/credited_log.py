@@ -358,7 +358,7 @@ class _Reader:
     def _keep_duels(self, method: str) -> None:
         """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
         # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
-        # pair (i, j) of the log may stand there as (j, i), with the opposite sign.
+        # pair (i, j) of the log may be stored as (j, i), with the opposite sign.
         before, parts = sum(map(len, self.numbers)), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
@@ -458,7 +458,7 @@ class _Reader:
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
         """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
-        # of the impressions that are kept so far, as repeated lines do not count
+        # only impressions kept so far, as repeated lines do not count
         without = np.flatnonzero(~has_id[keep])
         if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
             raise BadInput(

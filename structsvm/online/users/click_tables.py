@@ -70,7 +70,7 @@ class TableClicks:
 
 
 def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
-    """Return ``values`` as a tuple of probabilities; raise ValueError with the first entry that is none."""
+    """Return ``values`` as a tuple of probabilities; raise ValueError with the first invalid entry."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 1 or table.shape[0] == 0:
         raise BadInput(name, f"expected a row of probabilities, got an array of shape {table.shape}")

@@ -142,7 +142,7 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
 
 @contextmanager
 def _without_remarks() -> Iterator[None]:
-    """Leave out remarks on the C that was chosen: the demonstration has one grid, which nobody can widen."""
+    """Filter out remarks on the chosen C: the grid of the demonstration is fixed."""
     log = logging.getLogger("structsvm")
     level = log.level
     log.setLevel(logging.ERROR)

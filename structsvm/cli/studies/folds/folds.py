@@ -94,7 +94,7 @@ def find_folds(
 
 
 def _is_one_table(data: Path) -> bool:
-    """Whether a folder holds the files of one table, and not a part of a benchmark each."""
+    """Return whether the files of a folder are one table, rather than the parts of a benchmark."""
     files = table_files(data) if is_table(data) else []
     return bool(files) and not any(re.fullmatch(r"train|test|s\d+", _stem(path)) for path in files)
 
@@ -144,7 +144,7 @@ def _stem(path: Path) -> str:
 def _cut(
     data: Path, n_folds: int, random_state: int, test: bool, columns: dict[str, Any]
 ) -> tuple[Fold, ...]:
-    # missing features are counted as any others: only the queries are of interest
+    # missing features do not matter here, as only queries are counted
     options = {**columns, "features": ()} if is_table(data) else columns
     options.pop("categorical", None)
     n_queries = _read(data, 0.0, options).n_queries
@@ -189,7 +189,7 @@ def _loaded(
     if "categorical" in options:
         from structsvm.readers.categories import category_features
 
-        # of a file that is cut also the words of other queries: constant in training, where they get no weight
+        # a file cut into folds has words of other queries, too: constant in training, they get no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []
@@ -212,7 +212,7 @@ def _loaded(
 
 
 def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns with the features of the first part, in their order, where it has names."""
+    """Return columns with the features of the first part, in its order, if it has names."""
     if first.feature_names is None:
         return columns
     return {**columns, "features": first.feature_names}
@@ -305,7 +305,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
-@lru_cache(maxsize=64)  # a file is in several folds
+@lru_cache(maxsize=64)  # cached, as several folds share a file
 def _digest(path: Path, stamp: Stamp) -> str:
     digest = hashlib.sha256()
     for file in _files(path):

@@ -85,7 +85,7 @@ def best_stage(
 
 
 def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -> Grown:
-    """Return the scores by some trees, which are grown when they are first asked for."""
+    """Return the scores by some trees, which are grown when first needed."""
     import lightgbm
 
     lengths = np.diff(train.offsets)

@@ -99,7 +99,7 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 
 
 def full_name(name: str) -> str:
-    """Return a name of a method as it stands in the table: in lower case, a loss by itself as ``svm-LOSS``."""
+    """Return a name of a method as the table has it: in lower case, a loss by itself as ``svm-LOSS``."""
     if name.endswith("-LOSS"):
         return name
     lower = "lightgbm" if name.lower() == "lambdamart" else name.lower()
@@ -175,7 +175,7 @@ def warm_up(
 
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
-    """Silence warnings of fits that are not among the results."""
+    """Silence the warning of a fit that learns nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield

@@ -171,7 +171,7 @@ class Results:
 
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
-    """Return what the best method of a search will score on new queries, by crossing over methods and C.
+    """Estimate the score of the best method of a search on new queries, by crossing over methods and C.
 
     The queries of each validation part are measured by the method and C that are best on the other parts. Of a single
     part five are made; its models are the same for all, so that the standard error is the usual one. None where all
@@ -192,7 +192,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     values = crossed_by(column, fold, np.ones(fold.size))
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the command says that queries are few
+        warnings.simplefilter("ignore")  # the command reports too few queries
         return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
 
 
@@ -244,7 +244,7 @@ class PairedTest(NamedTuple):
 
 
 class Tests(NamedTuple):
-    """What is tested in a study, each pair of methods once, with p-values that one correction covers."""
+    """The tests of a study, each pair of methods once, with p-values that one correction covers."""
 
     pairs: list[PairedTest]
     """Measure by measure, against each baseline."""
@@ -342,7 +342,7 @@ def run(
 ) -> Results:
     """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
 
-    Without ``fill`` missing features are an error, unless all methods take them as they are. A baseline that is none of
+    Without ``fill`` missing features are an error, unless all methods take them as they are. A baseline other than
     the methods is a feature, by name or number from 1, or the file of a model or a TREC run.
     """
     measures, training = measures or Measures(), training or Training()
@@ -435,7 +435,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "Cs": list(plan.grid),
         "measures": asdict(plan.measures) | {"report": list(plan.measures.report)},
         "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
-        "fill": None if plan.fill == "keep" else plan.fill,  # also of a study with other methods
+        "fill": None if plan.fill == "keep" else plan.fill,  # a study with other methods shares the cell
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },

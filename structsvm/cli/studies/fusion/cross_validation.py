@@ -91,7 +91,7 @@ class FusionResult:
     def on_training(self) -> tuple[tuple[str, ...], Float]:
         """The run that is best on the training topics of each fold, and its measure of each topic of the fold.
 
-        Somebody could have chosen this run; :attr:`best_run` is known only afterwards.
+        This run could be chosen in advance; :attr:`best_run` is known only afterwards.
         """
         held_out = np.empty(self.pool.n_topics)
         names = []
@@ -231,7 +231,7 @@ def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
 def _best_sum(
     scaled: Candidates, values: Float, fold: Int, judge: PoolJudge, measure: str
 ) -> tuple[Float, tuple[int, ...]]:
-    """Return the measure of each topic by a fusion that one could have chosen, and its numbers of runs by fold.
+    """Return the measure of each topic by a fusion chosen on the training topics, and its numbers of runs by fold.
 
     It is the sum of the scaled scores of the best m runs on the training topics, each weighted by its mean there, with
     the m (a Fibonacci number, or all) that is best there. ``values`` has a row per run.

@@ -67,7 +67,7 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 
 
 _RUN, _SUM = 0, 1
-"""What one could have chosen on the training topics: the best run, and the weighted sum of the best ones."""
+"""Alternatives chosen on the training topics: the best run, and the weighted sum of the best ones."""
 
 
 def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
@@ -90,7 +90,7 @@ def _as_entry(test: Comparison, adjusted: float) -> dict[str, Any]:
 
 
 def headline(result: FusionResult) -> str:
-    """Return the result in words: learned fusion beside what one could have used instead."""
+    """Return the result in words: learned fusion against the alternatives that could be chosen in advance."""
     tests, best, runs = _tests(result), result.best_run, list(result.runs)
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))

@@ -46,7 +46,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
         first = alive[a]
         second = alive[int(rng.random() * n_alive)]
         pay(run, first, second)
-        # the opponent stands for the mean arm and may be the arm itself, which then wins half
+        # the opponent represents the mean arm and may be the arm itself, which then wins half
         outcome = 0.5
         if first != second:
             outcome = duel(run, first, second)

@@ -108,7 +108,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     arm = members[b, 0]
             exploit(run, arm, t - 1)
             return False
-        # The policy drops arms at the end of ``update`` and so before its answer is asked for: record step t - 1 here.
+        # The policy drops arms at the end of ``update`` and so before its next duel: record step t - 1 here.
         if is_due(run, t - 1):
             record(run, _best(wins, members, sizes, arms, run.ahead, run.ties), t - 1)
             if t > run.times[-1]:
