@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,12 +40,11 @@ def show(
         data = _read(rows, columns, ranker)
         if data.y is None:
             raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
-        X, frame = data.X, getattr(ranker, "feature_names_in_", None)
-        if frame is not None:
-            import pandas as pd
-
-            X = pd.DataFrame(X, columns=frame)
-        result = permutation_importance(ranker, X, data.y, qid=data.qid, measure=measure, random_state=0)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            result = permutation_importance(
+                ranker, data.X, data.y, qid=data.qid, measure=measure, random_state=0
+            )
         for entry, value in zip(table, result.mean.tolist(), strict=True):
             entry["importance"] = value
     key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")

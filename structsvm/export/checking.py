@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.export.linear import engine_names, linear_form
-from structsvm.export.pipelines import as_given
+from structsvm.export.pipelines import scores_of
 from structsvm.export.target import SOLR_SLACK, Target, missing_names, parse_version
 from structsvm.protocols import Float
 
@@ -126,7 +126,7 @@ def compare_scores(
 
     def score(rows: Float, sent: list[Float]) -> tuple[Float, Float]:
         """Return the scores of ``predict``, and for each variant of the rows those of the engine."""
-        expected = np.asarray(model.predict(as_given(model, rows)), dtype=np.float64)
+        expected = scores_of(model, rows)
         return expected, np.array([scores(content, one, names, target) for one in sent], dtype=np.float64)
 
     # ranks do not depend on a constant, such as an intercept that the format lacks: compare up to the median difference

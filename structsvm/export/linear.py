@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import combine, dot, products
 from structsvm.common.rows import warn_user
-from structsvm.export.pipelines import affine_steps, as_given
+from structsvm.export.pipelines import affine_steps, scores_of
 from structsvm.export.target import HUGE, TINY
 from structsvm.protocols import Float
 
@@ -160,7 +160,7 @@ def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tu
 
 
 def _predict(model: Any, X: Float) -> Float:
-    return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
+    return scores_of(model, X)
 
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:

@@ -30,6 +30,17 @@ def as_given(model: Any, X: Float) -> Any:
     return pd.DataFrame(X, columns=names)
 
 
+def scores_of(model: Any, X: Float) -> Float:
+    """Return the scores of rows whose columns are in the order of the model."""
+    if hasattr(
+        model, "steps"
+    ):  # a step may select columns by name; a ranker needs no frame, and so no pandas
+        return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return np.asarray(model.predict(X), dtype=np.float64)
+
+
 def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
     """Return ``A`` and ``b`` of the function ``A x + b`` of the steps, and the imputed numbers (NaN without)."""
     n = int(pipeline.n_features_in_)

@@ -1,6 +1,7 @@
 """``fuse --weights-for``, ``export --check``, ``show`` and ``explain``, as a user calls them."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,15 @@ def test_show(cli, shop):
     assert [one["feature"] for one in table][2] == "title"
     assert set(table[0]) == {"feature", "scaled", "raw", "importance"}
     assert cli("show trees.npz").split("\n")[0].split() == ["feature", "splits", "range", "alone"]
+
+
+@pytest.mark.filterwarnings("ignore:OpenSearch 3.2")
+@pytest.mark.parametrize("model", ["linear", "trees"])
+def test_pandas_is_not_needed(cli, shop, monkeypatch, model):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    cli(f"show {model}.npz --rows rows.csv")
+    cli(f"explain {model}.npz rows.csv --query q3 --a 1 --b 10")
+    cli(f"export {model}.npz --to opensearch -o model.json --check rows.csv")
 
 
 @pytest.mark.parametrize("model", ["linear", "trees"])

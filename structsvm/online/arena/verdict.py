@@ -237,7 +237,10 @@ def arena(
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
     else:
-        _refuse_sorted(votes, comparisons(votes, "unknown", cluster))
+        # by the winner, and by whether the first shown won: there each order of showing is a pair of its own
+        by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
+        for one in (votes, by_showing):
+            _refuse_sorted(one, comparisons(one, "unknown", cluster))
     compared = comparisons(votes, order, cluster)
     bandit, paths = _entered(votes, compared, alpha, epsilon, top)
     # the largest capital so far depends on the order of the votes: without one only the final capital counts
@@ -259,6 +262,11 @@ def arena(
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
     if not compared.share.size and order == "matched":
         verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
+        if compared.repeated:
+            verdict = (
+                f"no verdict: votes on a pair and {name} count only where they are adjacent, and those in the other "
+                f"order come later; sort the votes by {name}, or use cluster 'none' if each vote is independent"
+            )
     else:
         verdict = _verdict(names, decided, leaders, len(candidates), epsilon, top)
     return Arena(

@@ -405,3 +405,22 @@ def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> 
         )
         assert bandit.t < even
         assert bandit.select(rng).arms == (0, 0)
+
+
+@pytest.mark.parametrize("n_models", [2, 4])
+def test_votes_sorted_by_whether_the_first_shown_won_are_refused(n_models):
+    rng = np.random.default_rng(n_models)
+    first = rng.integers(n_models, size=900)
+    second = (first + rng.integers(1, n_models, size=900)) % n_models
+    won = (rng.random(900) < 0.5).astype(float)
+    models = [f"m{i}" for i in range(n_models)]
+    assert not arena(Votes(models, first, second, won)).decided
+    order = np.argsort(-won, kind="stable")
+    with pytest.raises(BadInput, match="sorted by winner"):
+        arena(Votes(models, first[order], second[order], won[order]))
+
+
+def test_orders_asked_in_two_passes_are_named():
+    first, second = np.repeat([0, 1], 20), np.repeat([1, 0], 20)
+    votes = Votes(["a", "b"], first, second, np.repeat([1.0, 0.0], 20), np.tile(np.arange(20), 2))
+    assert "sort the votes by question" in arena(votes).verdict
