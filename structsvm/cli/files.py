@@ -159,9 +159,8 @@ def read_data(
     """
     named = (columns or Columns()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
-        options = (
-            {} if features is None else {"features": features}
-        )  # the features of a model replace those of the option
+        # the features of a model replace those of the option
+        options = {} if features is None else {"features": features}
     if fill == "keep":  # a store holds none
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}

@@ -49,9 +49,8 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
-    context = typer.Context(
-        command, help_option_names=["-h", "--help"]
-    )  # the command keeps the option made for it
+    # the command keeps the option made for it
+    context = typer.Context(command, help_option_names=["-h", "--help"])
     for parameter in command.get_params(context):
         for attribute in ("help", "show_default"):
             text = getattr(parameter, attribute, None)

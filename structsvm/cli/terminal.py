@@ -171,9 +171,8 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
-    return (
-        {"loss": "--method", **options} if "method" in options else options
-    )  # in comparisons a loss names a method
+    # in comparisons a loss names a method
+    return {"loss": "--method", **options} if "method" in options else options
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,9 +243,8 @@ class GapProgress:
     def __enter__(self) -> GapProgress:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter(
-                "ignore", trainers.ConvergenceWarning
-            )  # ``conclude`` reports it for the command line
+            # ``conclude`` reports it for the command line
+            warnings.simplefilter("ignore", trainers.ConvergenceWarning)
             stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
             stack.enter_context(self._bar)
             self._end = stack.pop_all()

@@ -407,9 +407,8 @@ class _Weights(NamedTuple):
 
     each: Float
     per_click: Float  # the same of an impression that was clicked
-    looks: (
-        Float | None
-    )  # propensity of each impression, where its weight depends on all looks on the document
+    # propensity of each impression, where its weight depends on all looks on the document
+    looks: Float | None
     moves: NDArray[np.bool_]  # whether the weight moves with the propensity of the impression
     size: int  # number of propensities
 
@@ -591,9 +590,8 @@ def _expected_discounts(
             "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
-    filled = np.minimum(
-        np.bincount(number), min(k, n_shown)
-    )  # positions compared with the log's, of each query
+    # positions compared with the log's, of each query
+    filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
         problem = f"expected probabilities for {filled.max()} positions, got {n_places}"
         raise BadInput("scores", problem, f"give them all, or compare the lists down to {n_places} by {{k}}")

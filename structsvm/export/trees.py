@@ -131,9 +131,8 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, Any]:
     for k in nodes:
         if forest.sets[k] < 0:
             threshold.append(repr(float(forest.threshold[k])))
-            decisions.append(
-                8 + 2 * int(forest.nan_left[k])
-            )  # 8: NaN is a missing value; 2: missing values go left
+            # 8: NaN is a missing value; 2: missing values go left
+            decisions.append(8 + 2 * int(forest.nan_left[k]))
             continue
         # a categorical condition (1): its "threshold" is the number of a bit set, of 32-bit words
         threshold.append(str(len(bounds) - 1))

@@ -176,9 +176,8 @@ class _Masks:
         left_of = [0] * int(forest.nodes[-1])
         groups: list[int] = []
         starts, set_nodes, set_starts = [0], [], [0]
-        nothing = int(
-            forest.nodes[-1]
-        )  # the number of a condition that strikes nothing, to fill up a group of eight
+        # the number of a condition that strikes nothing, to fill up a group of eight
+        nothing = int(forest.nodes[-1])
         for t in range(n_trees):
             a, b, first = int(forest.nodes[t]), int(forest.nodes[t + 1]), int(forest.leaves[t])
             order = _from_left(forest.left[a:b].tolist(), forest.right[a:b].tolist(), left_of, a)

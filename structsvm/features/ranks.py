@@ -68,9 +68,8 @@ def rounding_to(threshold: Any) -> Float:
     low = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
         high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
-    high = np.where(
-        np.isinf(high), 2.0**128, high
-    )  # rounding to infinity begins where float32 would continue
+    # rounding to infinity begins where float32 would continue
+    high = np.where(np.isinf(high), 2.0**128, high)
     middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
     even = low.view(np.int32) & 1 == 0
     return np.where(even, middle, np.nextafter(middle, -np.inf))
@@ -94,9 +93,8 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
     if n == 0:
         return _Grid(np.zeros(1, dtype=np.int64), True, 0.0, 0.0, 0, 0, 0)
     n_cells = min(_MOST_CELLS, 1 << int(_CELLS_PER_EDGE * n - 1).bit_length())
-    edges = edges.astype(kind) + kind.type(
-        0
-    )  # turns negative zero, whose bits are those of another number, into zero
+    # turns negative zero, whose bits are those of another number, into zero
+    edges = edges.astype(kind) + kind.type(0)
     cells = np.empty(n, dtype=np.uint32)
     last = kind.type(n_cells - 1)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

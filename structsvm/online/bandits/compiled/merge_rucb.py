@@ -61,9 +61,8 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
     ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
     """
     rng, n_batches = run.rng, len(sizes)
-    limit = len(wins) / math.ldexp(
-        1.0, state[1]
-    )  # number of arms at which the stage S ends: K / 2^S (line 12)
+    # number of arms at which the stage S ends: K / 2^S (line 12)
+    limit = len(wins) / math.ldexp(1.0, state[1])
     remaining = 0
     for size in sizes:
         remaining += size
