@@ -185,10 +185,11 @@ def save(title: str, rows: list[dict[str, Any]]) -> None:
     stored = RESULTS / "losses.json"
     sections = json.loads(stored.read_text()) if stored.exists() else {}
     words = list(sys.argv[1:])
+    # as elsewhere they are elsewhere
     for option, shown in (
         ("--before", "../earlier"),
         ("--folder", "../data"),
-    ):  # as elsewhere they are elsewhere
+    ):
         if option in words:
             words[words.index(option) + 1] = shown
     command = " ".join(f"'{word}'" if " " in word else word for word in words)

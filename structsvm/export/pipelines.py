@@ -32,9 +32,8 @@ def as_given(model: Any, X: Float) -> Any:
 
 def scores_of(model: Any, X: Float) -> Float:
     """Return the scores of rows whose columns are in the order of the model."""
-    if hasattr(
-        model, "steps"
-    ):  # a step may select columns by name; a ranker needs no frame, and so no pandas
+    # a step may select columns by name; a ranker needs no frame, and so no pandas
+    if hasattr(model, "steps"):
         return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)

@@ -251,9 +251,8 @@ def _xgboost(valued: ValuedForest, target: Target) -> bytes:
 def _elasticsearch(valued: ValuedForest, target: Target) -> bytes:
     trees, bounds = _plugin_trees(valued, target), valued.forest.leaves
     least = sum(float(valued.values[a:b].min()) for a, b in pairwise(bounds.tolist()))
-    if (
-        least < 0
-    ):  # documents outside the window of a rescorer have the score 0, and should stay below the others
+    # documents outside the window of a rescorer have the score 0, and should stay below the others
+    if least < 0:
         trees.append({"nodeid": 0, "leaf": -1.001 * least})
     content = {"type": "model/xgboost+json", "definition": as_json(trees).decode()}
     return as_json({"model": {"name": target.name, "model": content}})

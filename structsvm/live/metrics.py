@@ -32,12 +32,13 @@ class Metrics:
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
         self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
+        # present from the start, so that rates are defined
         for why in (
             "timeout",
             "unreachable",
             "status",
             "junk",
-        ):  # present from the start, so that rates are defined
+        ):
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")

@@ -194,9 +194,8 @@ def write_rows(rows: ByTopic, path: str | PathLike[str], text_of: Callable[[str,
 def _split(text: bytes, columns: Columns) -> Block | None:
     """Split all lines at once; return None if any must be parsed by itself."""
     step, n_lines = columns.width + 1, text.count(b"\n")
-    if b"\0" in text or (
-        _BOM[:1] in text and _BOM in text
-    ):  # searching for one byte first is faster than for three
+    # searching for one byte first is faster than for three
+    if b"\0" in text or (_BOM[:1] in text and _BOM in text):
         return None
     if len(text) > 2 * _BLOCK_BYTES:  # a line is longer than a block
         return None

@@ -175,9 +175,8 @@ def test_the_guarantee_is_claimed_where_it_holds():
     rng = np.random.default_rng(5)
     for _ in range(6):
         sets = [embedded(rng, 9, n_features=1) for _ in range(6)]
-        labels = [
-            np.diag((one.features[:, 0] > 0).astype(float)) for one in sets
-        ]  # relevance is all that counts
+        # relevance is all that counts
+        labels = [np.diag((one.features[:, 0] > 0).astype(float)) for one in sets]
         for positive in (False, True):
             model = DiverseRanker(2, positive=positive).fit(sets, labels)
             likeness = model.coef_[model.feature_groups_ == "likeness"]
@@ -185,9 +184,8 @@ def test_the_guarantee_is_claimed_where_it_holds():
             assert model.guarantee_ == (1 - 1 / math.e if holds else None)
             assert not positive or model.coef_.min() >= 0
     one, labels = CandidateSet(["red rose", "sea", "sky sun"]), np.eye(3)
-    model = DiverseRanker(1, positive=True, rounds=0).fit(
-        [one], [[[0], [0], [1]]]
-    )  # nothing is chosen before
+    # nothing is chosen before
+    model = DiverseRanker(1, positive=True, rounds=0).fit([one], [[[0], [0], [1]]])
     assert model.guarantee_ == 1 - 1 / math.e
 
 

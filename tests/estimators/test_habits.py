@@ -255,6 +255,5 @@ def test_nearly_all_documents_relevant_is_said(model):
     )
     for other in ({"loss": "ndcg@10"}, {"relevance": 3}):
         model.set_params(**other).fit(X, y, qid=qid)
-    model.set_params(loss="map", relevance=1).fit(
-        X, np.minimum(y, 1), qid=qid
-    )  # one grade: nothing to tell apart
+    # one grade: nothing to tell apart
+    model.set_params(loss="map", relevance=1).fit(X, np.minimum(y, 1), qid=qid)

@@ -129,9 +129,8 @@ def test_weight_two_is_the_query_twice_and_zero_is_none():
 def test_only_the_mean_weight_of_a_query_and_its_ratio_to_others_matter():
     a = SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID)
     weight = np.random.default_rng(0).random(len(Y))
-    weight /= (np.add.reduceat(weight, DATA.offsets[:-1]) / 12)[
-        QID
-    ]  # rows differ, the means of queries do not
+    # rows differ, the means of queries do not
+    weight /= (np.add.reduceat(weight, DATA.offsets[:-1]) / 12)[QID]
     b = SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID, sample_weight=7 * weight)
     assert_same_problem(a, b)
 

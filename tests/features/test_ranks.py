@@ -30,9 +30,8 @@ def sets_of_edges():
     yield rng.normal(size=200)
     yield np.exp(rng.normal(size=300) * 40)  # a linear map leaves nearly all in one cell
     yield -np.exp(rng.normal(size=300) * 40)
-    yield np.concatenate(
-        [np.arange(40.0), 1e12 + np.arange(400) * 2.0**-10, [-1e30]]
-    )  # so does a map by bits
+    # so does a map by bits
+    yield np.concatenate([np.arange(40.0), 1e12 + np.arange(400) * 2.0**-10, [-1e30]])
     yield 1 + np.arange(50) * 2.0**-50
     yield rng.integers(-300, 300, size=500).astype(float)
     yield np.arange(70_000.0)  # more than fit two bytes

@@ -47,9 +47,8 @@ def curve(separator, scores, direction, offsets):
         curvature = separator.tangent(scores[rows], first, last, loss, coef)
         before = np.copy(curvature)
         separator.curve(curvature, direction[rows], first, last, product)
-        assert np.array_equal(
-            curvature, before, equal_nan=True
-        )  # parts are not filled where there is no pair
+        # parts are not filled where there is no pair
+        assert np.array_equal(curvature, before, equal_nan=True)
         return loss, coef, product
 
     whole = part(0, len(offsets) - 1)

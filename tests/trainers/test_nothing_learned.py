@@ -31,9 +31,8 @@ def nothing(problem, C=10.0, **options):
         zero = C * problem.cut(np.zeros(problem.n_features)).loss
         assert C * problem.loss_at_zero() == zero
         assert f"objective {fit.primal:.6g} against {zero:.6g} at w = 0" in said[0]
-        assert "no better" in said[0] or fit.primal < zero * (
-            1 + 1e-12
-        )  # sums at zero may be rounded otherwise
+        # sums at zero may be rounded otherwise
+        assert "no better" in said[0] or fit.primal < zero * (1 + 1e-12)
     return bool(said)
 
 

@@ -394,9 +394,8 @@ class Asked(SerialPartitions):
         return super().each(method, payloads)
 
 
-@pytest.mark.parametrize(
-    "at", [2, 3, 20, 30]
-)  # the file is written after at most ten small rounds, from call 4 on
+# the file is written after at most ten small rounds, from call 4 on
+@pytest.mark.parametrize("at", [2, 3, 20, 30])
 def test_a_checkpoint_resumes_the_fit(tmp_path, at):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
     options = {"solver": "partitioned", "tol": 1e-6}

@@ -174,10 +174,11 @@ class Store:
                 return False
             ended = {"unit_key": None} if state == "stopped" else {}
             _set(connection, experiment, state=state, settled=0, **ended)
+            # starting it again acknowledges the reason for killing it
             if (row.state, state) == (
                 "killed",
                 "running",
-            ):  # starting it again acknowledges the reason for killing it
+            ):
                 _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True

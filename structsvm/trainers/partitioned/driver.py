@@ -404,9 +404,8 @@ class _Rounds:
         if kept is not None and kept.unproven:
             _check_same(self.whole, kept, slacks)
             kept.unproven = False
-        if (
-            not self.whole.exact
-        ):  # earlier columns may bound the hinges from higher up than an approximate oracle
+        # earlier columns may bound the hinges from higher up than an approximate oracle
+        if not self.whole.exact:
             slacks = np.maximum(slacks, columns.hinges(point))
         primal = 0.5 * dot(point, point) + float(slacks.sum())
         if primal >= record.primal:
