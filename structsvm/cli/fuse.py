@@ -19,6 +19,7 @@ from structsvm.cli.terminal import note, print_json, print_table, working
 from structsvm.common.checks import BadInput, check_positive
 
 if TYPE_CHECKING:
+    from structsvm.queries import QueryData
     from structsvm.readers.run_features import Candidates
     from structsvm.readers.runs import Run
 
@@ -176,7 +177,7 @@ def _print_weights(
         raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = read_data(files[0], fill="keep") if table else _read(runs, depth, status)
+        lists: Any = _read_lists(files[0]) if table else _read(runs, depth, status)
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
@@ -232,6 +233,18 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
         return
     typer.echo(f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs")
     typer.echo(f"run    {output}")
+
+
+def _read_lists(path: Path) -> QueryData:
+    """Read the candidates of the queries with their scores, labels and holes."""
+    try:
+        return read_data(path, fill="keep")
+    except BadInput as error:
+        if "a finite label" not in error.problem:
+            raise
+        # without the rows of unjudged documents each list would be scaled otherwise than the engine scales it
+        remedy = "write 0 for documents that are not judged; keep their rows, by which scores are scaled"
+        raise BadInput(error.argument, error.problem, remedy) from None
 
 
 def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[str, Run]:
