@@ -17,6 +17,7 @@ from structsvm.common.portable.arrays import combine, dot, inverse, matmul, prod
 from structsvm.common.portable.compiled import exp as kernel_exp
 from structsvm.common.portable.compiled import log as kernel_log
 from structsvm.common.portable.elementary import exp, log
+from structsvm.common.user_warnings import warn_user
 from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
 
@@ -204,6 +205,11 @@ def harvest(
     check_connected(row, position, shows, clicks, n, tail=basis.shape[1] == n)
     part = _Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
     phi, n_steps = part.maximise(tol)
+    if basis.shape[1] == n and phi[-1] < 0.0:
+        warn_user(
+            f"propensities rise behind position {n}, by the power {-phi[-1]:.2g} of the position: there are too few "
+            "documents at several of these positions; leave out the tail, or begin it at a later position"
+        )
     covariance, n_clusters, freedom, effective = part.errors(phi)
     gradient = part.derivatives(phi)[0] if phi.size else phi
     theta, connected, bound = exp(products(basis, phi)), np.arange(size) < n, _bound(gradient, phi)
