@@ -358,6 +358,9 @@ def judge(run: Experiment) -> None:
         verdict="other data",
         reason=f"Snippets, not articles. SVM-div is {'below' if better else 'above'} SVM-div2, "
         f"{'as in' if better else 'unlike'} the thesis; Essential Pages is above random only here.",
+        brief=f"Snippets, not articles: SVM-div {loss['SVM-div']:.3f}, SVM-div2 {loss['SVM-div2']:.3f}, Essential "
+        f"Pages {loss['Essential Pages']:.3f}; SVM-div is {'below' if better else 'above'} SVM-div2, "
+        f"{'as in' if better else 'unlike'} the thesis.",
     )
     wins = {(row["method"], row["against"]): row for row in run.record["thesis_wins"]}
     differ = float(wins["SVM-div", "SVM-div2"]["p"]) < 0.05

@@ -413,6 +413,8 @@ def judge(run: Experiment) -> None:
         + ". Thesis, TREC 9: .242; roc .237, acc .147 **.",
         reason="SVM-roc is below SVM-map on NP2004 and level on MQ2008, as on TREC 9 and 10 in the thesis; the SVM-acc "
         "are far behind, acc2 least, as there.",
+        brief="SVM-roc is below SVM-map on NP2004 and level with it on MQ2008, as on TREC 9 and 10 in the thesis; "
+        "SVM-acc is far behind, acc2 least, as there.",
         **options | {"verdict": "agrees in part"},
     )
     for number, thesis in (("3.7", ".290 against .280"), ("3.8", ".284 against .280")):
@@ -429,6 +431,9 @@ def judge(run: Experiment) -> None:
                 if number == "3.7"
                 else "; without its features a little below, in the thesis a little above."
             ),
+            brief="Level with the best submission, as in the thesis."
+            if number == "3.7"
+            else "Without the features of the best submission a little below it, in the thesis a little above.",
             **options,
         )
     for number in ("3.10", "3.11"):
@@ -438,6 +443,8 @@ def judge(run: Experiment) -> None:
             ours="; ".join(beside(number, data, "SVM-roc", *ACCURACY) for data in ("Robust 2003", "DL 2020"))
             + ".",
             reason="SVM-map ahead of SVM-roc and far ahead of the SVM-acc, acc2 nearest, as in the thesis; acc3 is "
+            "better here than there.",
+            brief="SVM-map is ahead of SVM-roc and far ahead of SVM-acc, acc2 nearest, as in the thesis; acc3 is "
             "better here than there.",
             **options,
         )
