@@ -193,14 +193,14 @@ def of_error(run: Experiment) -> None:
 
         def adaptive(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k) -> int:
             rng, bandit = np.random.default_rng([run.seed, seed, 1]), BestArm(k)
-            for _ in range(horizon // 40):
+            for _ in range(horizon // 10):
                 for duel in bandit.select_batch(10, rng):
                     bandit.update(duel, 0.5 if rng.random() < ties else float(rng.random() < P[duel.arms]))
                     if bandit.finished:
                         return bandit.decided()
             return -1
 
-        for label, play, runs in (("evenly", even, n), ("default", adaptive, run.runs(5, 60))):
+        for label, play, runs in (("evenly", even, n), ("default", adaptive, n)):
             answers = run.once(
                 lambda play=play, runs=runs: {"answers": np.array([play(seed) for seed in range(runs)])}
             )["answers"]

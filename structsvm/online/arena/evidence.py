@@ -52,7 +52,7 @@ class Evidence:
     def add(self, i: int, j: int, share: float) -> None:
         """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""
         for first, second, won in ((i, j, share), (j, i, 1.0 - share)):
-            self.growth[first, second] += factors(won, self.epsilon)
+            self.growth[first, second] += _factors(float(won), self.epsilon)
             now = mixture(self.growth[first, second])
             self.peak[first, second] = max(self.peak[first, second], now)
 
@@ -80,6 +80,10 @@ def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
 def factors(share: float | Float, epsilon: float = 0.0) -> Float:
     """Return the logarithm of the factor by which a comparison multiplies each share of the capital."""
     return np.asarray(log1p(SHARES * (share / (0.5 - epsilon) - 1.0)))
+
+
+# votes have few values, mostly 0, 0.5 and 1
+_factors = lru_cache(maxsize=1024)(factors)
 
 
 def mixture(growth: Float) -> Float:
