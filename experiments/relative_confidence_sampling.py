@@ -128,7 +128,7 @@ def figure_2(run: Experiment, worlds: dict, horizons, n_runs: int) -> None:
             f"{name}: RCS at least as accurate at {ahead} of {n} horizons, SAVAGE with {ratio:.1f} times its regret"
             for name, ahead, n, ratio in decided
         )
-        + ". The two Yahoo sets are not public.",
+        + ".",
     )
 
 
