@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
 from structsvm.cli.tables import kept_medians, read_for_model
 from structsvm.cli.terminal import note, print_json, print_table
+from structsvm.common.user_warnings import ordered_columns
 
 
 def show(
@@ -40,8 +40,7 @@ def show(
         data = _read(rows, columns, ranker)
         if data.y is None:
             raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        with ordered_columns():
             result = permutation_importance(
                 ranker, data.X, data.y, qid=data.qid, measure=measure, random_state=0
             )

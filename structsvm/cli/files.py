@@ -6,7 +6,6 @@ import contextlib
 import csv
 import dataclasses
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.machine import count_threads
 from structsvm.common.names import QID
+from structsvm.common.user_warnings import ordered_columns
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -205,8 +205,7 @@ def load_ranker(path: Path) -> Any:
 
 def predicted(model: Any, rows: QueryData, path: Path) -> Float:
     """Return the scores of the rows of a file, whose columns are in the order of the model."""
-    with naming(path), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+    with naming(path), ordered_columns():
         scores: Float = model.predict(rows.X, qid=rows.qid)
     return scores
 

@@ -207,8 +207,8 @@ def harvest(
     phi, n_steps = part.maximise(tol)
     if basis.shape[1] == n and phi[-1] < 0.0:
         warn_user(
-            f"propensities rise behind position {n}, by the power {-phi[-1]:.2g} of the position: there are too few "
-            "documents at several of these positions; leave out the tail, or begin it at a later position"
+            f"propensities rise behind position {n}, by the power {-phi[-1]:.2g} of the position: too few documents "
+            "were shown at more than one of these positions; leave out the tail, or begin it at a later position"
         )
     covariance, n_clusters, freedom, effective = part.errors(phi)
     gradient = part.derivatives(phi)[0] if phi.size else phi

@@ -227,7 +227,9 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = f"expected the rows of a list together, got {again.sum():,} that go on far below"
+                problem = (
+                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows below"
+                )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)

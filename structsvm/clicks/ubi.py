@@ -129,9 +129,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
         (last[queries.query] != np.arange(queries.query.size)) & (queries.text == text[queries.query])
     )
     pages = _pages(queries, np.unique(queries.query[several]), text, length)
-    entries.dropped.count(
-        "next page under the query_id of the first", sum(len(one) - 1 for one in pages.values())
-    )
+    # a next page is joined to its list, not dropped
     used = known.sum() + sum(len(one) - 1 for one in pages.values())
     entries.dropped.count("earlier entry of a query logged several times", queries.query.size - used)
     for number, one in pages.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
 """Modules between this package and the user; scikit-learn wraps each ``transform`` in a function of the last."""
@@ -20,3 +22,11 @@ def stacklevel_of_user() -> int:
     while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     return level
+
+
+@contextmanager
+def ordered_columns() -> Iterator[None]:
+    """Ignore scikit-learn's warning of rows without names, for columns that are in the order of the model."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield

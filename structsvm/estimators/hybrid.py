@@ -254,4 +254,10 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
         raise BadInput("runs", "expected different tags, got one twice", "pass a mapping of names to runs")
     pool: Candidates = candidates({name: run.top(depth) for name, run in named.items()}, qrels, depth=depth)
     pool = pool.select(pool.judged)
+    if not (pool.y > 0).any():
+        raise BadInput(
+            "qrels",
+            "expected relevant documents among the results, got none",
+            "use the document ids of the runs",
+        )
     return pool.names, pool.scores, np.maximum(pool.y, 0), pool.offsets

@@ -14,6 +14,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import matmul, products
+from structsvm.common.user_warnings import ordered_columns
 from structsvm.protocols import Float
 
 _FAR = 2.0**40
@@ -35,8 +36,7 @@ def scores_of(model: Any, X: Float) -> Float:
     # a step may select columns by name; a ranker needs no frame, and so no pandas
     if hasattr(model, "steps"):
         return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+    with ordered_columns():
         return np.asarray(model.predict(X), dtype=np.float64)
 
 

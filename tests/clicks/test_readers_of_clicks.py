@@ -92,7 +92,6 @@ def test_the_forms_of_ubi_agree(tmp_path, entries):
     assert outcome(cells) == (EXPECTED, {}, 2)
 
 
-_PAGE = "next page under the query_id of the first"
 _AGAIN = "earlier entry of a query logged several times"
 
 
@@ -108,8 +107,8 @@ def clicked(document, ordinal):
     ("entries", "shows", "clicks", "dropped"),
     [
         # the second page of a search, asked for under the same id
-        ([response("abc"), response("def"), clicked("d", 4)], "111111", "000100", {_PAGE: 1}),
-        ([response("abc"), response("def"), clicked("d", None)], "111111", "000100", {_PAGE: 1}),
+        ([response("abc"), response("def"), clicked("d", 4)], "111111", "000100", {}),
+        ([response("abc"), response("def"), clicked("d", None)], "111111", "000100", {}),
         # the same page again, with one document new; another text
         ([response("abc"), response("abd"), clicked("d", 3)], "111", "001", {_AGAIN: 1}),
         ([response("abc", user_query="p"), response("def"), clicked("d", 1)], "111", "100", {_AGAIN: 1}),
