@@ -34,6 +34,9 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
+    max_position: Annotated[
+        int | None, "Leave out positions beyond, counted from 1. (default: 1000)"
+    ] = None
     application: Annotated[str | None, "UBI: read this application only."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
@@ -185,7 +188,7 @@ def train(
     # before C is chosen there is no model to save
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
-        _naming_log(log, "clicks propensities --last"),
+        _naming_log(log, "max_position"),
         naming(data, *_IDS),
         stopping(model.tol, output) as progress,
     ):
@@ -277,7 +280,7 @@ def evaluate(
     for ranker in rankers:
         named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
         scores.append(predicted(ranker, named, data))
-    with _naming_log(log, "clicks propensities --last"), naming(data, *_IDS):
+    with _naming_log(log, "max_position"), naming(data, *_IDS):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
@@ -335,7 +338,7 @@ def judge(
     cells = reading.read(log)
     options: Any = {"method": method}
     given = _theta(theta)
-    with _naming_log(log, "clicks propensities --last"):
+    with _naming_log(log, "max_position"):
         found = clicks.judgments(cells, **options, propensities=given)
     n_written = cells.n_rows
     if output.suffix == ".tsv":
@@ -407,16 +410,16 @@ def _candidates(data: Path, table: Table) -> Any:
 
 
 @contextlib.contextmanager
-def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
-    """Name the file in errors about the counts of a log; ``estimating`` is the command that takes --last."""
+def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
+    """Name the file in errors about the counts of a log; ``last`` is the argument that leaves out later positions."""
     try:
         yield
     except BadInput as error:
+        if error.argument == "propensities":
+            raise error.renamed("--theta") from None
         if error.argument != "cells":
             raise
-        remedy = error.remedy
-        if estimating is not None:
-            remedy = remedy.replace("{last}", f"{estimating}, for --theta")
+        remedy = error.recommending(last, instead_of="last").remedy
         if error.problem.startswith("expected sessions"):
             remedy = "name the column of the session by --session"
         raise BadInput(log, error.problem, remedy) from None

@@ -189,7 +189,8 @@ def export(
 ) -> None:
     """Write the closed lists of an experiment as a click log for 'structsvm interleave analyse' and 'structsvm clicks'.
 
-    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control are not.
+    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control, and lists
+    whose window for clicks is not over, are not written.
     """
     from structsvm.live.reporting import lines_of
 
@@ -197,12 +198,19 @@ def export(
     n = 0
     with _open(store) as opened:
         experiment = _experiment(opened, key, revision)
+        number, window_s = experiment.row.id, experiment.config["window_s"]
+        n_pending = opened.n_after(number, opened.progress(number).watermark)
         with replacing(output) as file:
             for piece in lines_of(opened, experiment):
                 file.write(piece)
                 n += piece.count(b"\n")
-        if n_forgotten := opened.n_forgotten(experiment.row.id):
+        if n_forgotten := opened.n_forgotten(number):
             note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
+        if n_pending:
+            note(
+                f"left out: {n_pending:,} pending impressions: the running service closes each once its window of "
+                f"{window_s:g} s for clicks is over; export again then"
+            )
     typer.echo(f"{output}: {n:,} lists")
 
 

@@ -92,11 +92,10 @@ def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_policy(made: Config) -> dict[str, Any]:
+    from structsvm.live.assign import decides
     from structsvm.online.bandits import NAMES, make
 
-    policy, options, on_winner = made.policy or "rucb", made.policy_options or {}, made.stop.on_winner
-    if on_winner != "keep":
-        raise BadInput("stop.on_winner", "expected keep, as a bandit has no winner", value=on_winner)
+    policy, options = made.policy or "rucb", made.policy_options or {}
     check_choice("policy", policy, NAMES)
     for name, value in options.items():
         if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
@@ -108,6 +107,9 @@ def _check_policy(made: Config) -> dict[str, Any]:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadInput("policy_options", f"{policy} cannot be made with them ({error})") from None
+    if made.stop.on_winner != "keep" and not decides(bandit):
+        problem, remedy = f"expected keep, as {policy} names no winner", 'take "policy": "best" (with top=1)'
+        raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
 
 

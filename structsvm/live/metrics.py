@@ -49,6 +49,7 @@ class Metrics:
         )
 
         self.alarm = gauge("alarm", "1 while a guardrail gives alarm.", "livemax", "experiment", "guardrail")
+        self.decided = gauge("decided", "1 once a ranker has won.", "livemax", "experiment")
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
     def answered(self, route: str, status: int, seconds: float) -> None:

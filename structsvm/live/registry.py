@@ -13,7 +13,7 @@ from structsvm.common.checks import BadInput
 from structsvm.live.assign import MOST_OUT, Experiment, Policy, delayed_bandit
 from structsvm.live.calls import Refused
 from structsvm.live.clock import Clock
-from structsvm.live.closing import winner_of
+from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, check_key
 from structsvm.live.engines.engine import engine_hashes
 from structsvm.live.guardrails import ACKNOWLEDGED, SHARES, Watches, seen
@@ -147,10 +147,12 @@ class Registry:
             if old is not None:
                 made.policy = old.policy
             if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                progress = await asyncio.to_thread(self._store.progress, row.id)
-                made.winner = winner_of(row.config, progress.state)
+                made.winner = await asyncio.to_thread(self._winner, row)
             by_id[row.id] = made
         return by_id
+
+    def _winner(self, row: ExperimentRow) -> str | None:
+        return Folded.stored(self._store, row, self._store.progress(row.id)).winner
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
         """Load bandits that have learned, and count the lists that any worker has shown since."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -101,18 +101,10 @@ def _caution(config: dict[str, Any]) -> str | None:
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     """Return the answer in one sentence, which is valid at every look."""
     undecided = {"winner": None, "p": None, "decided_at": None}
-    running, bandit = folded.running, figures["bandit"]
+    running, n_duels = folded.running, folded.n_duels
     if running is None:
-        policy: Any = folded.policy
-        if folded.config["policy"] == "best" and policy is not None and policy.decided() >= 0:
-            sentence = (
-                f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
-            )
-            sentence += f"with an error of at most {policy.alpha:g}, however often one looks."
-            return {**undecided, "winner": bandit["best"], "sentence": sentence}
-        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
-        sentence = f"{bandit['best']} is ahead after {folded.n_duels:,} duels; in play: {in_play}."
-        return {**undecided, "sentence": sentence if folded.n_duels else "No duel is closed yet."}
+        sentence = _sentence_of_bandit(folded, figures["bandit"]) if n_duels else "No duel is closed yet."
+        return {**undecided, "winner": folded.winner, "sentence": sentence}
     decision, n = running.decision, running.n_impressions
     if not n:
         return {**undecided, "sentence": "No impression is closed yet."}
@@ -131,6 +123,23 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     if not math.isinf(needed):
         sentence += f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
     return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
+
+
+def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
+    from structsvm.online.bandits import BestArm
+
+    policy, names, n = folded.policy, folded.config["rankers"], folded.n_duels
+    if not isinstance(policy, BestArm) or not policy.finished:
+        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
+        return f"{bandit['best']} is ahead after {n:,} duels; in play: {in_play}."
+    if folded.winner is not None:
+        shown = f"{folded.winner} is best: it wins more than {0.5 - policy.epsilon:.0%} of its duels with each other"
+    elif policy.top == 1:
+        shown = "No ranker is best: each loses to another"
+    else:
+        best = ", ".join(names[arm] for arm in policy.leaders())
+        shown = f"The best {policy.top} are {best}: each of them beats each other ranker"
+    return f"{shown}. {n:,} duels show it, with an error of at most {policy.alpha:g}, however often one looks."
 
 
 def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:

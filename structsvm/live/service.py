@@ -116,6 +116,8 @@ class Service:
         self._reports: dict[int, reporting.Figures] = {}
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
+        self._final: set[int] = set()
+        """Settled experiments whose result is among the figures."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """Called when the service stops, such as to close connections."""
 
@@ -567,10 +569,14 @@ class Service:
             row = experiment.row
             for state in get_args(State):
                 self.metrics.state.labels(key, state).set(int(state == row.state))
-            guardrails = []
-            if row.state not in ("draft", "stopped"):
-                guardrails = (await self.report(key))["guardrails"]
-            found = {one["name"] for one in guardrails if one["alarm"]}
+            found: set[str] = set()
+            if row.state != "draft" and row.id not in self._final:
+                report = await self.report(key)
+                self.metrics.decided.labels(key).set(int(report["winner"] is not None))
+                if row.state != "stopped":
+                    found = {one["name"] for one in report["guardrails"] if one["alarm"]}
+                elif row.settled:
+                    self._final.add(row.id)
             for name in (*Watches.NAMES, *SHARES):
                 self.metrics.alarm.labels(key, name).set(int(name in found))
             alarms |= {(row.title, name) for name in found}
