@@ -403,7 +403,8 @@ def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
             break
         rankings = {name: [f"{name}{d}" for d in range(9)] for name in assigned["rankers"]}
         _, shown = client.show(f"r{k}", rankings=rankings, assignment=assigned["assignment"])
-        click_some(client, shown, lambda d: d[0] == max(one[0] for one in rankings if one != "prod"))
+        best = max(name for name in rankings if name != "prod")
+        click_some(client, shown, lambda d, best=best: d[0] == best)
         if k % 5 == 4:
             client.wait_closed()
         client.run(client.service._watch())
