@@ -69,9 +69,8 @@ class Folded:
         elif kept:
             self.running = RunningStatistics.from_json(json.dumps(kept["running"]))
         else:
-            self.running = RunningStatistics(
-                config["method"], rankers, length=config["length"], alpha=config["alpha"]
-            )
+            options = {"length": config["length"], "alpha": config["alpha"]}
+            self.running = RunningStatistics(config["method"], rankers, **options)
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:

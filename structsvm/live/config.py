@@ -42,9 +42,8 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     if len(set(rankers)) < len(rankers):
         raise BadInput("rankers", "expected different names")
     if made.kind == "interleaving" and len(rankers) > 10:
-        raise BadInput(
-            "rankers", f"expected at most 10 to interleave, got {len(rankers)}", 'take "kind": "bandit"'
-        )
+        said = f"expected at most 10 to interleave, got {len(rankers)}"
+        raise BadInput("rankers", said, 'take "kind": "bandit"')
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():

@@ -59,11 +59,10 @@ class Registry:
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
-            why = f"{key!r} was stopped, which is for good; PUT it again to begin anew"
+            why = f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
             raise Refused(409, "stopped", why)
-        await asyncio.to_thread(
-            self._store.set_state, experiment.row.id, to, now=self._clock.now(), who=who, reason=reason
-        )
+        change: Any = {"now": self._clock.now(), "who": who, "reason": reason}
+        await asyncio.to_thread(self._store.set_state, experiment.row.id, to, **change)
         await self.refresh()
         row = self.known(key).row
         return {"key": key, "revision": row.revision, "state": row.state}
@@ -71,7 +70,7 @@ class Registry:
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
     ) -> dict[str, Any]:
-        """Let a guardrail (None: all) begin anew if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
+        """Restart a guardrail (None: all) if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
         every = (*Watches.NAMES, *SHARES)

@@ -394,7 +394,12 @@ def test_the_bandit_learns_in_order(client):
 @pytest.mark.parametrize("on_winner", ["keep", "serve_winner"])
 def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
     """Users like the documents of one ranker only; with ``keep`` the bandit lets it play alone."""
-    options = {"kind": "bandit", "rankers": ["prod", "b", "c"], "policy": "best", "stop": {"on_winner": on_winner}}
+    options = {
+        "kind": "bandit",
+        "rankers": ["prod", "b", "c"],
+        "policy": "best",
+        "stop": {"on_winner": on_winner},
+    }
     client.create(policy_options={"alpha": 0.4}, **options)
     decided = 'structsvm_live_decided{experiment="e"} '
     for k in range(300):
@@ -523,7 +528,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
     assert (answer.n_clusters, answer.n_impressions) == (4, report["n_impressions"])
     assert main(["live", "forget", "e", "u1", "--store", store]) == 0
     assert main(["live", "forget", "e", "u1", "--store", store]) == 0
-    assert capsys.readouterr().out == "3 impressions\nno impression of e is of the unit 'u1'\n"
+    assert capsys.readouterr().out == "3 impressions\nno impression of e has the unit 'u1'\n"
     assert main(["live", "export", "e", "--store", store, "-o", str(log)]) == 0
     said = capsys.readouterr()
     assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"
