@@ -176,11 +176,12 @@ def choose_C(
     *,
     selection: Selection = "max",
     callback: Callable[[int], object] | None = None,
+    fixed: bool = False,
 ) -> Choice:
     """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
 
     ``folds`` may train lazily; ``callback`` is called with the number of folds done. Of alternatives the first with the
-    best mean, at its best C, is chosen.
+    best mean, at its best C, is chosen. A C at an end of the grid is logged unless the grid is ``fixed``.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
@@ -209,7 +210,8 @@ def choose_C(
         raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
     means = np.average(values[tested], weights=weights[tested], axis=0)
     best, C = choose_column(Cs, values[tested], weights[tested], selection=selection)
-    say_edge(Cs, means if means.ndim == 1 else means[best], C)
+    if not fixed:
+        say_edge(Cs, means if means.ndim == 1 else means[best], C)
     return Choice(C, values, best, len(idle) < number, fold)
 
 

@@ -98,6 +98,8 @@ class CrossValidated:
 
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The first and the last C of the default grid, and its length."""
+    _fixed_grid = False
+    """Whether users cannot widen the grid, so that it is no advice that C is at an end of it."""
 
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
@@ -145,7 +147,7 @@ class CrossValidated:
         rows: Any = None,
     ) -> Choice:
         """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
-        choice = choose_C(Cs, weights, folds, selection=self.selection)
+        choice = choose_C(Cs, weights, folds, selection=self.selection, fixed=self._fixed_grid)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)

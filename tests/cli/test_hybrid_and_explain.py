@@ -52,7 +52,7 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     )
     assert json.loads(Path("pipeline.json").read_text())["description"] == "clauses: bm25, dense"
     assert other["estimate"]["lower"] < other["estimate"]["mean"] < other["estimate"]["upper"]
-    assert other["against"].keys() == {"equal weights", "RRF"}
+    assert other["against"].keys() == {"equal weights", "RRF", "best single list"}
     assert cli.code(runs) == 0
     assert "ndcg@10 on new queries" in cli.err
     assert "against equal weights, 0." in cli.err

@@ -153,7 +153,7 @@ def test_weights_are_learned_where_one_list_is_better(learned):
     assert (result.lower <= result.upper).all()
     assert result.better
     assert result.advice.startswith("take the learned weights: +")
-    assert result.against.keys() == {"equal weights", "RRF"}
+    assert result.against.keys() == {"equal weights", "RRF", "best single list"}
     assert 0 < result.estimate.lower < result.estimate.mean < result.estimate.upper < 1
     equal = result.estimate.mean - result.against["equal weights"].mean_difference
     assert f"ndcg@10 on new queries {result.estimate.mean:.3f} [" in str(result)
