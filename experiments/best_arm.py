@@ -150,7 +150,7 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
         for step in (1, 2):
             cycle[i, (i + step) % 5], cycle[(i + step) % 5, i] = 0.75, 0.25
     yield "cycle of five, .75: no best", [cycle] * run.runs(2, 40), 6000, {"batch": 20}
-    ten = synthetic(run.runs(2, 24), run.seed)
+    ten = synthetic(run.runs(2, 12), run.seed)
     for size in (20, 100, 200):
         yield f"ten synthetic models, batches of {size}", ten, 6000, {"batch": size}
     yield "ten synthetic models, epsilon .05", ten, 20_000, {"epsilon": 0.05, "batch": 20}
@@ -159,10 +159,10 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
         for name, n, cap, options in (
             ("BvsC20.npy", 10, 12_000, {"epsilon": 0.1}),
             ("P31.npy", 10, 12_000, {"epsilon": 0.1}),
-            ("P64.npy", 5, 16_000, {"epsilon": 0.1}),
-            ("MSLR-Perfect.txt", 2, 20_000, {"epsilon": 0.1}),
+            ("P64.npy", 3, 16_000, {"epsilon": 0.1}),
+            ("MSLR-Perfect.txt", 1, 20_000, {"epsilon": 0.1}),
             ("Swirl20_1.npz", 12, 9000, {"batch": 20}),
-            ("yan2022_caseA.txt", 5, 9000, {}),
+            ("yan2022_caseA.txt", 4, 9000, {}),
         ):
             if not run.quick or n == 10:
                 P = matrix(run.data, name)
@@ -173,7 +173,7 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
 
 def of_error(run: Experiment) -> None:
     """Wrong verdicts in worlds where each is wrong, or where one arm is hardly the best; looked at after every vote."""
-    n, horizon = max(2, run.runs(20, 400)), 500 if run.quick else 4000
+    n, horizon = max(4, run.runs(20, 400)), 500 if run.quick else 4000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
@@ -200,9 +200,9 @@ def of_error(run: Experiment) -> None:
         def peek(seed: int, P: np.ndarray = P) -> int:
             return peeking(P, np.random.default_rng([run.seed, seed]), 2000)[1]
 
-        rules = [("evenly", even, n), ("default", adaptive, n // 2)]
+        rules = [("evenly", even, n), ("default", adaptive, n // 4)]
         if name == "2 equal":
-            rules.append(("Bradley-Terry, peeking", peek, n // 2))
+            rules.append(("Bradley-Terry, peeking", peek, n // 4))
         for label, play, runs in rules:
             compute = lambda: {"answers": np.array([play(seed) for seed in range(runs)])}  # noqa: B023, E731
             answers = run.once(compute)["answers"]

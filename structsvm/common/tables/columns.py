@@ -183,6 +183,8 @@ def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
 def texts(batch: Batch, name: str) -> Any:
     """Return values as text, empty where missing, by Python's ``str``: Arrow's cast writes True as ``true``."""
     array = batch.columns[name]
+    if types.is_nested(array.type):
+        raise batch.wrong(0, name, "texts or numbers", str(array.type))
     if not types.is_dictionary(array.type):
         array = compute.dictionary_encode(array)
     words = ["" if value is None else str(value).strip() for value in array.dictionary.to_pylist()]
