@@ -35,7 +35,7 @@ from structsvm.protocols import Float, Int
 
 __all__ = [
     "MMR", "Clairvoyant", "EssentialPages", "FacilityLocation", "OkapiBM25", "OriginalOrder", "RandomChoice",
-    "UnweightedCoverage", "XQuAD",
+    "TopScores", "UnweightedCoverage", "XQuAD",
 ]  # fmt: skip
 
 _Gain = Callable[[list[int]], Float]
@@ -133,6 +133,34 @@ class OriginalOrder(_Method):
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         return _fixed(-np.arange(len(candidates)))
+
+
+@dataclass(eq=False)
+class TopScores(_Method):
+    """The documents of the highest score, as a retriever returns them.
+
+    Parameters
+    ----------
+    k : int, default=5
+    score : int, default=0
+        The document feature that is the score.
+
+    Examples
+    --------
+    >>> TopScores(2).predict([CandidateSet(["a", "b", "c"], features=[[0.1], [0.3], [0.2]])])
+    [array([1, 2])]
+    """
+
+    label = "score"
+
+    score: int = 0
+
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        if candidates.features is None:
+            raise BadInput(
+                "sets", f"expected document features, the first of them a score, got {candidates!r}"
+            )
+        return _fixed(_relevance(candidates, np.zeros(0), self.score))
 
 
 @dataclass(eq=False)

@@ -40,12 +40,13 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3], "embedding": [0.6, 0.8]}]}``. Only ``documents`` is required, and for a document ``text``, which
-    may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with its texts if all
-    documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
+    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and for a document
+    ``text``, which may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with
+    its texts if all documents have one (:meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
-    document of a set has a title, those without get an empty one. Queries, ids and names of subtopics are strings or
-    whole numbers. Other keys are ignored.
+    document of a set has a title, those without get an empty one; if one has a ``cost``, such as its number of tokens,
+    all need one. Queries, ids and names of subtopics are strings or whole numbers. Other keys are ignored.
 
     Parameters
     ----------
@@ -123,6 +124,8 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
                     document["title"] = one.titles[d]
                 if one.features is not None:
                     document["features"] = [None if np.isnan(v) else float(v) for v in one.features[d]]
+                if one.costs is not None:
+                    document["cost"] = float(one.costs[d])
                 grades = {name: float(g) for name, g in zip(names, labels[d], strict=True) if g != 0}
                 document["subtopics"] = list(grades) if set(grades.values()) <= {1.0} else grades
                 documents.append(document)
@@ -385,6 +388,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                 raise _wrong(i, "a list of features", row)
             if len(row) != len(features[0]):
                 raise _wrong(i, f"{len(features[0])} features as documents[0] has", row)
+    costs = None
+    if any("cost" in d for d in documents):
+        costs = [_number(d.get("cost"), f"documents[{i}], cost", "cost") for i, d in enumerate(documents)]
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
@@ -393,7 +399,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             stated = []
         if isinstance(stated, dict):
             field = f"documents[{i}]: subtopic"
-            grades.append({_name(s, field, numbered): _grade(g, f"{field} {s!r}") for s, g in stated.items()})
+            grades.append(
+                {_name(s, field, numbered): _number(g, f"{field} {s!r}", "grade") for s, g in stated.items()}
+            )
         elif isinstance(stated, list):
             grades.append(
                 {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(stated)}
@@ -413,7 +421,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     described: dict[str, Any] = {
-        "ids": ids, "features": features, "query": None if query is None else _name(query, "query")
+        "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
     texts = CandidateSet([d["text"] for d in documents], titles=titles, **described) if spoken else None
     if not embedded and texts is not None:
@@ -454,14 +462,14 @@ def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> st
     return name
 
 
-def _grade(value: Any, field: str) -> float:
+def _number(value: Any, field: str, what: str) -> float:
     try:
-        grade = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        grade = np.nan
-    if not np.isfinite(grade):
-        raise ValueError(f"{field}: expected a finite number as grade, got {value!r:.60}")
-    return grade
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"{field}: expected a finite number as {what}, got {value!r:.60}")
+    return number
 
 
 def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:

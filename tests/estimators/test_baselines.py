@@ -72,6 +72,8 @@ def test_a_similarity_of_ones_own(chooser):
     for k in (4, 2):
         assert chooser.predict([given], k)[0].tolist() == chooser.predict([candidates], k)[0].tolist()
     for reads_words in (UnweightedCoverage(), EssentialPages(), OkapiBM25()):
+        both = CandidateSet.from_similarity(near, documents=candidates)
+        np.testing.assert_array_equal(reads_words.predict([both]), reads_words.predict([candidates]))
         with pytest.raises((TypeError, ValueError), match="similarity"):
             reads_words.predict([given])
 

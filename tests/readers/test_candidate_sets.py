@@ -86,7 +86,8 @@ def test_json_lines_round_trip(tmp_path):
     path = tmp_path / "sets.jsonl.gz"
     lines = [
         '{"query": "aida", "documents": [{"id": "d1", "text": "Verdi", "title": "opera", "subtopics": ["o", "v"],'
-        ' "features": [1, null]}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3]}]}',
+        ' "features": [1, null], "cost": 3}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3], '
+        '"cost": 0.5}]}',
         "",
         '{"documents": [{"text": ["two", "words"]}, {"id": null, "text": [], "other": 1}]}',
     ]
@@ -103,6 +104,7 @@ def test_json_lines_round_trip(tmp_path):
     for a, b in zip(first.sets, again.sets, strict=True):
         assert (a.texts, a.titles, a.ids, a.query) == (b.texts, b.titles, b.ids, b.query)
     np.testing.assert_array_equal(first.sets[0].features, again.sets[0].features)
+    assert [one.costs if one.costs is None else one.costs.tolist() for one in again.sets] == [[3, 0.5], None]
     assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
     with pytest.raises(ValueError, match="got counts"):
         write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
@@ -142,6 +144,8 @@ def test_json_lines_round_trip(tmp_path):
         ('{"documents": [{"text": "a"}, {"text": "b", "features": [1]}]}', r"2: documents\[0\]: .*features, got null"),
         ('{"documents": [{"text": "a", "features": [1]}, {"text": "b", "features": []}]}', "2: .*expected 1 features"),
         ('{"documents": [{"text": "a", "features": ["x"]}]}', "2: features: expected numbers"),
+        ('{"documents": [{"text": "a", "cost": 1}, {"text": "b"}]}', r"2: documents\[1\], cost: expected a finite"),
+        ('{"documents": [{"text": "a", "cost": 0}]}', r"2: costs\[0\]: expected finite numbers > 0, got 0"),
         ('{"documents": ' + "[" * 100_000, "2: expected JSON"),
         ('{"documents": [{"text": "half of \\ud83d"}]}', "2: expected Unicode text"),
         ('{"documents": [{"text": "caf\udce9"}]}', "2: expected UTF-8"),
