@@ -26,7 +26,7 @@ from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
-from structsvm.oracles.exact_selection import Optimum, best_subset
+from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float
 from structsvm.queries import warn_user
@@ -121,7 +121,7 @@ class SVMDiv(Selector, BaseEstimator):
         choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
     prediction : {"greedy", "exact", "swap"}, default="greedy"
         "greedy" is greedy choice, "swap" adds exchanges. "exact" finds the proven optimum, in a tenth of a second for 5
-        of 100 documents, but the time grows steeply with ``k`` (:meth:`optima` has a time limit).
+        of 100 documents, but the time grows steeply with ``k``.
     separation : {"auto", "greedy", "swap", "exact"}, default="auto"
         The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
@@ -245,44 +245,6 @@ class SVMDiv(Selector, BaseEstimator):
     ) -> Float:
         """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
         return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
-
-    def optima(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, time_limit: float | None = None
-    ) -> list[Optimum]:
-        """Return the documents of highest value ``w . Psi``, each choice with an upper bound on the value of any.
-
-        The choices are those of ``prediction="exact"``, with a time limit: ``gap`` is 0 if the optimum is proven.
-
-        Parameters
-        ----------
-        sets, k
-            As for :meth:`predict`.
-        time_limit : float, optional
-            Seconds per set; by default until the optimum is proven.
-
-        Returns
-        -------
-        list of Optimum
-            As of :func:`structsvm.oracles.best_subset`.
-
-        Examples
-        --------
-        >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
-        >>> model = SVMDiv(C=10, k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
-        >>> [best] = model.optima(sets[:1], time_limit=1.0)
-        >>> best.selection.chosen, best.gap
-        (array([0, 2]), 0.0)
-        """
-        check_is_fitted(self, "coef_")
-        features, many = self._word_features(self.levels_), self._many(k)
-        stop = threading.Event()
-
-        def search(candidates: CandidateSet) -> Optimum:
-            coverage, values = self._value(features, candidates)
-            benefits = self.benefits_.ravel()
-            return best_subset(coverage, benefits, values, many, time_limit=time_limit, stop=stop.is_set)
-
-        return self._each(search, check_sets(sets), stop)
 
     def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
         """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
@@ -514,7 +476,7 @@ class SVMDiv(Selector, BaseEstimator):
                 return greedy(coverage, benefits, values, many)
             if self.prediction == "swap":
                 return swap(coverage, benefits, values, many)
-            return best_subset(coverage, benefits, values, many, stop=stop.is_set).selection
+            return best_subset(coverage, benefits, values, many, stop=stop.is_set)
 
         return self._each(select, tasks, stop)
 
