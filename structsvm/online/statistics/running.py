@@ -22,7 +22,7 @@ from structsvm.common.checks import BadInput, check_choice, check_fraction, chec
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
-from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, figures_of
+from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
@@ -142,16 +142,16 @@ class RunningStatistics:
             self.method, self.rankers, (), self.n_impressions, self.n_clicked,
             bound=self._bound_seen,
         )  # fmt: skip
-        figures = []
+        pairs = []
         for pair in self._pairs:
             outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
-            figures.append(
-                figures_of(
-                    *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
+            pairs.append(
+                compared(
+                    pair.names, *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
                     bound=self._bound_seen, drawn=outcomes[:2] if self.method in DRAWN else None,
                 )
             )  # fmt: skip
-        return answered(log, compared(self.rankers, figures, settings), settings)
+        return answered(log, corrected(pairs, settings), settings)
 
     def to_json(self) -> str:
         """Return the whole state as JSON; numbers keep every digit."""
