@@ -140,13 +140,10 @@ _CHOICE = """class MadeChoice(RandomChoice):
 
 
 def _lines(room, module, *names, **labels):
-    """Lines of ``__init__.py``: imports for type checkers, entries of the table of ``attach``, and of labels."""
+    """Lines of ``__init__.py``: imports, and entries of the tables of labels."""
     init = f"{room}/__init__.py".removeprefix("/")
     imports = "".join(f"    from structsvm.{module} import {name} as {name}\n" for name in names)
-    entries = [
-        ("    from structsvm", imports),
-        ('        "structsvm', f'"structsvm.{module}": "{" ".join(names)}",'),
-    ]
+    entries = [("    from structsvm", imports)]
     entries += [(f'"{first}": ', f'"made": "{name}", ') for first, name in labels.items()]
     return [(init, before, line) for before, line in entries]
 

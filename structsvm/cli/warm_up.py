@@ -171,11 +171,8 @@ def _files() -> None:
 
 def _online() -> None:
     from structsvm.online.bandits.by_name import compiled_names
-    from structsvm.online.simulation.gradient_descent import descend, descend_rankings
 
     for name in compiled_names():
         online.simulate(
             name, [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]], horizon=300, n_runs=2, seed=0
         )
-    descend("P1", horizon=100, seed=0)
-    descend_rankings(readers.make_ranking(10, 5, 3, random_state=0), horizon=100, seed=0)

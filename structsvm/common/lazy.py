@@ -1,24 +1,22 @@
-"""``attach``: names of a package that are imported when first used, from a table in its ``__init__``.
+"""``attach``: names of a package that are imported when first used, by the imports that type checkers read.
 
     if TYPE_CHECKING:
         from structsvm.online.bandits.rucb import RUCB as RUCB
 
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {"structsvm.online.bandits.rucb": "RUCB"},
-        label={"rucb": "RUCB"},
-    )
+    __getattr__, __dir__, __all__ = attach(__name__, label={"rucb": "RUCB"})
 
-Type checkers read the imports, the program reads the table. Nothing is read from source files, which an installation of
-compiled files does not have. ``tests/test_architecture.py`` compares imports and table, and the labels with the
-attributes of the classes.
+The imports of the block are never executed: their names and modules are read from the byte code of the ``__init__``,
+which an installation without sources has, too. ``tests/test_architecture.py`` compares the labels with the attributes
+of the classes.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
@@ -29,15 +27,26 @@ _LABELS: dict[str, dict[str, dict[str, str]]] = {}
 """Package to attribute to labels to names."""
 
 
-def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]) -> Attached:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``.
+def _imports(code: CodeType) -> Iterator[tuple[str, str]]:
+    """Yield name and module of each ``from module import name`` in the block ``if TYPE_CHECKING`` of a module."""
+    end, in_test, module = 0, False, ""
+    for step in dis.get_instructions(code):
+        if in_test and "JUMP" in step.opname:  # over the block
+            end, in_test = step.argval, False
+        in_test = in_test or (step.argval == "TYPE_CHECKING" and step.opname == "LOAD_NAME")
+        if step.opname == "IMPORT_NAME":
+            module = step.argval
+        elif step.opname == "IMPORT_FROM" and step.offset < end:
+            yield step.argval, module
 
-    ``members`` maps modules to the names that are exported from them, separated by blanks; names under ``package``
-    itself are its submodules, which a star import leaves out. ``labels`` map the short names by which users choose
-    members, such as "rucb", to the members.
+
+def attach(package: str, **labels: Mapping[str, str]) -> Attached:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``, which calls this.
+
+    Names that are imported from ``package`` itself are its submodules, which a star import leaves out. ``labels`` map
+    the short names by which users choose members, such as "rucb", to the members.
     """
-    # a name under the package itself is a submodule; any other is an attribute of the module that it is listed under
-    homes = {name: module for module, names in members.items() for name in names.split()}
+    homes = dict(_imports(sys._getframe(1).f_code))
     exported = sorted(name for name, module in homes.items() if module != package)
     _HOMES[package] = {name: homes[name] for name in homes if homes[name] != package}
     _LABELS[package] = {attribute: dict(given) for attribute, given in labels.items()}

@@ -9,6 +9,7 @@ import pytest
 import sklearn.base
 
 import structsvm
+from experiments._gradient_descent import descend_rankings
 from structsvm import (
     SVMNDCG,
     AccuracySVM,
@@ -29,7 +30,6 @@ from structsvm.clicks import ClickCells, ClickSVMCV, evaluate_from_clicks
 from structsvm.common.checks import BadInput
 from structsvm.features import LeafFeatures
 from structsvm.online import rank_queries
-from structsvm.online.simulation.gradient_descent import descend_rankings
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker

@@ -22,21 +22,11 @@ from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
+from structsvm.online.statistics import significance
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import units_needed
-from structsvm.online.statistics.significance import (
-    CORRECTIONS,
-    DECIMALS,
-    TESTS,
-    TestResult,
-    as_result,
-    cluster_means,
-    drawn_signs,
-    mean_p,
-    sign_p,
-)
 from structsvm.protocols import Float, Int
 
 _BIASED = {
@@ -278,10 +268,8 @@ def analyse(
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
-        raise BadInput(
-            "log", f"expected a log, got {shown}",
-            "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
-        )  # fmt: skip
+        remedy = "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table"
+        raise BadInput("log", f"expected a log, got {shown}", remedy)
     # a TeamDraftLog is a tuple of the log and the numbers of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
@@ -312,8 +300,8 @@ class Settings:
     correction: str
 
     def __post_init__(self) -> None:
-        check_choice("test", self.test, TESTS)
-        check_choice("correction", self.correction, CORRECTIONS)
+        check_choice("test", self.test, significance.TESTS)
+        check_choice("correction", self.correction, significance.CORRECTIONS)
         check_fraction("alpha", self.alpha)
         check_fraction("power", self.power)
 
@@ -451,22 +439,26 @@ def compared(
     ``clustered``, clusters of ``per_unit`` queries in the mean; 0 if the two never met. ``outcomes`` are the won, lost
     and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
     """
+    from scipy.special import stdtrit
+
     n = int(counts.sum())
     mean = dot(values, counts) / n
     square = dot((values - mean) ** 2, counts)
     error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-    t = as_result(*mean_p(mean, error, n, True), n)
+    reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
+    z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
     # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
-    z = t if clustered else as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
+    if not clustered:
+        z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
     results = {"z": z, "t": t}
     # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
     # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
     if method not in DRAWN:
-        rounded = np.round(values, DECIMALS)
+        rounded = np.round(values, significance.DECIMALS)
         drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
         results["wilcoxon"] = _wilcoxon(rounded, counts)
     if drawn is not None:
-        results = {"sign": as_result(*sign_p(drawn[0], sum(drawn))), **results}
+        results = {"sign": significance.as_result(*significance.sign_p(drawn[0], sum(drawn))), **results}
     test, level = settings.test, settings.level(n_pairs)
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
@@ -485,7 +477,7 @@ def compared(
         needed_always = per_unit * counted_needed(unit, counts, level) if met else math.inf
         evidence = log_evidence((1.0 + unit) / 2.0, counts)
     return PairComparison(
-        *(*names, *outcomes, mean, *student_interval(mean, error, n, settings.alpha)),
+        *(*names, *outcomes, mean, mean - reach, mean + reach),
         p_values={name: result.p_value for name, result in results.items()},
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
@@ -502,7 +494,7 @@ def compared(
 
 def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[PairComparison, ...]:
     """Return the comparisons with both kinds of p-values corrected for the number of pairs."""
-    correct = CORRECTIONS[settings.correction]
+    correct = significance.CORRECTIONS[settings.correction]
     p_values: Any = correct([pair.p_value for pair in pairs]).tolist()
     always: Any = [pair.always_valid_p_value for pair in pairs]
     always = always if None in always else correct(always).tolist()
@@ -512,7 +504,7 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
     )
 
 
-def _wilcoxon(values: Float, counts: Int) -> TestResult:
+def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
     """Return :func:`wilcoxon_test` of values of which each occurs so often."""
     from scipy.special import ndtr
 
@@ -524,7 +516,7 @@ def _wilcoxon(values: Float, counts: Int) -> TestResult:
     n = int(counts[own].sum())
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
     z = W / math.sqrt(variance) if n else 0.0
-    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
+    return significance.TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
@@ -535,10 +527,10 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
         # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
-        means = cluster_means(delta, clusters) if len(delta) else np.zeros(1)
+        means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.method in DRAWN and log.bound is not None:
-            units = signs if clusters is None else drawn_signs(means, rng)
+            units = signs if clusters is None else significance.drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
         pairs.append(
             compared(
@@ -548,16 +540,6 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
             )
         )  # fmt: skip
     return corrected(pairs, settings)
-
-
-def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:
-    """Return the t interval of a mean of ``n`` values with this standard error."""
-    from scipy.special import stdtrit
-
-    if n < 2:
-        return -math.inf, math.inf
-    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * error
-    return mean - reach, mean + reach
 
 
 def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float) -> str | None:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from experiments._multileaving import distortion
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -16,7 +17,6 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
-from structsvm.online.interleaving.compiled.comparisons import distortion
 from structsvm.online.interleaving.record import check_rankings
 
 METHODS = [TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()]

@@ -7,8 +7,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from experiments._worlds import subset_shares
 from structsvm.online import assumption_report
-from structsvm.online.simulation.assumptions import subset_shares
 from structsvm.online.simulation.worlds import Utilities, condorcet_winner
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from experiments._gradient_descent import ndcg_of
+from experiments._worlds import value_preferences
 from structsvm.online import simulate
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.simulation.gradient_descent import ndcg_of
 from structsvm.online.simulation.letor_world import (
     InterleavedRankers,
     informative_features,
     ndcg_table,
     rank_queries,
-    value_preferences,
 )
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor

@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from experiments._exploration import explore
+from experiments._worlds import worst_case
 from structsvm.common.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation import runs
-from structsvm.online.simulation.play import RunProgress, Simulation, explore
+from structsvm.online.simulation.play import RunProgress, Simulation
 from structsvm.online.simulation.runs import log_grid
-from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities, worst_case
+from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
 FORMS = ["rucb", partial(make, "rucb")]

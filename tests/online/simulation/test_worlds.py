@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from experiments._worlds import SYNTHETIC, bradley_terry, synthetic_utilities, worst_case
 from structsvm.online.simulation.worlds import (
     LINKS,
-    SYNTHETIC,
     NormalScores,
     PreferenceMatrix,
     Utilities,
-    bradley_terry,
     check_preferences,
     condorcet_winner,
-    synthetic_utilities,
-    worst_case,
 )
 from structsvm.protocols import World
 

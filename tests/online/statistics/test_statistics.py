@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from experiments._sample_size import _p_values, sample_size_curve
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Probabilistic, Shown
 from structsvm.online.statistics import queries_needed, sign_test, t_test, wilcoxon_test, z_test
@@ -18,7 +19,6 @@ from structsvm.online.statistics.click_weights import (
     minimax_p_value,
 )
 from structsvm.online.statistics.features import FEATURES, click_features, psi
-from structsvm.online.statistics.sample_size import _p_values, sample_size_curve
 from structsvm.online.statistics.significance import TESTS
 
 # thesis, Table 7.1

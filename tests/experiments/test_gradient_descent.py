@@ -10,9 +10,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from structsvm.metrics import evaluate
-from structsvm.online.bandits import BGD1, BGD2, DBGD
-from structsvm.online.simulation.gradient_descent import (
+from experiments._gradient_descent import (
     METHODS,
     PROBLEMS,
     _value,
@@ -20,6 +18,8 @@ from structsvm.online.simulation.gradient_descent import (
     descend_rankings,
     ndcg_of,
 )
+from structsvm.metrics import evaluate
+from structsvm.online.bandits import BGD1, BGD2, DBGD
 from structsvm.online.simulation.runs import generators
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking
