@@ -97,13 +97,11 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 def refuse_name(qid: Any) -> None:
     """Raise for a string in place of ids, which may be the name of a column."""
     if isinstance(qid, str):
-        raise BadInput(
-            "qid",
-            "expected the query of each row, got a string",
+        remedy = (
             "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "
-            "all rows are one query: {qid=0}",
-            value=qid,
+            "all rows are one query: {qid=0}"
         )
+        raise BadInput("qid", "expected the query of each row, got a string", remedy, value=qid)
 
 
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
@@ -194,12 +192,10 @@ def refuse_masked(name: str, values: Any) -> None:
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
     if masked.size:
+        problem = f"expected values without a mask, got {len(masked)} masked ones"
+        remedy = "fill or drop them first"
         raise BadInput(
-            name,
-            f"expected values without a mask, got {len(masked)} masked ones",
-            "fill or drop them first",
-            at=f"[{', '.join(map(str, masked[0]))}]",
-            code=f"{name}.filled(...)",
+            name, problem, remedy, at=f"[{', '.join(map(str, masked[0]))}]", code=f"{name}.filled(...)"
         )
 
 
@@ -220,13 +216,9 @@ def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> N
     """Raise for a column given by a number if the columns have :func:`column_numbers`."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        raise BadInput(
-            argument,
-            f"the columns of X are called {shown}, so that it may mean a label or a position",
-            "call the columns by strings and use those",
-            code="X.rename(columns=str)",
-            at=f"[{key}]",
-        )
+        problem = f"the columns of X are called {shown}, so that it may mean a label or a position"
+        remedy = "call the columns by strings and use those"
+        raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
 
 
 def dense_column(X: Any, j: int) -> Float:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
 
 
+Players = dict[str, tuple[str, dict[str, Any]]]
+"""Name and options of each bandit, by label."""
+
+
 @dataclass(frozen=True)
 class Letor(Group):
     """Options of a world of LETOR data: its rankers, its simulated users, and the regret of a ranker."""
@@ -137,11 +141,11 @@ def simulate(
 app = group("Simulate dueling bandits, which find the best ranker while they serve users.", simulate)
 
 
-def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
+def _players(text: str, regret: str, horizon: int) -> Players:
     """Return name and options of each bandit by label; raise for misspellings before anything is read or played."""
     from structsvm.online.bandits import make
 
-    players: dict[str, tuple[str, dict[str, Any]]] = {}
+    players: Players = {}
     for label in filter(None, (part.strip() for part in text.split(","))):
         name, *settings = label.split(":")
         options: dict[str, Any] = {}
@@ -150,17 +154,15 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
             try:
                 options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
             except ValueError:
-                raise BadInput(
-                    f"--algorithms {label}", f"expected options as name:alpha=0.6, got {setting!r}"
-                ) from None
+                problem = f"expected options as name:alpha=0.6, got {setting!r}"
+                raise BadInput(f"--algorithms {label}", problem) from None
         try:
             made = make(name, 4, horizon, **options)
         except ValueError as error:
             raise BadInput(f"--algorithms {label}", f"{error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
-            raise BadInput(
-                "--regret sum", f"for pairs, but {name} compares sets", "use average or weak, or leave it out"
-            )
+            problem = f"for pairs, but {name} compares sets"
+            raise BadInput("--regret sum", problem, "use average or weak, or leave it out")
         if label in players:
             raise BadInput("--algorithms", f"expected each once, got {label!r} twice")
         players[label] = name, options
@@ -207,12 +209,11 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
-        raise BadInput(
-            path,
+        problem = (
             f"expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
-            f"interleavings per pair",
-            "measure by --gap ndcg, or try more --samples",
-        ) from error
+            f"interleavings per pair"
+        )
+        raise BadInput(path, problem, "measure by --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
     facts = [
         ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
@@ -305,9 +306,8 @@ def _read_matrix(path: Path) -> Any:
                     raise Damaged(f"{n_bytes} bytes of an array of {header.n_bytes}")
             return np.load(path, allow_pickle=False)
         except Damaged as error:
-            raise BadInput(
-                path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
-            ) from None
+            problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
+            raise BadInput(path, problem) from None
     table = []
     for number, line in read_lines(path):
         cells = line.split("#")[0].replace(",", " ").split()
@@ -318,21 +318,16 @@ def _read_matrix(path: Path) -> Any:
                 raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
-            raise BadInput(
-                f"{path}:{number}", f"expected the numbers of a row of the matrix, got {shorten(line)}"
-            ) from None
+            problem = f"expected the numbers of a row of the matrix, got {shorten(line)}"
+            raise BadInput(f"{path}:{number}", problem) from None
         if len(table[-1]) != len(table[0]):
-            raise BadInput(
-                f"{path}:{number}", f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
-            )
+            problem = f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
+            raise BadInput(f"{path}:{number}", problem)
     return np.array(table)
 
 
 def _play(
-    players: dict[str, tuple[str, dict[str, Any]]],
-    simulated: Any,
-    settings: dict[str, Any],
-    checkpoint: Path | None,
+    players: Players, simulated: Any, settings: dict[str, Any], checkpoint: Path | None
 ) -> dict[str, Simulation]:
     results = {}
     with bar("{task.description}", "{task.percentage:3.0f}%") as shown:

@@ -329,9 +329,8 @@ def judge(
         try:
             limits = [float(v) for v in levels.split(",")]
         except ValueError:
-            raise BadInput(
-                f"--levels {levels}", "expected numbers with commas between, such as 0.5,1,2"
-            ) from None
+            problem = "expected numbers with commas between, such as 0.5,1,2"
+            raise BadInput(f"--levels {levels}", problem) from None
     cells = reading.read(log)
     options: Any = {"method": method}
     given = _theta(theta)
@@ -398,11 +397,8 @@ def _candidates(data: Path, table: Table) -> Any:
             note(f"{data}: took the ids from {taken}; other columns are named by --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        raise BadInput(
-            data,
-            "expected the id of each document (#docid = ...",
-            "in a table the column of --docid), as in the log, got none",
-        )
+        problem = "expected the id of each document (#docid = ..."
+        raise BadInput(data, problem, "in a table the column of --docid), as in the log, got none")
     return rows
 
 
@@ -447,11 +443,8 @@ def _theta(path: Path | None) -> Any:
         i for i, row in enumerate(covariance) if len(row) != len(covariance[0]) or len(row) not in (n, n + 1)
     ]
     if wrong:
-        raise BadInput(
-            f"{path}:{wrong[0] + 1}",
-            f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}",
-            "degrees of freedom may follow, on every line",
-        )
+        problem = f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}"
+        raise BadInput(f"{path}:{wrong[0] + 1}", problem, "degrees of freedom may follow, on every line")
     whole = np.array(covariance)
     freedom = whole[:, n] if whole.shape[1] > n else np.full(n, math.inf)
     if not np.isfinite(whole[:, :n]).all() or not (freedom > 0).all():
@@ -475,9 +468,8 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
             if not rows[-1] or not valid(*rows[-1]):
                 raise ValueError
         except ValueError:
-            raise BadInput(
-                f"{path}:{number}", f"expected {expected.format(number)}, got {shorten(line.strip())}"
-            ) from None
+            problem = f"expected {expected.format(number)}, got {shorten(line.strip())}"
+            raise BadInput(f"{path}:{number}", problem) from None
     if not rows:
         raise BadInput(path, f"expected {expected.format(1)}, got an empty file")
     return rows
@@ -491,9 +483,8 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             try:
                 ids = ids.astype(known.dtype)
             except ValueError:
-                raise BadInput(
-                    "ids", f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
-                ) from None
+                problem = f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
+                raise BadInput("ids", problem) from None
         elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)
         out.append(ids)

@@ -59,11 +59,8 @@ def convert(
     if store is None:
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
-        raise BadInput(
-            store,
-            "expected the name of a folder, got one of a file",
-            "convert makes a store, by custom <name>.store",
-        )
+        problem = "expected the name of a folder, got one of a file"
+        raise BadInput(store, problem, "convert makes a store, by custom <name>.store")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))

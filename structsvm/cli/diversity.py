@@ -159,14 +159,9 @@ def train(
         )
     else:
         options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
-        model = structsvm.SVMDiv(
-            k=k,
-            levels=levels or "neighbours",
-            document_features=tuple(only.feature or ()),
-            tol=tol,
-            n_jobs=only.jobs,
-            **options,
-        )
+        made = tuple(only.feature or ())
+        options |= {"levels": levels or "neighbours", "document_features": made, "n_jobs": only.jobs}
+        model = structsvm.SVMDiv(k=k, tol=tol, **options)
     model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:
         model.callback = progress
@@ -282,9 +277,8 @@ def compare(
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
-        raise BadInput(
-            data, "expected documents with subtopics to measure by, got none", "apply needs no labels"
-        )
+        problem = "expected documents with subtopics to measure by, got none"
+        raise BadInput(data, problem, "apply needs no labels")
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
@@ -343,11 +337,8 @@ def _marked(found: LabelledSets, marks: str) -> LabelledSets:
 def _load(path: Path) -> Selector:
     model = structsvm.load(path)
     if not isinstance(model, (structsvm.DiverseRanker, structsvm.SVMDiv)):
-        raise BadInput(
-            path,
-            f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}",
-            "train one with: structsvm diversify train",
-        )
+        problem = f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}"
+        raise BadInput(path, problem, "train one with: structsvm diversify train")
     return model
 
 
@@ -355,9 +346,8 @@ def _lengths(candidates: Any) -> list[int]:
     """Return the number of words of each document, at least one as costs must be positive."""
     texts = candidates.texts if candidates.documents is None else candidates.documents.texts
     if texts is None:
-        raise ValueError(
-            "--budget: expected documents with texts, whose words are counted, got embeddings alone"
-        )
+        problem = "--budget: expected documents with texts, whose words are counted, got embeddings alone"
+        raise ValueError(problem)
     return [max(1, len(t.split() if isinstance(t, str) else t)) for t in texts]
 
 
@@ -367,9 +357,8 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     ]
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
-        raise BadInput(
-            "--run", f"expected queries that differ, got {twice!r} twice: a run has each topic once"
-        )
+        problem = f"expected queries that differ, got {twice!r} twice: a run has each topic once"
+        raise BadInput("--run", problem)
     rows = [
         (topic, one.ids[d], float(len(own) - rank))
         for topic, one, own in zip(topics, found.sets, chosen, strict=True)

@@ -102,10 +102,8 @@ class Table(Columns):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            raise BadInput(
-                f"--features {','.join(names)}",
-                "expected different names with commas between, such as bm25,age",
-            )
+            problem = "expected different names with commas between, such as bm25,age"
+            raise BadInput(f"--features {','.join(names)}", problem)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -169,9 +167,8 @@ def read_data(
     except BadInput as error:
         # the first line may be the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
-            raise ValueError(
-                f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
-            ) from None
+            problem = f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
+            raise ValueError(problem) from None
         raise
 
 
@@ -187,11 +184,8 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     at = {name: j for j, name in enumerate(rows.feature_names)}
     missing = [name for name in names if name not in at]
     if missing:
-        raise BadInput(
-            path,
-            f"expected the features of the model, got none called {missing[0]!r}",
-            "name the columns alike",
-        )
+        problem = f"expected the features of the model, got none called {missing[0]!r}"
+        raise BadInput(path, problem, "name the columns alike")
     return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
 
@@ -269,11 +263,8 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            raise BadInput(
-                second,
-                f"expected another tag or file name than that of {first}, got {name[:60]!a} in both",
-                "rename one of the files",
-            )
+            problem = f"expected another tag or file name than that of {first}, got {name[:60]!a} in both"
+            raise BadInput(second, problem, "rename one of the files")
     return names
 
 

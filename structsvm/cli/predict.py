@@ -59,16 +59,12 @@ def predict(
     trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
-        raise BadInput(
-            f"--output {output}",
-            "expected a name such as scores.txt, scores.csv or scores.parquet",
-            "or state --format",
-        )
+        problem = "expected a name such as scores.txt, scores.csv or scores.parquet"
+        raise BadInput(f"--output {output}", problem, "or state --format")
     form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
     if form == "parquet" and paths.is_stdout(output):
-        raise BadInput(
-            "--format parquet", "expected the name of a file with --output, got the standard output"
-        )
+        problem = "expected the name of a file with --output, got the standard output"
+        raise BadInput("--format parquet", problem)
     sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
         raise BadInput(data, "expected DATA, got a model", "MODEL comes first, DATA second")
@@ -81,9 +77,8 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            raise BadInput(
-                f"--format {form}", "expected --format scores with --dask", "or predict on one machine"
-            )
+            problem = "expected --format scores with --dask"
+            raise BadInput(f"--format {form}", problem, "or predict on one machine")
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
@@ -157,11 +152,8 @@ def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        raise BadInput(
-            data,
-            "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none",
-            "take --format csv",
-        )
+        problem = "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none"
+        raise BadInput(data, problem, "take --format csv")
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
         if not paths.is_stdout(output):

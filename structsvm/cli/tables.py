@@ -34,9 +34,8 @@ class TrainingTable(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.categorical is not None and self.zero_based:
-            raise BadInput(
-                "--zero-based", "expected LETOR text, which has no columns of words for --categorical"
-            )
+            problem = "expected LETOR text, which has no columns of words for --categorical"
+            raise BadInput("--zero-based", problem)
 
     @property
     def learned_fill(self) -> float | Literal["median"] | None:
@@ -134,7 +133,6 @@ def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
     if rows.n_features != model.n_features_in_:
-        raise ValueError(
-            f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
-        )
+        problem = f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
+        raise ValueError(problem)
     return rows

@@ -28,9 +28,8 @@ def _one_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"expected one number, got {text!r:.40}; structsvm search tries several"
-        ) from None
+        problem = f"expected one number, got {text!r:.40}; structsvm search tries several"
+        raise typer.BadParameter(problem) from None
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,8 @@ def warm_up() -> None:
                 left_out.append(f"left out {name}: {error}")
     folder = kept_in()
     if folder is None:
-        raise BadInput(
-            "warm-up",
-            "expected a folder that can be written, to keep compiled code in",
-            "name one in the environment variable NUMBA_CACHE_DIR",
-        )
+        problem = "expected a folder that can be written, to keep compiled code in"
+        raise BadInput("warm-up", problem, "name one in the environment variable NUMBA_CACHE_DIR")
     for line in left_out:
         typer.echo(line, err=True)
     typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {folder}")

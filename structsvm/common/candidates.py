@@ -143,9 +143,8 @@ class CandidateSet:
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
             i, j = asymmetric[0].tolist()
-            raise _no_similarity(
-                f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
-            )
+            problem = f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
+            raise _no_similarity(problem)
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
@@ -379,9 +378,8 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
     of_text = isinstance(documents[0], str)
     for i, document in enumerate(documents):
         if not isinstance(document, str) if of_text else not _is_tokens(document):
-            raise TypeError(
-                f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
-            )
+            problem = f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+            raise TypeError(problem)
     return "tokens", [list(d) for d in documents]
 
 

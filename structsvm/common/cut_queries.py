@@ -44,7 +44,7 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
         warn_user(
             f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
             f"training part, too, such as {shared[0]}, so that scores are not those of whole queries; split by query: "
-            "cv=QueryKFold()",
+            "cv=QueryKFold()"
         )
 
 

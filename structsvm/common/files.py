@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 
+AnyPath = str | os.PathLike[str]
+
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _UNSUPPORTED = {b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -189,12 +191,11 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         for piece in _decompress(path, kind, source, n_bytes):
             total += len(piece)
             if total > max(FREE_BYTES, factor * size):
-                raise BadInput(
-                    path,
+                problem = (
                     f"expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more text: a "
-                    "decompression bomb?",
-                    "if the file is right, state a larger {max_expansion}",
+                    "decompression bomb?"
                 )
+                raise BadInput(path, problem, "if the file is right, state a larger {max_expansion}")
             if begin is not None:
                 begin += piece
                 if len(begin) < len(_BOM):
@@ -366,9 +367,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             missing = "" if path.parent.is_dir() else "; create its folder first"
-            raise OSError(
-                error.errno,
-                f"not written, any earlier file is untouched ({error.strerror}){missing}",
-                str(path),
-            ) from error
+            problem = f"not written, any earlier file is untouched ({error.strerror}){missing}"
+            raise OSError(error.errno, problem, str(path)) from error
         raise

@@ -40,10 +40,8 @@ def connected(client: Any) -> Iterator[Any]:
             client = distributed.get_client()
     if client is not None:
         if not isinstance(client, distributed.Client) or client.asynchronous:
-            raise BadInput(
-                "client",
-                f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
-            )
+            problem = f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}"
+            raise BadInput("client", problem)
         with client.as_current():
             # a client that the user gives stays open; only errors of the connection are translated
             try:

@@ -171,9 +171,8 @@ def _frame(rows: Rows) -> Any:
 
     data = rows.data
     if not isinstance(data.X, np.ndarray):
-        raise BadInput(
-            rows.place, "expected dense rows to shuffle, got a sparse matrix", "sort the data by query first"
-        )
+        problem = "expected dense rows to shuffle, got a sparse matrix"
+        raise BadInput(rows.place, problem, "sort the data by query first")
     frame = pd.DataFrame(data.X, columns=[f"f{j}" for j in range(data.n_features)])
     weight = np.ones(data.n_rows) if rows.weight is None else rows.weight
     return frame.assign(label=data.y, query=widened(data.qid), weight=weight)

@@ -18,7 +18,7 @@ from structsvm.common.checks import BadInput
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Float, Oracle
+from structsvm.protocols import Float
 from structsvm.queries import (
     LARGEST,
     QueryData,
@@ -137,9 +137,8 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         names = tuple(str(name) for name in X.columns)
         for name, kind in zip(X.columns, X.dtypes, strict=True):
             if getattr(kind, "kind", "O") not in "biuf":
-                raise BadInput(
-                    "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
-                )
+                problem = f"expected numbers in the column {str(name)!r}, got {kind}"
+                raise BadInput("X", problem, "drop or encode it")
         # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
@@ -149,11 +148,8 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     bad = first_beyond(X, LARGEST)
     if bad is not None:
         column = f"{bad[1]}" if names is None else repr(names[bad[1]])
-        raise BadInput(
-            "X",
-            f"row {bad[0]}, column {column}: expected a finite number up to {LARGEST:g}, got {value_at(X, *bad)}",
-            "fill missing values first",
-        )
+        problem = f"row {bad[0]}, column {column}: expected a finite number up to {LARGEST:g}, got {value_at(X, *bad)}"
+        raise BadInput("X", problem, "fill missing values first")
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
     refuse_masked("qid", qid)
@@ -272,7 +268,7 @@ class Held:
     def __init__(
         self,
         rows: Rows,
-        loss: str | Oracle,
+        loss: Any,
         relevance: float,
         scaler: QueryScaler | None,
         folds: tuple[int, int] | None,

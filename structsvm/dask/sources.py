@@ -59,9 +59,8 @@ def pieces(
     """
     if is_path(X):
         if sample_weight is not None:
-            raise BadInput(
-                "sample_weight", "expected none for files; read them with dask.dataframe to add it"
-            )
+            problem = "expected none for files; read them with dask.dataframe to add it"
+            raise BadInput("sample_weight", problem)
         return _of_files(X, y, qid, n_threads, features)
     if _is(X, "dask.dataframe", "npartitions"):
         return Pieces(_of_frame(X, y, qid, sample_weight, features), None)
@@ -75,12 +74,11 @@ def pieces(
 
         make = delayed(_of_anything, pure=False)
         return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
-    raise BadInput(
-        "X",
+    problem = (
         "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR texts "
-        f"or stores, got {type(X).__name__}",
-        code="dask.dataframe.from_pandas(X, npartitions=4)",
+        f"or stores, got {type(X).__name__}"
     )
+    raise BadInput("X", problem, code="dask.dataframe.from_pandas(X, npartitions=4)")
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
@@ -96,9 +94,8 @@ def _of_anything(part: Any, place: str) -> Rows:
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
         X, y, qid, weight = [*part, None][:4]
         return to_rows(X, y, qid, weight, place)
-    raise BadInput(
-        place, f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
-    )
+    problem = f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
+    raise BadInput(place, problem)
 
 
 def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | None) -> list[Any]:
@@ -166,9 +163,8 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
             raise BadInput(name, f"expected a dask Array with the chunks of X, got {type(column).__name__}")
         known = not np.isnan([*X.chunks[0], *getattr(column, "chunks", ((np.nan,),))[0]]).any()
         if known and column.shape[0] != X.shape[0]:
-            raise BadInput(
-                name, f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
-            )
+            problem = f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
+            raise BadInput(name, problem)
         if known and column.chunks[0] != X.chunks[0]:
             column = column.rechunk(X.chunks[:1])
         parts = list(np.ravel(column.to_delayed()))

@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import (
-    CandidateSet,
-    check_budget,
-    check_degrees,
-    check_grades,
-    check_sets,
-)
+from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
@@ -531,13 +525,11 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
     if candidates.query is None:
-        raise ValueError(
-            f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
-        )
+        problem = f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
+        raise ValueError(problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        raise ValueError(
-            f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
-        )
+        problem = f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
+        raise ValueError(problem)
     if vocabulary is None:
         raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()

@@ -19,6 +19,9 @@ from structsvm.trainers.certificate import NothingLearnedWarning
 _log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]
+Folds = Iterable[tuple[Int, Float]]
+"""For each fold the numbers of its held-out queries, and their values."""
+
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
 
@@ -170,12 +173,7 @@ class Choice(NamedTuple):
 
 
 def choose_C(
-    Cs: Float,
-    weights: Float,
-    folds: Iterable[tuple[Int, Float]],
-    *,
-    selection: Selection = "max",
-    callback: Callable[[int], object] | None = None,
+    Cs: Float, weights: Float, folds: Folds, *, selection: Selection = "max", callback: Any = None
 ) -> Choice:
     """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
 

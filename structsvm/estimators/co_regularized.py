@@ -178,11 +178,8 @@ class CoRegularizedSGD(PairwiseSGD):
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            raise BadInput(
-                "views",
-                "expected a whole number >= 1 or a list that has the columns of each view",
-                value=self.views,
-            )
+            problem = "expected a whole number >= 1 or a list that has the columns of each view"
+            raise BadInput("views", problem, value=self.views)
         names = getattr(self, "feature_names_in_", None)
         out = []
         for v, view in enumerate(self.views):
@@ -212,9 +209,8 @@ class CoRegularizedSGD(PairwiseSGD):
             if self.scaler_ is not None:
                 X = scale_rows(self.scaler_, X, qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            raise BadInput(
-                "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
-            )
+            problem = "expected a matrix of the same kind as X, got one dense and one sparse"
+            raise BadInput("X_unlabeled", problem)
         if self._saw_qid:  # otherwise fit has already warned
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)

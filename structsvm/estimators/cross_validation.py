@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -21,6 +21,7 @@ from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import (
     Choice,
+    Folds,
     Selection,
     check_grid,
     check_selection,
@@ -137,12 +138,7 @@ class CrossValidated:
         part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
-        self,
-        Cs: Float,
-        weights: Float,
-        folds: Iterable[tuple[Int, Float]],
-        ids: Callable[[], NDArray[Any]],
-        rows: Any = None,
+        self, Cs: Float, weights: Float, folds: Folds, ids: Callable[[], NDArray[Any]], rows: Any = None
     ) -> Choice:
         """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
         choice = choose_C(Cs, weights, folds, selection=self.selection)
@@ -214,9 +210,8 @@ class CrossValidated:
         held = self.held_out_
         counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
         if not counted.any():
-            raise BadInput(
-                "cv", "expected at least 2 test parts with a query of positive weight, got one", "pass cv=5"
-            )
+            problem = "expected at least 2 test parts with a query of positive weight, got one"
+            raise BadInput("cv", problem, "pass cv=5")
         held = replace(held, per_query=held.per_query[counted], query_ids=held.query_ids[counted])
         return held, self._held_weights[counted]
 
@@ -235,13 +230,11 @@ class CrossValidated:
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
-                raise BadInput(
-                    "cv",
+                problem = (
                     "expected a number of folds from 2 to the number of queries, got "
-                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}",
-                    "pass qid" if n_queries == 1 else "",
-                    value=n_folds,
+                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}"
                 )
+                raise BadInput("cv", problem, "pass qid" if n_queries == 1 else "", value=n_folds)
             order = np.arange(n_queries)
             if self.random_state is not None:
                 order = np.random.default_rng(self.random_state).permutation(n_queries)
@@ -257,12 +250,11 @@ class CrossValidated:
         except TypeError:
             pairs = []
         if not pairs or any(len(pair) != 2 for pair in pairs):
-            raise BadInput(
-                "cv",
+            problem = (
                 "expected a number of folds, a splitter such as QueryKFold(3), or pairs (train, test) of arrays of "
-                "query numbers",
-                value=self.cv,
+                "query numbers"
             )
+            raise BadInput("cv", problem, value=self.cv)
         splits = [
             (_query_numbers(a, n_queries, f"cv, training part {i}"), _query_numbers(b, n_queries, f"cv, test part {i}"))
             for i, (a, b) in enumerate(pairs)
@@ -270,9 +262,8 @@ class CrossValidated:
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                raise BadInput(
-                    "cv", f"query {shared[0]} is in its training and its test part", at=f", split {i}"
-                )
+                problem = f"query {shared[0]} is in its training and its test part"
+                raise BadInput("cv", problem, at=f", split {i}")
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
             raise BadInput(

@@ -358,11 +358,9 @@ class SVMDiv(Selector, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if callable(self.loss) or self.loss == "alpha_ndcg":
+            remedy = "there is no exact search for others"
             raise BadInput(
-                "loss",
-                "expected a coverage loss ('weighted' or 'unweighted')",
-                "there is no exact search for others",
-                value=self.loss,
+                "loss", "expected a coverage loss ('weighted' or 'unweighted')", remedy, value=self.loss
             )
         check_whole("n_sets", n_sets)
         problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem

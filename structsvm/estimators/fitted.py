@@ -445,22 +445,14 @@ class TrainingRows(NamedTuple):
 
 
 def read_rows(
-    model: Any,
-    X: Any,
-    y: Any,
-    qid: Any,
-    sample_weight: Any,
-    *,
-    vectors: int = 0,
-    reset: bool = True,
-    **kinds: Any,
+    model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
     """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
     grouping = group_queries(qid, X.shape[0])
-    weights = query_weights(sample_weight, X, grouping)
+    weights = query_weights(weight, X, grouping)
     if reset:
         model._saw_qid = qid is not None
     model._check_queries(qid)
@@ -485,11 +477,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
-        raise BadInput(
-            "sample_weight",
-            f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}",
-            "repeat each for the rows of its query",
-        )
+        problem = f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}"
+        raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     most = f"a number up to {LARGEST:g}"  # beyond, sums would overflow
@@ -503,16 +492,12 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
     """Return rows of ``validation=(X, y, qid)``, grouped and scaled as in training, with their labels and offsets."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
-        raise BadInput(
-            "validation", f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
-        )
+        problem = f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
+        raise BadInput("validation", problem)
     X, qid = split_qid(validation[0], validation[2] if len(validation) == 3 else None)
     if qid is None and model._saw_qid:
-        raise BadInput(
-            "validation",
-            "expected query ids, as in fit: (X, y, qid)",
-            "without them all rows would be ranked as one query",
-        )
+        problem = "expected query ids, as in fit: (X, y, qid)"
+        raise BadInput("validation", problem, "without them all rows would be ranked as one query")
     with naming("validation"):
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = group_queries(qid, X.shape[0])
@@ -529,12 +514,11 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
     A query is useful if its ranking changes the measure.
     """
     if useful.shape[0] < 2:
-        raise BadInput(
-            "early_stopping",
+        problem = (
             "expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
-            f"got {useful.shape[0]}",
-            "pass {validation=(X, y, qid)}, or {early_stopping=False}",
+            f"got {useful.shape[0]}"
         )
+        raise BadInput("early_stopping", problem, "pass {validation=(X, y, qid)}, or {early_stopping=False}")
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]
 

@@ -142,12 +142,9 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
         return X
     if model is not None and not hasattr(model, "feature_names_in_"):
         shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
-        raise BadInput(
-            "X",
-            f"expected columns as in training, which had no names, got a frame whose columns are called {shown}",
-            "train on a frame with these columns, or pass its values in the order of training",
-            code="X.to_numpy()",
-        )
+        problem = f"expected columns as in training, which had no names, got a frame whose columns are called {shown}"
+        remedy = "train on a frame with these columns, or pass its values in the order of training"
+        raise BadInput("X", problem, remedy, code="X.to_numpy()")
     X = X.copy(deep=False)
     X.columns = list(map(str, numbers))
     return X
@@ -183,13 +180,11 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         last = int(X.indices[at]) + 1
         where = f"; feature {last}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
-    raise BadInput(
-        "X",
+    problem = (
         f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "
-        f"which this machine has {memory_bytes() / 1e9:.0f}{where}",
-        "number the features without gaps",
-        code="X[:, np.unique(X.indices)]",
+        f"which this machine has {memory_bytes() / 1e9:.0f}{where}"
     )
+    raise BadInput("X", problem, "number the features without gaps", code="X[:, np.unique(X.indices)]")
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
@@ -210,11 +205,8 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         if dtype in _NUMERIC:
             continue
         if dtype.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
-            raise BadInput(
-                "X",
-                f"expected numbers, got {dtype} in the column {str(name)!r}",
-                "turn it into a number, such as days since a date, or drop it",
-            )
+            problem = f"expected numbers, got {dtype} in the column {str(name)!r}"
+            raise BadInput("X", problem, "turn it into a number, such as days since a date, or drop it")
         values = np.asarray(column, dtype=object).ravel()
         found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
         if found is not None:
@@ -242,9 +234,8 @@ _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8,
 def _check_labels(y: Any, qid: Any) -> None:
     """Raise an error that names the row of the first label that is not a finite number."""
     if isinstance(y, str):
-        raise BadInput(
-            "y", f"expected a label of each row, got {y!r:.40}", f"pass the column, as in frame[{y!r:.40}]"
-        )
+        problem = f"expected a label of each row, got {y!r:.40}"
+        raise BadInput("y", problem, f"pass the column, as in frame[{y!r:.40}]")
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
         return
@@ -255,12 +246,9 @@ def _check_labels(y: Any, qid: Any) -> None:
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string or None
             expected, shown = "a number for a label", repr(value)
-        raise BadInput(
-            "y",
-            f"expected {expected}, got {shown}",
-            "grade the row or drop it",
-            at=f"[{row}]{_query(row, labels.size, qid)}",
-        ) from None
+        problem = f"expected {expected}, got {shown}"
+        remedy = "grade the row or drop it"
+        raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
 
 
 def _cell(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
@@ -289,15 +277,13 @@ def categories_of(X: Any) -> Categories:
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):
-            raise BadInput(
-                "X", f"expected a name for the column of categories {name!r}", "rename it to a string"
-            )
+            problem = f"expected a name for the column of categories {name!r}"
+            raise BadInput("X", problem, "rename it to a string")
         known = _known(X[name])
         strange = next((one for one in known if not isinstance(one, str | int | float)), None)
         if strange is not None:
-            raise BadInput(
-                "X", f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
-            )
+            problem = f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
+            raise BadInput("X", problem)
         found[name] = sorted(known, key=lambda one: (isinstance(one, str), one))
     return found
 

@@ -165,12 +165,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
         start = before
         if start is None:
             method = self.scale if self.scaler_ is None else "none"
-            start = LambdaRankFit(
-                initial_weights(X.shape[1], self.hidden, rng),
-                *column_figures(X, method, grouping.order),
-                history=[],
-                best_epoch=0,
-            )
+            weights_ = initial_weights(X.shape[1], self.hidden, rng)
+            figures = column_figures(X, method, grouping.order)
+            start = LambdaRankFit(weights_, *figures, history=[], best_epoch=0)
         schedule = Schedule(
             float(self.learning_rate), float(self.lam), int(self.batch_size), int(self.max_epochs),
             int(self.n_iter_no_change),
@@ -207,14 +204,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return useful
 
     def _hold_out(
-        self,
-        X: Any,
-        y: Float,
-        grouping: Grouping,
-        useful: Any,
-        utility: Utility,
-        rng: np.random.RandomState,
-        validation: Any,
+        self, X: Any, y: Float, grouping: Grouping, useful: Any, utility: Utility, rng: Any, validation: Any
     ) -> tuple[Any, tuple[Any, Float, Int] | None]:
         """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
@@ -237,12 +227,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
     def _check_layers(self, before: LambdaRankFit) -> None:
         layers = tuple(w.shape[1] for w in before.weights[:-1:2])
         if tuple(self.hidden) != layers:
-            raise BadInput(
-                "hidden",
-                f"expected {layers}, the net that warm_start goes on with",
-                "begin a new one with {warm_start=False}",
-                value=self.hidden,
-            )
+            problem = f"expected {layers}, the net that warm_start goes on with"
+            raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_usual(self)

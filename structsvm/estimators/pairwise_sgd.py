@@ -47,6 +47,10 @@ _STEEPEST = 1e12
 the weights by 1 - 1 = 0, and later ones divide by that."""
 
 
+Advance = Callable[[Descent, int], Descent]
+"""From a state and a number of steps to the state after them."""
+
+
 @parameters
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
@@ -187,11 +191,8 @@ class PairwiseSGD(LinearRanker):
             if begins:
                 self._set_step_sizes(rows, index)
             others = self._unlabeled_pairs(rows, mask, *unlabeled[1:], weights)
-            self._train(
-                self._stepper(rows, index, *others),
-                held_out,
-                int(self.n_steps) if n_steps is None else n_steps,
-            )
+            n_steps = int(self.n_steps) if n_steps is None else n_steps
+            self._train(self._stepper(rows, index, *others), held_out, n_steps)
         return self
 
     def _unlabeled_pairs(
@@ -255,12 +256,11 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            raise BadInput(
-                "y",
+            problem = (
                 "no query carries a constraint: at least one needs documents of different labels; got "
-                f"{self.n_queries_} queries, {labels}",
-                "check the labels and qid",
+                f"{self.n_queries_} queries, {labels}"
             )
+            raise BadInput("y", problem, "check the labels and qid")
         # expected: unlabelled rows have no constraint
         warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
@@ -285,7 +285,7 @@ class PairwiseSGD(LinearRanker):
 
     def _stepper(
         self, rows: TrainingRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
-    ) -> Callable[[Descent, int], Descent]:
+    ) -> Advance:
         layout, lam = self._layout, float(self.lam)
         self._check_arrays(rows.X.shape[1])
         eta_0 = np.minimum(self.eta_0_, _STEEPEST / lam if lam > 0 else np.inf)
@@ -334,12 +334,7 @@ class PairwiseSGD(LinearRanker):
         )
         return best.query_ids[best.per_query > worst.per_query].astype(np.int64)
 
-    def _train(
-        self,
-        advance: Callable[[Descent, int], Descent],
-        held_out: tuple[Any, Float, Any] | None,
-        n_steps: int,
-    ) -> None:
+    def _train(self, advance: Advance, held_out: tuple[Any, Float, Any] | None, n_steps: int) -> None:
         if held_out is None:
             self.fit_ = advance(self.fit_, n_steps)
         else:
@@ -349,14 +344,8 @@ class PairwiseSGD(LinearRanker):
                 scores = linear_scores(X, self._coef(state))
                 return evaluate_part(self.measure, y, scores, qid=qid, relevance=self.relevance).result.mean
 
-            self.fit_, self.history_ = descend_until(
-                advance,
-                value,
-                self.fit_,
-                n_steps,
-                every=max(1, n_steps // 20),
-                patience=int(self.n_iter_no_change),
-            )
+            pace = {"every": max(1, n_steps // 20), "patience": int(self.n_iter_no_change)}
+            self.fit_, self.history_ = descend_until(advance, value, self.fit_, n_steps, **pace)
         self.coef_ = self._coef(self.fit_)
 
     def _coef(self, state: Descent) -> Float:

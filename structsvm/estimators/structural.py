@@ -211,14 +211,9 @@ class StructuralRanker(LinearSVM):
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
             raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
-        factors = separator.query_weights
-        return RankingProblem(
-            data.X,
-            data.offsets,
-            separator,
-            weights=weights if factors is None else weights * factors,
-            n_jobs=self.n_jobs,
-        )
+        if separator.query_weights is not None:
+            weights = weights * separator.query_weights
+        return RankingProblem(data.X, data.offsets, separator, weights=weights, n_jobs=self.n_jobs)
 
 
 @parameters

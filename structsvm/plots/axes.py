@@ -11,7 +11,7 @@ Lines differ in dashes and markers as well as in colour. matplotlib is imported 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,9 +169,7 @@ def against_features(
     return _draw(_ringed(figure, f"chosen, {chosen} features", label), ax)
 
 
-def gap(
-    fits: Any, *, x: Literal["passes", "seconds"] = "passes", tol: float | None = None, ax: Axes | None = None
-) -> Axes:
+def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: Axes | None = None) -> Axes:
     """Draw the relative duality gap during training.
 
     Parameters
@@ -251,11 +249,9 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
     [0.3, 0.7]
     """
     if not isinstance(curves, Mapping):
-        raise BadInput(
-            "curves",
-            f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
-            "metrics.measures.interpolated_precision computes them query by query; take the mean",
-        )
+        problem = f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}"
+        remedy = "metrics.measures.interpolated_precision computes them query by query; take the mean"
+        raise BadInput("curves", problem, remedy)
     for name, curve in curves.items():
         if np.shape(curve) != (11,):
             raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")
@@ -357,11 +353,9 @@ def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
         return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
     fit = machines[0] if machines else getattr(model, "fit_", model)
     if not hasattr(fit, "gap") or not hasattr(fit, "history"):
-        raise BadInput(
-            "fits",
-            f"expected a model with a duality gap, got {type(model).__name__}, which has none",
-            "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one",
-        )
+        problem = f"expected a model with a duality gap, got {type(model).__name__}, which has none"
+        remedy = "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one"
+        raise BadInput("fits", problem, remedy)
     return [(label, fit.history)]
 
 

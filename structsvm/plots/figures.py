@@ -14,6 +14,9 @@ _DECADES = 4
 """Powers of ten of time in a chart of regret; more would leave little room for the last ones."""
 
 
+Time = Literal["passes", "seconds"]
+
+
 class Series(NamedTuple):
     """One line of a chart; ``low`` and ``high`` bound a band around it, ``ring`` is the x of a point to mark."""
 
@@ -114,12 +117,7 @@ def weight_names(model: Any) -> list[str]:
     return feature_names(known, np.size(model.coef_))
 
 
-def gap(
-    histories: Mapping[str, Iterable[Any]],
-    *,
-    x: Literal["passes", "seconds"] = "passes",
-    tol: float | None = None,
-) -> Lines:
+def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: float | None = None) -> Lines:
     """Return the relative duality gap during training, without gaps of 0 or infinity, which a log axis cannot show."""
     attribute, label = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}[x]
     series = []

@@ -38,6 +38,9 @@ class Column(NamedTuple):
     numeric: bool = False
 
 
+Rows = Iterable[Sequence[str]]
+
+
 class Shelf(NamedTuple):
     """A ranking to show; ``items`` are pairs of the HTML of a document and whether it is relevant."""
 
@@ -99,11 +102,7 @@ def side_by_side(*pieces: str) -> str:
 
 
 def table(
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str,
-    highlight: int | Collection[int] | None = None,
+    columns: Sequence[Column], rows: Rows, *, caption: str, highlight: int | Collection[int] | None = None
 ) -> str:
     """Return a table; one that is wider than the screen scrolls in a box, with its first column in view.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines, replacing
+from structsvm.common.files import AnyPath, read_lines, replacing
 from structsvm.common.portable.arrays import norm, products
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
@@ -36,7 +35,7 @@ class LabelledSets(NamedTuple):
     subtopics: list[list[str]]
 
 
-def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = None) -> LabelledSets:
+def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> LabelledSets:
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
@@ -85,7 +84,7 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     return labelled
 
 
-def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
+def write_candidates(found: LabelledSets, path: AnyPath) -> None:
     """Write JSON Lines that :func:`read_candidates` reads back; sets of counts cannot be written.
 
     Parameters
@@ -107,11 +106,10 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
-            raise BadInput(
-                "subtopics",
-                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}",
-                at=f"[{i}]",
+            problem = (
+                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}"
             )
+            raise BadInput("subtopics", problem, at=f"[{i}]")
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind in ("counts", "similarity"):
@@ -133,7 +131,7 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
 
 
 def read_ambient(
-    folder: str | PathLike[str], *, relevant_only: bool = False, max_expansion: float | None = None
+    folder: AnyPath, *, relevant_only: bool = False, max_expansion: float | None = None
 ) -> LabelledSets:
     """Read the AMBIENT data set (Carpineto and Romano 2008): ambiguous queries with 100 snippets each.
 
@@ -188,9 +186,8 @@ def read_ambient(
     relations: dict[str, dict[str, list[int]]] = {}
     for location, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
-            raise ValueError(
-                f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
-            )
+            problem = f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
+            raise ValueError(problem)
         topic = result.split(".")[0]
         relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
     labelled = LabelledSets([], [], [])
@@ -209,7 +206,7 @@ def read_ambient(
     return labelled
 
 
-def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = None) -> Qrels:
+def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <a 0 or 1 per aspect>``.
 
     Parameters
@@ -248,9 +245,8 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
         topic = parts[0].removesuffix("i")
         width = widths.setdefault(topic, len(parts[2]))
         if width != len(parts[2]):
-            raise ValueError(
-                f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
-            )
+            problem = f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
+            raise ValueError(problem)
         rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
     if not rows:
         raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
@@ -299,9 +295,8 @@ def judged_candidates(
     from structsvm.readers.run_features import candidates as pool
 
     if qrels.subtopic is None:
-        raise BadInput(
-            "qrels", "expected judgments by subtopic", "read them with read_qrels(path, subtopics=True)"
-        )
+        problem = "expected judgments by subtopic"
+        raise BadInput("qrels", problem, "read them with read_qrels(path, subtopics=True)")
     if not runs and texts is None:
         raise ValueError("runs, texts: expected runs, texts of documents or both, got neither")
     pooled: dict[str, tuple[list[str], Float | None]] = {}
@@ -327,19 +322,13 @@ def judged_candidates(
         columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
         _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
-        raise BadInput(
-            "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
-        )
+        problem = "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
+        raise BadInput("qrels", problem)
     return labelled
 
 
 def _add(
-    labelled: LabelledSets,
-    query: str,
-    columns: Mapping[str, Any],
-    labels: Float,
-    subtopics: list[str],
-    relevant_only: bool,
+    labelled: LabelledSets, query: str, columns: Any, labels: Float, subtopics: list[str], relevant_only: bool
 ) -> None:
     """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
     kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
@@ -358,9 +347,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         if "\\ud" in line.lower():  # half of a surrogate pair is not a character, and could not be written
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(
-            f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
-        ) from None
+        problem = f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
+        raise ValueError(problem) from None
     except (ValueError, RecursionError) as error:  # also for an integer of more digits than Python reads
         raise ValueError(f"{_EACH_LINE}, got {line.strip()[:60]!r} ({error})") from None
     if isinstance(record, list):
@@ -448,9 +436,8 @@ def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> st
         raise ValueError(f"{field}: expected a string or a whole number, got {json.dumps(value)[:60]}")
     name = str(value)
     if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
-        raise ValueError(
-            f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
-        )
+        problem = f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
+        raise ValueError(problem)
     return name
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.files import is_stream, read_blocks
+from structsvm.common.files import AnyPath, is_stream, read_blocks
 from structsvm.readers import letor
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
@@ -22,15 +21,15 @@ _Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 
 def convert_letor(
-    source: str | PathLike[str],
-    path: str | PathLike[str],
+    source: AnyPath,
+    path: AnyPath,
     *,
     n_features: int | None = None,
     dtype: Any = np.float64,
     sparse: bool | Literal["auto"] = "auto",
     one_based: bool = True,
     fill: float | None = None,
-    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    query_sizes: AnyPath | Iterable[int] | None = None,
     label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,

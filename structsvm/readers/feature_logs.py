@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines
+from structsvm.common.files import AnyPath, read_lines
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
 
@@ -19,7 +19,7 @@ _SOLR = "[features]"
 
 
 def read_feature_log(
-    answers: str | PathLike[str] | Iterable[tuple[Any, Any]],
+    answers: AnyPath | Iterable[tuple[Any, Any]],
     qrels: Qrels | None = None,
     *,
     unmatched: str | Mapping[str, str],
@@ -108,17 +108,15 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]
             features = next((entry[log] for entry in entries if log in entry), None)
             if features is None:
-                raise BadInput(
-                    f"{place}, document {hit.get('_id')}", f"expected fields._ltrlog with {log!r}",
-                    "{log} is the name in log_specs of the request",
-                )  # fmt: skip
+                problem = f"expected fields._ltrlog with {log!r}"
+                remedy = "{log} is the name in log_specs of the request"
+                raise BadInput(f"{place}, document {hit.get('_id')}", problem, remedy)
             yield str(hit["_id"]), {one["name"]: one.get("value", np.nan) for one in features}
     elif "response" in answer:
         for document in answer["response"]["docs"]:
             if _SOLR not in document:
-                raise BadInput(
-                    f"{place}, document {document.get('id')}", f"expected {_SOLR}, asked for by fl"
-                )
+                problem = f"expected {_SOLR}, asked for by fl"
+                raise BadInput(f"{place}, document {document.get('id')}", problem)
             parts = (part.rpartition("=") for part in document[_SOLR].split(",") if part)
             yield str(document["id"]), {name: float(value) for name, _, value in parts}
     else:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
+from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.common.tables.roles import settled_words
 from structsvm.protocols import Float, Int
@@ -37,14 +37,14 @@ _R = TypeVar("_R")
 
 
 def read_letor(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     n_features: int | None = None,
     dtype: Any = np.float64,
     sparse: bool | Literal["auto"] = "auto",
     one_based: bool = True,
     fill: float | None = None,
-    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    query_sizes: AnyPath | Iterable[int] | None = None,
     label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     max_expansion: float | None = None,
@@ -126,7 +126,7 @@ def read_letor(
     return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
 
 
-def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
+def write_letor(data: QueryData, path: AnyPath) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
     Features are numbered from 1; rows without labels begin with ``qid:``. A dense matrix is written with its zeros, a
@@ -525,9 +525,8 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
         for number, line in read_lines(Path(sizes)):
             for word in line.split():
                 if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-                    raise BadInput(
-                        f"{where}:{number}", f"expected the number of rows of each query, got {shorten(word)}"
-                    )
+                    problem = f"expected the number of rows of each query, got {shorten(word)}"
+                    raise BadInput(f"{where}:{number}", problem)
                 read.append(int(word))
         sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)

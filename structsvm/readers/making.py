@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.files import beside, destination
+from structsvm.common.files import AnyPath, beside, destination
 from structsvm.protocols import Float
 
 __all__ = ["Dataset", "list_datasets", "make_dataset", "make_runs"]
@@ -52,7 +51,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     return tuple(replace(dataset, options=dict(dataset.options)) for dataset, _ in _MAKERS.values())
 
 
-def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
+def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     """Write a synthetic data set.
 
     Parameters
@@ -97,17 +96,13 @@ def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
         default = dataset.options[option]
         is_whole = isinstance(default, int)
         if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
-            raise BadInput(
-                option,
-                f"expected {'a whole number' if is_whole else 'a number'} such as {default}",
-                value=value,
-            )
+            problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
+            raise BadInput(option, problem, value=value)
     path = Path(path)
     destination(path)  # refuse an impossible path before the work
     if path.exists():
-        raise FileExistsError(
-            f"{path}: expected a new path, got one that is taken; remove it or name another"
-        )
+        problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
+        raise FileExistsError(problem)
     write(path, **{**dataset.options, **options})
     return path
 

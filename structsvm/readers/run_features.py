@@ -99,12 +99,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
             f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}"
         )
-    return JudgedRows(
-        np.array(y, dtype=np.float64),
-        np.array(s, dtype=np.float64),
-        np.repeat(objects(topics), lengths),
-        objects(docid),
-    )
+    numbers = (np.array(column, dtype=np.float64) for column in (y, s))
+    return JudgedRows(*numbers, np.repeat(objects(topics), lengths), objects(docid))
 
 
 @dataclass(frozen=True)
@@ -147,9 +143,8 @@ class Candidates(ByTopic):
         """Rank the candidates by ``scores``, shape (n_rows,), which are finite, or NaN for "leave out"."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
-            raise BadInput(
-                "scores", f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
-            )
+            problem = f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
+            raise BadInput("scores", problem)
         retrieved = ~np.isnan(values)
         return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
@@ -254,9 +249,8 @@ def candidates(
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     if qrels.subtopic is not None:
-        raise BadInput(
-            "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
-        )
+        problem = "expected one grade per document, got judgments by subtopic"
+        raise BadInput("qrels", problem, "read the ad hoc judgments")
     return qrels.to_dict()
 
 

@@ -13,10 +13,8 @@ import json
 import os
 import re
 import stat
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +24,7 @@ from scipy import sparse as scipy_sparse
 
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
-from structsvm.common.files import beside, destination, permissions
+from structsvm.common.files import AnyPath, beside, destination, permissions
 from structsvm.queries import (
     QueryData,
     bad_value,
@@ -50,12 +48,6 @@ _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
-_REPLACED_SECONDS = 10.0
-"""Seconds for which opening a store tries again while others keep replacing it."""
-
-_MISSED, _PAUSE = 50, 1e-3
-"""Attempts, and seconds between two, after which a folder or file counts as missing: a writer needs a moment between
-moving the earlier store aside and its own in place."""
 
 _TYPES = {
     "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
@@ -66,7 +58,7 @@ _TYPES = {
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
 
-def open_store(path: str | PathLike[str]) -> QueryData:
+def open_store(path: AnyPath) -> QueryData:
     """Open a store. ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
 
     Parameters
@@ -102,29 +94,15 @@ def open_store(path: str | PathLike[str]) -> QueryData:
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryData]:
-    """Return description, arrays and data of one store, which others may replace meanwhile."""
-    missed, until = 0, time.monotonic() + _REPLACED_SECONDS
-    while True:
-        put_back(path, _is_store)
-        before = _identity(path)
-        try:
-            meta = _read_meta(path)
-            arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
-            data = _data(path, meta, arrays)
-            if _read_meta(path) == meta:  # checksums included, so the arrays belong to one store
-                return meta, arrays, data
-        except (ValueError, OSError) as error:
-            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
-                missed += 1  # moved aside, and perhaps back again
-                if missed == _MISSED:
-                    raise
-                time.sleep(_PAUSE)
-            elif _identity(path) == before:
-                raise
-        if time.monotonic() > until:
-            raise ValueError(
-                f"{path}: expected a store that stays while it is opened, got one that is written again and again"
-            )
+    """Return description, arrays and data of a store."""
+    put_back(path, is_store)
+    meta = _read_meta(path)
+    arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
+    data = _data(path, meta, arrays)
+    if _read_meta(path) != meta:  # checksums included, so that the arrays belong to one store
+        problem = f"{path}: expected a store that stays while it is opened, got another; open it again"
+        raise ValueError(problem)
+    return meta, arrays, data
 
 
 def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData:
@@ -158,16 +136,7 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
     )  # fmt: skip
 
 
-def await_store(path: Path) -> None:
-    """Wait a moment if ``path`` does not exist: another writer may be replacing a store there."""
-    for _ in range(_MISSED):
-        put_back(path, _is_store)
-        if path.exists():
-            return
-        time.sleep(_PAUSE)
-
-
-def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
+def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = None) -> bool:
     """Read a whole store; raise unless it agrees with its checksums and holds what a writer accepts. Return whether
     all arrays have checksums: in stores of earlier versions, which have none, a value that was changed to another valid
     one goes unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
@@ -205,7 +174,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
-def write_store(data: QueryData, path: str | PathLike[str]) -> None:
+def write_store(data: QueryData, path: AnyPath) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
     ``order`` is kept in a file, only if rows of a query were scattered in the source: what is scored from the
@@ -274,7 +243,7 @@ class StoreWriter:
 
     def __init__(
         self,
-        path: str | PathLike[str],
+        path: AnyPath,
         n_features: int,
         *,
         dtype: Any = np.float64,
@@ -289,9 +258,8 @@ class StoreWriter:
             raise BadInput("dtype", "expected float32 or float64", value=self.dtype)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            raise BadInput(
-                "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
-            )
+            problem = f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
+            raise BadInput("feature_names", problem)
         self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
@@ -336,9 +304,8 @@ class StoreWriter:
         sizes = np.asarray(sizes, dtype=np.int64)
         query_ids = np.asarray(query_ids)
         if scipy_sparse.issparse(X) != self.sparse:
-            raise BadInput(
-                "X", f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
-            )
+            problem = f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
+            raise BadInput("X", problem)
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
             raise ValueError(
                 f"expected X of {self.n_features} features, and labels and query sizes for its rows, got X "
@@ -368,9 +335,8 @@ class StoreWriter:
                 self._write("y", y)
             if order is not None:
                 if np.shape(order) != (n,):
-                    raise BadInput(
-                        "order", f"expected each of the {n} rows once, got shape {np.shape(order)}"
-                    )
+                    problem = f"expected each of the {n} rows once, got shape {np.shape(order)}"
+                    raise BadInput("order", problem)
                 self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
                 # the final width is known at the end only: until then each piece has its own, in a plain sequence
@@ -480,7 +446,7 @@ class StoreWriter:
             for written in part.iterdir():
                 written.chmod(of_file)
             part.chmod(of_folder)
-        put_in_place(part, self._target, _is_store)
+        put_in_place(part, self._target, is_store)
 
     def _check_order(self) -> None:
         """Raise for an order that lacks or repeats a row; memory bounds the number of rows checked at a time."""
@@ -529,14 +495,12 @@ def place_of(path: Path) -> Path:
         place = destination(path)
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
-    if _holds_something_else(place):
-        raise FileExistsError(
-            f"{path}: expected a new name or a store to replace, got something else there; choose another name"
-        )
+    if place.exists() and not is_store(place):
+        problem = f"{path}: expected a new name or a store to replace, got something else there; choose another name"
+        raise FileExistsError(problem)
     if others := _no_part_of(place):
-        raise FileExistsError(
-            f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
-        )
+        problem = f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
+        raise FileExistsError(problem)
     return place
 
 
@@ -549,25 +513,7 @@ def _no_part_of(store: Path) -> list[str]:
         return []
 
 
-def _holds_something_else(place: Path) -> bool:
-    """Return whether something other than a store is there, the same before and after the check: another writer may
-    replace a store meanwhile.
-    """
-    while (before := _identity(place)) is not None and not _is_store(place):
-        if _identity(place) == before:
-            return True
-    return False
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns  # numbers are used again
-
-
-def _is_store(path: Path) -> bool:
+def is_store(path: Path) -> bool:
     try:
         _read_meta(path)
     except (ValueError, OSError):
@@ -681,11 +627,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
 
 
 def _compare(
-    path: Path,
-    name: str,
-    array: NDArray[Any],
-    spec: dict[str, Any],
-    tell: Callable[[int], None] = lambda n_bytes: None,
+    path: Path, name: str, array: Any, spec: dict[str, Any], tell: Any = lambda n_bytes: None
 ) -> None:
     """Raise if the array contradicts a stated checksum."""
     if "crc32" not in spec:
@@ -710,9 +652,8 @@ def _check_ascending(X: Any) -> None:
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
         inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins there
         if inside.any():
-            raise BadInput(
-                "indices", "expected the columns of a row in order, each once", at=f"[{falls[inside][0]}]"
-            )
+            problem = "expected the columns of a row in order, each once"
+            raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")
 
 
 def _check_text(name: str, words: NDArray[Any] | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import compute
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import shorten
+from structsvm.common.files import AnyPath, shorten
 from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
@@ -60,7 +59,7 @@ class Layout(NamedTuple):
 
 
 def read_csv(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     label: str | None = "label",
     qid: str = QID,
@@ -118,7 +117,7 @@ def read_csv(
 
 
 def read_parquet(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     label: str | None = "label",
     qid: str = QID,
@@ -171,9 +170,7 @@ def read_parquet(
     return read_rows(path, label=label, qid=qid, docid=docid, features=features, fill=fill)[0]
 
 
-def convert_csv(
-    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = np.float64, **options: Any
-) -> None:
+def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: Any) -> None:
     """Convert CSV files to a store, a block at a time, as :func:`convert_parquet` does.
 
     Parameters
@@ -196,9 +193,7 @@ def convert_csv(
     convert_parquet(source, path, dtype=dtype, **options)
 
 
-def convert_parquet(
-    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = None, **options: Any
-) -> None:
+def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **options: Any) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
     Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.

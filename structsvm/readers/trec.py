@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.common.files import read_blocks, replacing, shorten
+from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
 from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
@@ -182,7 +181,7 @@ def read_rows(
     return [word.decode() for word in index], np.concatenate(codes), documents, np.concatenate(numbers)
 
 
-def write_rows(rows: ByTopic, path: str | PathLike[str], text_of: Callable[[str, slice], str]) -> None:
+def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str]) -> None:
     """Write a run or judgments, by the text of each topic."""
     check_words(rows.topics.tolist(), "topic")
     check_words(rows.docid.tolist(), "docid")
@@ -360,9 +359,8 @@ def check_words(words: list[Any], name: str) -> list[str]:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
-            raise BadInput(
-                name, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
-            )
+            problem = f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
+            raise BadInput(name, problem)
     return texts
 
 

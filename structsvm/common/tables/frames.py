@@ -36,9 +36,8 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         names, column = table.column_names, table.column
     else:
         kind = type(frame).__name__
-        raise BadInput(
-            source, f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
-        )
+        problem = f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
+        raise BadInput(source, problem)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")

@@ -29,11 +29,7 @@ def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]
             row += ["", "", ""]
         else:
             test = compare(system.per_query, outcome.baseline.per_query)
-            row += [
-                f"{test.mean_difference:+.4f}",
-                f"{test.wins}/{test.losses}",
-                pages.p_value(test.p_value),
-            ]
+            row += [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", pages.p_value(test.p_value)]
         if system.model is None:
             row += ["", "", "", ""]
         else:

@@ -82,11 +82,7 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 def with_subtopics(labelled: LabelledSets) -> LabelledSets:
     """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
     covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
-    return LabelledSets(
-        [labelled.sets[i] for i in covered],
-        [labelled.labels[i] for i in covered],
-        [labelled.subtopics[i] for i in covered],
-    )
+    return LabelledSets(*([column[i] for i in covered] for column in labelled))
 
 
 def compare_methods(
@@ -113,12 +109,11 @@ def compare_methods(
     if not models and not methods:
         raise BadInput("methods", "expected a method or a model to measure, got none")
     if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
-        raise BadInput(
-            "labelled",
+        problem = (
             f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
-            f"{len(with_subtopics(labelled).sets)} have one",
-            "take with_subtopics(labelled)",
+            f"{len(with_subtopics(labelled).sets)} have one"
         )
+        raise BadInput("labelled", problem, "take with_subtopics(labelled)")
     chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
     chosen |= {name: rival.predict(labelled.sets, k) for name, rival in (rivals or {}).items()}
     for name in dict.fromkeys(methods):

@@ -62,13 +62,11 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
     try:
         ((at, _),) = numbered_signs({baseline: 1}, first.n_features, first.feature_names).items()
     except BadInput as error:
-        raise BadInput(
-            "baseline",
+        problem = (
             f"expected a method of the comparison, a feature from 1 to {first.n_features} or its name, or the file of "
-            "a model or a TREC run",
-            error.remedy,
-            value=baseline,
-        ) from None
+            "a model or a TREC run"
+        )
+        raise BadInput("baseline", problem, error.remedy, value=baseline) from None
 
     def score(part: QueryData) -> Float:
         column = dense_column(part.X, at).astype(np.float64)
@@ -97,9 +95,8 @@ def _by_run(path: Path) -> Callable[[QueryData], Float]:
 
     def score(part: QueryData) -> Float:
         if part.docid is None:
-            raise BadInput(
-                path, "expected rows with document ids for a run, got none", "name their column by --docid"
-            )
+            problem = "expected rows with document ids for a run, got none"
+            raise BadInput(path, problem, "name their column by --docid")
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():

@@ -121,9 +121,8 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
             for k in range(n)
         )
     names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
-    raise BadInput(
-        data, f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
-    )
+    problem = f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
+    raise BadInput(data, problem)
 
 
 def _one_fold(name: str, folder: Path) -> Fold:
@@ -197,11 +196,8 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        raise BadInput(
-            fold.name,
-            f"expected each query in one of its parts, query {shared[0]!r} is in two",
-            "a model would be tested on what it was trained on",
-        )
+        problem = f"expected each query in one of its parts, query {shared[0]!r} is in two"
+        raise BadInput(fold.name, problem, "a model would be tested on what it was trained on")
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]

@@ -57,12 +57,7 @@ def check_installed(name: str) -> None:
 
 
 def best_stage(
-    train: QueryData,
-    validation: QueryData,
-    measure: Callable[[QueryData, Float], float],
-    *,
-    relevance: float = 1.0,
-    seed: int = 0,
+    train: QueryData, validation: QueryData, measure: Any, *, relevance: float = 1.0, seed: int = 0
 ) -> Boosted:
     """Return the best of every tenth stage of each point of a grid, by the measure on the validation queries.
 

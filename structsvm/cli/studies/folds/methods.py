@@ -223,13 +223,8 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
     from structsvm.estimators.weight_constraints import numbered_signs
 
     signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
-    return structsvm.StructuralRanker(
-        loss,
-        scale=options.scale,
-        monotone_constraints=signs or None,
-        positive=options.positive,
-        **options.exact,
-    )
+    more: Any = {"monotone_constraints": signs or None, "positive": options.positive}
+    return structsvm.StructuralRanker(loss, scale=options.scale, **more, **options.exact)
 
 
 def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
@@ -250,11 +245,9 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
-        raise BadInput(
-            f"method {name!r}",
-            f"expected features as they are, got scale={options.scale!r}",
-            "scale the files, or compare acc3 and acc4, which scale within queries by themselves",
-        )
+        problem = f"expected features as they are, got scale={options.scale!r}"
+        remedy = "scale the files, or compare acc3 and acc4, which scale within queries by themselves"
+        raise BadInput(f"method {name!r}", problem, remedy)
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 

@@ -139,12 +139,11 @@ def cross_validate_fusion(
     check_selection(selection)
     training_topics = known.n_topics - -(-known.n_topics // folds)
     if known.n_topics < folds or training_topics < _INNER_FOLDS:
-        raise BadInput(
-            "qrels",
+        problem = (
             f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs for {folds} "
-            f"x {_INNER_FOLDS} folds, got {known.n_topics}",
-            "judge more topics, or ask for fewer folds",
+            f"x {_INNER_FOLDS} folds, got {known.n_topics}"
         )
+        raise BadInput("qrels", problem, "judge more topics, or ask for fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
