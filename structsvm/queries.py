@@ -380,15 +380,8 @@ class QueryData:
     def select(self, queries: Any) -> QueryData:
         """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, queries)
-        return QueryData(
-            self.X[rows],
-            None if self.y is None else self.y[rows],
-            offsets,
-            self.query_ids[chosen],
-            None if self.docid is None else self.docid[rows],
-            None,
-            self.feature_names,
-        )
+        X, y, docid = (None if one is None else one[rows] for one in (self.X, self.y, self.docid))
+        return QueryData(X, y, offsets, self.query_ids[chosen], docid, None, self.feature_names)
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.X) else "dense"

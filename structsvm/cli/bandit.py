@@ -178,11 +178,8 @@ def _matrix_world(path: Path) -> Any:
     try:
         return online.PreferenceMatrix(matrix)
     except NoWinner as error:
-        raise BadInput(
-            path,
-            "expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
-            "measure regret against",
-        ) from error
+        problem = "expected a Condorcet winner (an arm that beats every other), found none"
+        raise BadInput(path, f"{problem}: there is nothing to measure regret against") from error
     except ValueError as error:
         raise BadInput(path, f"{error}") from error
 
@@ -209,18 +206,14 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
-        problem = (
-            f"expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
-            f"interleavings per pair"
-        )
+        tried = f"none among {len(names)} by {letor.samples} interleavings per pair"
+        problem = f"expected a ranker that beats every other, found {tried}"
         raise BadInput(path, problem, "measure by --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
+    flips = "live" if letor.live else "coin flips"
     facts = [
         ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
-        (
-            "comparisons",
-            f"{method} interleaving, {letor.clicks} user, {'live' if letor.live else 'coin flips'}",
-        ),
+        ("comparisons", f"{method} interleaving, {letor.clicks} user, {flips}"),
         ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
     ]
     return alive if letor.live else alive.proxy(), alive.matrix, names, facts

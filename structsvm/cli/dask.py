@@ -85,13 +85,8 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     if not hasattr(model, "coef_") or hasattr(model, "leaves_"):
         problem = f"expected a linear model, got a {type(model).__name__}"
         raise BadInput("--dask", problem, "predict without --dask")
-    there = DaskStructuralRanker(
-        getattr(model, "loss", "map"),
-        relevance=model.relevance,
-        scale=getattr(model, "scale", "none"),
-        client=client,
-        groups=groups,
-    )
+    options = {"scale": getattr(model, "scale", "none"), "client": client, "groups": groups}
+    there = DaskStructuralRanker(getattr(model, "loss", "map"), relevance=model.relevance, **options)
     there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
     there.scaler_ = getattr(model, "scaler_", None)
     if hasattr(model, "feature_names_in_"):

@@ -359,10 +359,9 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
         problem = f"expected queries that differ, got {twice!r} twice: a run has each topic once"
         raise BadInput("--run", problem)
+    each = zip(topics, found.sets, chosen, strict=True)
     rows = [
-        (topic, one.ids[d], float(len(own) - rank))
-        for topic, one, own in zip(topics, found.sets, chosen, strict=True)
-        for rank, d in enumerate(own.tolist())
+        (topic, s.ids[d], float(len(own) - k)) for topic, s, own in each for k, d in enumerate(own.tolist())
     ]
     if not rows:
         raise BadInput("--run", "expected documents to write, got none: the budget is below every document")

@@ -104,11 +104,11 @@ def explain(
 
 
 def _print(table: list[dict[str, Any]]) -> None:
-    from structsvm.plots.pages import Column
+    from structsvm.plots.pages import columns
 
     names = list(table[0])
     rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
-    print_table([Column(name, name != "feature") for name in names], rows)
+    print_table(columns(names[0], numbers=names[1:]), rows)
 
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:
@@ -134,7 +134,7 @@ def _of_linear(ranker: Any) -> list[dict[str, Any]]:
         note("scaled within queries: there are no weights of raw features")
     raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
     columns = {"feature": list(form.names), "scaled": form.weights.tolist()} | raw
-    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+    return _rows(columns)
 
 
 def _of_trees(ranker: Any) -> list[dict[str, Any]]:
@@ -149,7 +149,9 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
         if len(used) == 1:
             leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
             alone[used[0]] += np.ptp(leaves)
-    return [
-        {"feature": name, "splits": int(splits[j]), "range alone": float(alone[j])}
-        for j, name in enumerate(names)
-    ]
+    columns = {"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()}
+    return _rows(columns)
+
+
+def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]

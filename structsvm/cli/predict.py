@@ -152,7 +152,8 @@ def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        problem = "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none"
+        where = "#docid = ...; in a table the column of --docid"
+        problem = f"expected the id of each document for a run ({where}), got none"
         raise BadInput(data, problem, "take --format csv")
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")

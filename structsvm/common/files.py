@@ -136,11 +136,8 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
     except (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system; gzip, bz2 and Arrow raise a plain OSError for invalid data
-        whole, problem, remedy = (
-            "an intact",
-            f"a damaged one ({error or 'no reason given'})",
-            "fetch it again",
-        )
+        whole, problem = "an intact", f"a damaged one ({error or 'no reason given'})"
+        remedy = "fetch it again"
         if isinstance(error, EOFError):
             whole, problem = "a complete", "a truncated one"
         elif isinstance(

@@ -43,10 +43,8 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
             assert one.names is not None, "of one source"
             assert first.names is not None, "of one source"
             k = next(k for k, (a, b) in enumerate(zip(first.names, one.names, strict=True)) if a != b)
-            raise BadInput(
-                one.place,
-                f"expected the columns of {first.place} in their order, got {one.names[k]!r} for {first.names[k]!r}",
-            )
+            got = f"got {one.names[k]!r} for {first.names[k]!r}"
+            raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
         _check_same(one, first, "kind", "{} rows")
         remedy = "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
@@ -157,12 +155,10 @@ def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]])
         for k in others:
             gets.setdefault(first, []).append(client.submit(take_query, raw[k], query, pure=False))
             drops.setdefault(k, []).append(query)
-    return [
-        rows
-        if k not in gets and k not in drops
-        else client.submit(join, rows, *gets.get(k, []), drop=drops.get(k, []), pure=False)
-        for k, rows in enumerate(raw)
-    ]
+    moved = list(raw)
+    for k in gets.keys() | drops.keys():
+        moved[k] = client.submit(join, raw[k], *gets.get(k, []), drop=drops.get(k, []), pure=False)
+    return moved
 
 
 def _frame(rows: Rows) -> Any:

@@ -14,22 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
-from structsvm.queries import (
-    LARGEST,
-    QueryData,
-    check_features,
-    first_beyond,
-    group_queries,
-    refuse_first,
-    refuse_masked,
-    rows_in_groups,
-    value_at,
-)
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 
@@ -63,7 +53,7 @@ class Rows:
     another worker, they are mapped there.
     """
 
-    data: QueryData
+    data: queries.QueryData
     weight: Float | None
     place: str
     origin: tuple[str, int, int, Stamp] | None = None
@@ -110,7 +100,7 @@ class Summary(NamedTuple):
     """Smallest and largest id."""
 
 
-def n_bytes(data: QueryData) -> int:
+def n_bytes(data: queries.QueryData) -> int:
     """Return the size of features and labels in bytes."""
     X = data.X
     parts = [X.data, X.indices, X.indptr] if bool(sparse.issparse(X)) else [X]
@@ -142,17 +132,18 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
-    X = check_features(X)
+    X = queries.check_features(X)
     n_rows = int(X.shape[0])
     labels = _column("y", y, n_rows)
-    bad = first_beyond(X, LARGEST)
+    bad = queries.first_beyond(X, queries.LARGEST)
     if bad is not None:
         column = f"{bad[1]}" if names is None else repr(names[bad[1]])
-        problem = f"row {bad[0]}, column {column}: expected a finite number up to {LARGEST:g}, got {value_at(X, *bad)}"
+        expected = f"expected a finite number up to {queries.LARGEST:g}, got {queries.value_at(X, *bad)}"
+        problem = f"row {bad[0]}, column {column}: {expected}"
         raise BadInput("X", problem, "fill missing values first")
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
-    refuse_masked("qid", qid)
+    queries.refuse_masked("qid", qid)
     ids = qid.to_numpy() if hasattr(qid, "to_numpy") else np.asarray(qid)
     if hasattr(qid, "cat"):
         missing = np.flatnonzero(np.asarray(qid.isna()))
@@ -163,13 +154,13 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     weights = None
     if weight is not None:
         weights = _column("sample_weight", weight, n_rows)
-        refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+        queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     return _grouped(X, labels, ids, weights, names, place)
 
 
 def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place: str) -> Rows:
     """Return checked rows, grouped by query."""
-    data = rows_in_groups(X, y, group_queries(ids, int(X.shape[0])), feature_names=names)
+    data = queries.rows_in_groups(X, y, queries.group_queries(ids, int(X.shape[0])), feature_names=names)
     return Rows(data, weight if weight is None or data.order is None else weight[data.order], place)
 
 
@@ -181,7 +172,7 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_rows,):
         raise BadInput(name, f"expected {n_rows} values, one for each row of X, got shape {array.shape}")
-    refuse_first(name, array, ~np.isfinite(array), "a finite number")
+    queries.refuse_first(name, array, ~np.isfinite(array), "a finite number")
     return array
 
 
@@ -238,11 +229,11 @@ def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
     data = rows.data
     X = scaled(data, scaler) if data.n_rows else data.X
     column = linear_scores(X, coef)[:, np.newaxis]
-    kept = QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
+    kept = queries.QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
     return Rows(kept, rows.weight, rows.place)
 
 
-def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
+def scaled(data: queries.QueryData, scaler: QueryScaler | None) -> Any:
     """Return the features for the trainer: scaled, which copies them, or as they are."""
     return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
@@ -288,7 +279,7 @@ class Held:
         self._scaled = scaled(data, scaler)
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
 
-    def queries(self) -> tuple[QueryData, Float, Any]:
+    def queries(self) -> tuple[queries.QueryData, Float, Any]:
         """Return the rows that are trained on, and weight and fold of each query."""
         return dataclasses.replace(self._arguments[0].data, X=self._scaled), self._weights, self._folds
 

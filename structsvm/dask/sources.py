@@ -303,11 +303,8 @@ def _of_texts(
         raise BadInput("X", "expected LETOR texts, got an empty folder")
     make = delayed(_load_text, pure=False)
     stamps = stamps or [stamp(file) for file in files]
-    return Pieces(
-        [make(str(file), n_features, as_sparse, noted) for file, noted in zip(files, stamps, strict=True)],
-        None,
-        lambda width, kind: _of_texts(files, width, kind, stamps),
-    )
+    parts = [make(str(file), n_features, as_sparse, one) for file, one in zip(files, stamps, strict=True)]
+    return Pieces(parts, None, lambda width, kind: _of_texts(files, width, kind, stamps))
 
 
 def _load_text(path: str, n_features: int | None, as_sparse: bool | None, expected: Stamp) -> Rows:

@@ -32,6 +32,7 @@ __all__ = [
     "UnweightedCoverage", "XQuAD",
 ]  # fmt: skip
 
+Sets = Sequence[CandidateSet]
 _Gain = Callable[[list[int]], Float]
 """From the documents chosen so far to what each document would add."""
 
@@ -47,7 +48,7 @@ class _Method:
     k: int = 5
 
     def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+        self, sets: Sets, k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set; ``costs`` and ``budget`` as for ``DiverseRanker.predict``."""
         checked = check_sets(sets)
@@ -102,16 +103,14 @@ class RandomChoice(_Method):
     random_state: int = 0
 
     def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+        self, sets: Sets, k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set."""
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
-        orders = [
-            np.random.default_rng(seed).permutation(len(one))
-            for seed, one in zip(seeds, checked, strict=True)
-        ]
-        return self._predict(checked, (_fixed(-np.argsort(order)) for order in orders), k, costs, budget)
+        draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
+        gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
+        return self._predict(checked, gains, k, costs, budget)
 
 
 class OriginalOrder(_Method):
@@ -265,13 +264,7 @@ class MMR(_Method):
         check_flag("per_cost", self.per_cost)
 
     def fit(
-        self,
-        sets: Sequence[CandidateSet],
-        labels: Any,
-        *,
-        loss: str = "unweighted",
-        costs: Any = None,
-        budget: Any = None,
+        self, sets: Sets, labels: Any, *, loss: str = "unweighted", costs: Any = None, budget: Any = None
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
@@ -379,13 +372,7 @@ class _LabelledMethod(_Method):
     """Base of those that know the subtopics when choosing."""
 
     def predict(  # type: ignore[override]
-        self,
-        sets: Sequence[CandidateSet],
-        k: int | None = None,
-        *,
-        labels: Any,
-        costs: Any = None,
-        budget: Any = None,
+        self, sets: Sets, k: int | None = None, *, labels: Any, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
         checked = check_sets(sets)
@@ -516,11 +503,9 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
     if score >= candidates.features.shape[1]:
         raise BadInput("score", f"expected a column of {candidates.features.shape[1]} features", value=score)
     column = unit_range(candidates.features[:, score : score + 1])
-    return (
-        unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))[:, 0]
-        if smooth
-        else column[:, 0]
-    )
+    if smooth:
+        column = unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))
+    return column[:, 0]
 
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import all_or_nothing, split_qid
+from structsvm.estimators.fitted import TrainingRows, all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.pairwise_sgd import PairwiseSGD, TrainingRows
+from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.estimators.weight_constraints import column_of
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int

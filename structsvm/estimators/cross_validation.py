@@ -19,16 +19,7 @@ from structsvm.common.candidates import CandidateSet, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
-from structsvm.estimators.choosing_C import (
-    Choice,
-    Folds,
-    Selection,
-    check_grid,
-    check_selection,
-    choose_C,
-    crossed,
-    select_C,
-)
+from structsvm.estimators import choosing_C
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
@@ -94,14 +85,14 @@ class CrossValidated:
     cv: Any = 5
     scoring: str | Callable[[Float, Float], float] | None = None
     convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec"
-    selection: Selection = "max"
+    selection: choosing_C.Selection = "max"
     random_state: int | None = None
 
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The first and the last C of the default grid, and its length."""
 
     def _grid(self) -> Float:
-        return geomspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
+        return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
 
     def check_options(self: Any) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
@@ -109,7 +100,7 @@ class CrossValidated:
         self._check_options()
 
     def _check_choice(self) -> None:
-        check_selection(self.selection)
+        choosing_C.check_selection(self.selection)
         if not callable(self._measured()):
             self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
 
@@ -138,12 +129,17 @@ class CrossValidated:
         part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
-        self, Cs: Float, weights: Float, folds: Folds, ids: Callable[[], NDArray[Any]], rows: Any = None
-    ) -> Choice:
+        self,
+        Cs: Float,
+        weights: Float,
+        folds: choosing_C.Folds,
+        ids: Callable[[], NDArray[Any]],
+        rows: Any = None,
+    ) -> choosing_C.Choice:
         """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
-        choice = choose_C(Cs, weights, folds, selection=self.selection)
+        choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
-        values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
+        values = choosing_C.crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
@@ -266,10 +262,10 @@ class CrossValidated:
                 raise BadInput("cv", problem, at=f", split {i}")
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
-            raise BadInput(
-                "cv",
-                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more",
+            problem = (
+                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
             )
+            raise BadInput("cv", problem)
         return splits
 
 
@@ -367,10 +363,9 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 part, held_out = self._scaled(data.select(training), data.select(testing))
                 with training_part(number):
                     problem = self._bind(part, weights[training])
-                values = [
-                    self._values(held_out.y, held_out.qid, linear_scores(held_out.X, fit.w))
-                    for fit in self._train(problem, Cs.tolist())
-                ]
+                fits = self._train(problem, Cs.tolist())
+                scores = (linear_scores(held_out.X, fit.w) for fit in fits)
+                values = [self._values(held_out.y, held_out.qid, each) for each in scores]
                 yield testing, np.stack(values, axis=1)
 
         with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
@@ -397,7 +392,7 @@ class HeldOutLosses(NamedTuple):
 
     Cs: Float
     losses: Float
-    selection: Selection = "max"
+    selection: choosing_C.Selection = "max"
     fold: Int | None = None
     """The fold that held each set out; -1 for sets without subtopics."""
 
@@ -410,13 +405,13 @@ class HeldOutLosses(NamedTuple):
     def C(self) -> float:
         """The C that ``selection`` chooses; the smaller one of equal mean losses."""
         measured = ~np.isnan(self.losses).any(axis=1)
-        return select_C(self.Cs, -self.losses[measured], selection=self.selection)
+        return choosing_C.select_C(self.Cs, -self.losses[measured], selection=self.selection)
 
     @property
     def held_out(self) -> EvaluationResult:
         """``1 - loss`` of each set by the C that the other folds choose; NaN for sets without subtopics."""
         assert self.fold is not None
-        values = 1.0 + crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
+        values = 1.0 + choosing_C.crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
         return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
 
     def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
@@ -449,7 +444,7 @@ def cross_validate_C(
     Cs: Sequence[float],
     *,
     folds: int = 5,
-    selection: Selection = "max",
+    selection: choosing_C.Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
     """Return the loss of each C on held-out sets; ``model`` is not changed.
@@ -486,8 +481,8 @@ def cross_validate_C(
     >>> held_out.losses.shape, held_out.C in (0.1, 10.0)
     ((8, 2), True)
     """
-    grid = check_grid(Cs)
-    check_selection(selection)
+    grid = choosing_C.check_grid(Cs)
+    choosing_C.check_selection(selection)
     found = check_sets(sets)
     matrices = check_grades(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
@@ -505,7 +500,7 @@ def cross_validate_C(
             yield np.array(testing), -np.stack(losses, axis=1)
 
     tell = None if callback is None else lambda done: callback(done, folds)
-    choice = choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
+    choice = choosing_C.choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
     return HeldOutLosses(grid, -choice.values, selection, choice.fold)
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
@@ -24,18 +25,6 @@ from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import (
-    LARGEST,
-    Grouping,
-    group_queries,
-    one_query,
-    places_in,
-    refuse_first,
-    refuse_masked,
-    refuse_name,
-    row_groups,
-    warn_user,
-)
 
 _log = logging.getLogger("structsvm")
 
@@ -263,7 +252,7 @@ class FittedRanker(Saved):
 
     def _check_queries(self, qid: Any) -> None:
         """Warn that all rows are one query if there are no ids."""
-        one_query(qid, f"{type(self).__name__}.fit")
+        queries.one_query(qid, f"{type(self).__name__}.fit")
 
     def rank(self, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.
@@ -278,7 +267,7 @@ class FittedRanker(Saved):
         X, qid = split_qid(X, qid)
         require_qid(self, qid, "rank")
         scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
+        return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure trained for.
@@ -306,11 +295,11 @@ class FittedRanker(Saved):
         require_qid(self, qid)
         warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
-        qid = one_query(qid, f"{type(self).__name__}.score")
+        qid = queries.one_query(qid, f"{type(self).__name__}.score")
         result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance)
         if sample_weight is None:
             return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
+        weights = query_weights(sample_weight, scores, queries.group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
 
     @property
@@ -345,13 +334,13 @@ class FittedRanker(Saved):
         return tags
 
 
-def ranks(scores: Float, grouping: Grouping) -> Int:
+def ranks(scores: Float, grouping: queries.Grouping) -> Int:
     """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order."""
     n = scores.shape[0]
     rows = np.arange(n) if grouping.order is None else grouping.order
-    order = np.lexsort((-scores[rows], row_groups(grouping.offsets)))
+    order = np.lexsort((-scores[rows], queries.row_groups(grouping.offsets)))
     out = np.empty(n, dtype=np.int64)
-    out[rows[order]] = places_in(grouping.offsets)
+    out[rows[order]] = queries.places_in(grouping.offsets)
     return out
 
 
@@ -391,7 +380,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight"
         )
@@ -409,13 +398,13 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     relevant = y >= relevance
     below = (y > 0) & ~relevant
     if y.max() <= relevance and (y[below] % 1 != 0).any():
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
             f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
             f"{y[y > 0].min():g} if all above 0 are, or loss='ndcg@10', which uses all grades"
         )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
             f"{relevance:g}, and the loss {model.loss!r} does not tell their grades apart, {y[relevant].min():g} to "
             f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
@@ -424,7 +413,7 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
-    refuse_name(qid)
+    queries.refuse_name(qid)
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
         X = X.to_pandas()
     columns = getattr(X, "columns", None)
@@ -440,7 +429,7 @@ class TrainingRows(NamedTuple):
     X: Any
     y: Float
     qid: Any
-    grouping: Grouping
+    grouping: queries.Grouping
     weights: Float
 
 
@@ -451,7 +440,7 @@ def read_rows(
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
-    grouping = group_queries(qid, X.shape[0])
+    grouping = queries.group_queries(qid, X.shape[0])
     weights = query_weights(weight, X, grouping)
     if reset:
         model._saw_qid = qid is not None
@@ -466,12 +455,12 @@ def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
-def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
+def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Float:
     """Return one weight per query, the mean of its rows; ones without ``sample_weight``."""
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:
         return np.ones(lengths.shape[0])
-    refuse_masked("sample_weight", sample_weight)
+    queries.refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
     # checked here, as scikit-learn's message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
@@ -480,9 +469,11 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         problem = f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}"
         raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    most = f"a number up to {LARGEST:g}"  # beyond, sums would overflow
-    refuse_first("sample_weight", weights, weights > LARGEST, most, "divide all, only their ratios count")
+    queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+    most = f"a number up to {queries.LARGEST:g}"  # beyond, sums would overflow
+    queries.refuse_first(
+        "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
+    )
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
@@ -500,7 +491,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
         raise BadInput("validation", problem, "without them all rows would be ranked as one query")
     with naming("validation"):
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
-        grouping = group_queries(qid, X.shape[0])
+        grouping = queries.group_queries(qid, X.shape[0])
         if getattr(model, "scaler_", None) is not None:
             X = scale_rows(model.scaler_, X, qid)
     if grouping.order is not None:

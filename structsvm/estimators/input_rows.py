@@ -12,18 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.protocols import Float
-from structsvm.queries import (
-    LARGEST,
-    bad_value,
-    check_sparse,
-    column_numbers,
-    first_beyond,
-    refuse_masked,
-    warn_user,
-)
 
 
 class FeatureScaleWarning(UserWarning):
@@ -66,7 +58,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         return
     called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
-    warn_user(
+    queries.warn_user(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
         "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
@@ -106,9 +98,9 @@ def validate_rows(
     ``reset=False`` compares with the features of ``fit``; ``missing`` accepts NaN; ``qid`` serves messages only.
     """
     for name, values in (("X", X), ("y", y)):
-        refuse_masked(name, values)
+        queries.refuse_masked(name, values)
     X = _named_by_numbers(X, None if reset else model)
-    check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
+    queries.check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,
@@ -124,9 +116,9 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    bad = first_beyond(X, LARGEST, missing=missing)
+    bad = queries.first_beyond(X, queries.LARGEST, missing=missing)
     if bad is not None:
-        raise bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
+        raise queries.bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
     if reset and labelled:
         _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
     return (X, y) if labelled else X
@@ -137,7 +129,7 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
 
     A fitted model without names refuses such a frame; columns 0, 1, 2, ... are those of an array.
     """
-    numbers = column_numbers(X)
+    numbers = queries.column_numbers(X)
     if numbers is None:
         return X
     if model is not None and not hasattr(model, "feature_names_in_"):
@@ -159,7 +151,7 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
         values = X[:, column]
         if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
             called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
-            warn_user(
+            queries.warn_user(
                 f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
                 "the features; drop it, as new rows have no labels"
             )
@@ -225,10 +217,8 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         )  # fmt: skip
 
 
-_NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)} | {
-    "bool",
-    "boolean",
-}
+_NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+_NUMERIC |= {"bool", "boolean"}
 
 
 def _check_labels(y: Any, qid: Any) -> None:
@@ -323,7 +313,7 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
     unseen = {value for value in values[np.isnan(numbers)] if value is not None and value == value}
     if unseen:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
-        warn_user(
+        queries.warn_user(
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
             f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
         )

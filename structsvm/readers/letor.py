@@ -531,11 +531,8 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
         sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != n_rows:
-        raise BadInput(
-            where,
-            f"expected positive sizes that add up to the {n_rows} rows of {path}, got {lengths.size} sizes that add "
-            f"up to {lengths.sum()}",
-        )
+        got = f"got {lengths.size} sizes that add up to {lengths.sum()}"
+        raise BadInput(where, f"expected positive sizes that add up to the {n_rows} rows of {path}, {got}")
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
@@ -556,10 +553,8 @@ def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]
 
 def _query_id(block: Block, at: int, length: int) -> str:
     if length > _LONGEST_ID:
-        raise ValueError(
-            f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got "
-            f"{shorten(block.text[at : at + 200].tobytes())}"
-        )
+        got = shorten(block.text[at : at + 200].tobytes())
+        raise ValueError(f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got {got}")
     return block.decode(at, length)
 
 
@@ -575,6 +570,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
     first = options.base
     limited = options.n_features is not None
     last = first + (options.n_features - 1 if options.n_features is not None else _MAX_COLUMN)
+    from_0 = "{one_based=False} is for files that count from 0"
     expected, remedy = {
         scanner.MALFORMED: (f"expected '{grammar}'", ""),
         scanner.NO_QID: (
@@ -583,10 +579,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
             "as query_sizes=...",
         ),
         scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
-        scanner.INDEX_LOW: (
-            f"expected feature indices from {first}",
-            "{one_based=False} is for files that count from 0",
-        ),
+        scanner.INDEX_LOW: (f"expected feature indices from {first}", from_0),
         scanner.INDEX_HIGH: (
             f"expected feature indices up to {last}{' (n_features)' if limited else ''}",
             "",

@@ -148,10 +148,8 @@ def make_runs(
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         check_whole(name, count)
     if not (0 < best_noise <= worst_noise < np.inf):
-        raise BadInput(
-            "worst_noise",
-            f"expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, worst_noise={worst_noise}",
-        )
+        got = f"got best_noise={best_noise}, worst_noise={worst_noise}"
+        raise BadInput("worst_noise", f"expected 0 < best_noise <= worst_noise, {got}")
     rng = np.random.default_rng(random_state)
     utility = rng.standard_normal((n_topics, n_docs))
     best_first = np.argsort(-utility, axis=1, kind="stable")

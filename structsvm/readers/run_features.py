@@ -68,10 +68,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     grades = _grades_by_topic(qrels)
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
-        raise ValueError(
-            f"run {run.tag!r}: expected topics of the judgments, got none of them; judged are "
-            f"{_few(qrels.topics)}, ranked are {_few(run.topics)}"
-        )
+        which = f"judged are {_few(qrels.topics)}, ranked are {_few(run.topics)}"
+        raise ValueError(f"run {run.tag!r}: expected topics of the judgments, got none of them; {which}")
     y: list[float] = []
     s: list[float] = []
     docid: list[str] = []
@@ -213,10 +211,8 @@ def candidates(
         for topic, here in rows_of_topics(run).items():
             ranges.setdefault(topic, []).append((r, here))
     if qrels is not None and not grades.keys() & ranges.keys():
-        raise BadInput(
-            "qrels",
-            f"expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}",
-        )
+        got = f"got those of {_few(qrels.topics)}"
+        raise BadInput("qrels", f"expected judgments of the runs' topics {_few(list(ranges))}, {got}")
     docid: list[str] = []
     y: list[float] = []
     blocks: list[Float] = []
@@ -236,15 +232,9 @@ def candidates(
         y += [judged.get(d, 0) for d in documents]
         blocks.append(block)
         lengths.append(len(documents))
-    return Candidates(
-        objects(list(ranges)),
-        offsets_of(lengths),
-        objects(docid),
-        np.concatenate(blocks),
-        np.array(y, dtype=np.float64),
-        np.array([topic in grades for topic in ranges], dtype=np.bool_),
-        names,
-    )
+    judged = np.array([topic in grades for topic in ranges], dtype=np.bool_)
+    columns = objects(docid), np.concatenate(blocks), np.array(y, dtype=np.float64)
+    return Candidates(objects(list(ranges)), offsets_of(lengths), *columns, judged, names)
 
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:

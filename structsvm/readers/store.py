@@ -22,19 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm import queries
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, beside, destination, permissions
-from structsvm.queries import (
-    QueryData,
-    bad_value,
-    check_offsets,
-    check_sparse,
-    first_beyond,
-    offsets_of,
-    query_pieces,
-    refuse_first,
-)
 from structsvm.readers.store_place import discard, put_back, put_in_place
 
 _FORMAT = "structsvm-store"
@@ -58,7 +49,7 @@ _TYPES = {
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
 
-def open_store(path: AnyPath) -> QueryData:
+def open_store(path: AnyPath) -> queries.QueryData:
     """Open a store. ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
 
     Parameters
@@ -93,7 +84,7 @@ def open_store(path: AnyPath) -> QueryData:
     return _opened(Path(path))[2]
 
 
-def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryData]:
+def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], queries.QueryData]:
     """Return description, arrays and data of a store."""
     put_back(path, is_store)
     meta = _read_meta(path)
@@ -105,7 +96,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryD
     return meta, arrays, data
 
 
-def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData:
+def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.QueryData:
     """Return the arrays that ``meta`` describes, checked, as data."""
     shape, specs = _stated(path, meta)
     for name, array in arrays.items():
@@ -115,22 +106,22 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
         if meta["kind"] == "dense":
             X: Any = arrays["X"]
         else:
-            check_offsets(arrays["indptr"], specs["data"]["shape"][0], "indptr")
+            queries.check_offsets(arrays["indptr"], specs["data"]["shape"][0], "indptr")
             # the constructor would read the indices to check them
             X = scipy_sparse.csr_matrix(shape, dtype=arrays["data"].dtype)
             X.data, X.indices, X.indptr = arrays["data"], arrays["indices"], arrays["indptr"]
             X.has_sorted_indices = X.has_canonical_format = True
             if X.indices.nbytes <= _CHEAP_BYTES:
-                check_sparse(X)
+                queries.check_sparse(X)
         offsets = arrays["offsets"]
-        check_offsets(offsets, shape[0])
+        queries.check_offsets(offsets, shape[0])
         if offsets[-1] != shape[0] or (offsets[1:] == offsets[:-1]).any():
             raise BadInput("offsets", f"expected queries of one row at least that end at row {shape[0]}")
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     names = arrays.get("feature_names")
     y: Any = arrays.get("y")
-    return QueryData(
+    return queries.QueryData(
         X, y, offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
         None if names is None else tuple(names.tolist()),
     )  # fmt: skip
@@ -154,13 +145,13 @@ def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = 
     for name, array in mapped.items():
         _compare(path, name, array, meta["arrays"][name], tell)
     try:
-        check_sparse(data.X)
-        if (bad := first_beyond(data.X)) is not None:
-            raise bad_value(data.X, *bad)
+        queries.check_sparse(data.X)
+        if (bad := queries.first_beyond(data.X)) is not None:
+            raise queries.bad_value(data.X, *bad)
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
         if data.y is not None:
-            refuse_first("y", data.y, ~np.isfinite(data.y), "a finite label")
+            queries.refuse_first("y", data.y, ~np.isfinite(data.y), "a finite label")
         for name in ("query_ids", "docid"):
             _check_text(name, getattr(data, name))
         if data.feature_names is not None:
@@ -174,7 +165,7 @@ def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = 
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
-def write_store(data: QueryData, path: AnyPath) -> None:
+def write_store(data: queries.QueryData, path: AnyPath) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
     ``order`` is kept in a file, only if rows of a query were scattered in the source: what is scored from the
@@ -196,15 +187,11 @@ def write_store(data: QueryData, path: AnyPath) -> None:
         path, data.n_features, dtype=data.X.dtype, sparse=is_csr, feature_names=data.feature_names
     ) as writer:
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
-        for first, last in query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
-            a, b = int(data.offsets[first]), int(data.offsets[last])
+        for first, last in queries.query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
+            part, rows = data.select(np.arange(first, last)), slice(data.offsets[first], data.offsets[last])
+            order = None if data.order is None else data.order[rows]
             writer.append(
-                data.X[a:b],
-                None if data.y is None else data.y[a:b],
-                np.diff(data.offsets[first : last + 1]),
-                data.query_ids[first:last],
-                docid=None if data.docid is None else data.docid[a:b],
-                order=None if data.order is None else data.order[a:b],
+                part.X, part.y, np.diff(part.offsets), part.query_ids, docid=part.docid, order=order
             )
 
 
@@ -316,9 +303,9 @@ class StoreWriter:
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
             if self._n_rows and given != (name in self._files):
                 raise BadInput(name, "expected in each piece or in none, got it in some")
-        if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
-            raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
-        refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
+        if (bad := queries.first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
+            raise queries.bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
+        queries.refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with naming(self.path):
             if self.sparse:
                 X = X.tocsr()
@@ -410,7 +397,7 @@ class StoreWriter:
         if any(i.dtype.kind not in "iu" for i in ids):
             # not astype, which reserves room for the longest possible integer
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
-        small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
+        small = {"offsets": queries.offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
         if self.feature_names:
             small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:

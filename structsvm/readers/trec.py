@@ -88,10 +88,8 @@ class Listing(ByTopic):
         {'7': {'b': 0.9, 'a': 0.5}}
         """
         numbers = getattr(self, self._numbers)
-        return {
-            topic: dict(zip(self.docid[here].tolist(), numbers[here].tolist(), strict=True))
-            for topic, here in rows_of_topics(self).items()
-        }
+        rows = rows_of_topics(self).items()
+        return {t: dict(zip(self.docid[at].tolist(), numbers[at].tolist(), strict=True)) for t, at in rows}
 
     def _frame(self, **columns: Any) -> Any:
         """Return a pandas frame of topics, documents and further columns."""
@@ -286,11 +284,8 @@ def number_topics(
     topics = id_texts("topic", topic, what="the id of a topic", empty=True)
     documents = id_texts("docid", docid, what="the id of a document", empty=True)
     if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-        raise BadInput(
-            name,
-            f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
-            "docids",
-        )
+        got = f"got shape {values.shape} with {len(topics)} topics and {len(documents)} docids"
+        raise BadInput(name, f"expected one for each row, {got}")
     index = Numbering()
     code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
     return list(index), code, documents

@@ -544,13 +544,14 @@ def test_a_refused_fit_leaves_the_model_as_it_was(client, frame):
 
 
 def test_rows_that_cannot_fit_are_refused_before_they_are_read(client, frame, tmp_path, monkeypatch):
-    from structsvm.dask import estimator
-    from structsvm.dask.cluster import ClusterError
+    from structsvm.dask import cluster
 
     path = write_tables(frame, tmp_path, WHOLE)
     limits = {"tcp://one": 10_000.0, "tcp://two": 10_000.0}
-    monkeypatch.setattr(estimator, "memory_limits", lambda client: limits)
-    with pytest.raises(ClusterError, match=r"workers have 0.0 GB together; use more memory, or stores"):
+    monkeypatch.setattr(cluster, "memory_limits", lambda client: limits)
+    with pytest.raises(
+        cluster.ClusterError, match=r"workers have 0.0 GB together; use more memory, or stores"
+    ):
         ranker(client).fit(path)
 
 

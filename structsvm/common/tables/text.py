@@ -82,11 +82,8 @@ class _Parser:
         parsed = None if _is_odd(block, self._mark) else self._by_arrow(block)
 
         def line_of(row: int) -> int:
-            return (
-                row
-                if not blank
-                else [k for k, line in enumerate(block.split(b"\n")) if line not in (b"", b"\r")][row]
-            )
+            lines = enumerate(block.split(b"\n")) if blank else ()
+            return [k for k, line in lines if line not in (b"", b"\r")][row] if blank else row
 
         def written(row: int, name: str) -> str:
             _, line = _after((0, block), line_of(row))

@@ -58,11 +58,8 @@ class DiversityResult:
         n_seen: dict[str, int | None] = {}
         for name, model in self.models.items():
             trained_on = getattr(model, "fingerprints_", None)
-            n_seen[name] = (
-                None
-                if trained_on is None
-                else sum(candidates.fingerprint in set(trained_on) for candidates in self.labelled.sets)
-            )
+            known = None if trained_on is None else set(trained_on)
+            n_seen[name] = None if known is None else sum(s.fingerprint in known for s in self.labelled.sets)
         return n_seen
 
     def against(self, name: str) -> Comparison:
@@ -121,11 +118,7 @@ def compare_methods(
         labels = {"labels": labelled.labels} if name in WITH_LABELS else {}
         chosen[name] = METHODS[name](k, **options).predict(labelled.sets, **labels)
     losses = ("weighted" if degrees is None else "unweighted", "unweighted", "alpha_ndcg")
-    truth = (
-        [np.asarray(matrix > 0, dtype=np.float64) for matrix in labelled.labels]
-        if degrees is None
-        else degrees
-    )
+    truth = degrees or [np.asarray(matrix > 0, dtype=np.float64) for matrix in labelled.labels]
     gains = [[SubtopicGain(matrix, loss) for matrix in truth] for loss in losses]
     values = {
         name: np.array([[gain.value(r) for gain, r in zip(each, rows, strict=True)] for each in gains])

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structsvm.cli.studies.diversity.comparison import WITH_LABELS, DiversityResult
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.plots import pages
 
-if TYPE_CHECKING:
-    pass
-
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows, one per method: means over the sets, and how the first method compares."""
     names = ("loss", "subtopic recall", "alpha-NDCG", "wins : losses", "p")
-    columns = [pages.Column("method"), *(pages.Column(name, numeric=True) for name in names)]
+    columns = pages.columns("method", numbers=names)
     rows = []
     for entry in as_records(result):
-        row = [
-            entry["method"],
-            *(f"{entry[m]:.3f}" for m in ("weighted_loss", "subtopic_recall", "alpha_ndcg")),
-        ]
-        tested = "p" in entry
-        row.append(f"{entry['wins']} : {entry['losses']}" if tested else "")
-        row.append(pages.p_value(entry["p"]) if tested else "")
-        rows.append(row)
+        means = (f"{entry[m]:.3f}" for m in ("weighted_loss", "subtopic_recall", "alpha_ndcg"))
+        tested = [""] * 2
+        if "p" in entry:
+            tested = [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
+        rows.append([entry["method"], *means, *tested])
     return columns, rows
 
 

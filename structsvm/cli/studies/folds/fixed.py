@@ -45,13 +45,14 @@ def measure_fixed(
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, is_feature = _scorer(baseline, parts[0])
     rules |= {"ties": "average"} if is_feature else {}
-    return [
-        Measured(
-            one,
-            {name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names},
-        )
-        for one, own in zip(parts, map(score, parts), strict=True)
-    ]
+    measured = []
+    for one in parts:
+        own = score(one)
+        values = {
+            name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names
+        }
+        measured.append(Measured(one, values))
+    return measured
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], bool]:

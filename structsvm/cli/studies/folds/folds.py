@@ -113,11 +113,9 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
     n = len(parts)
     if n >= 3 and sorted(parts) == list(range(1, n + 1)):
         ring = [parts[i + 1] for i in range(n)] * 2
+        ends = (0, n - 2, n - 1, n)
         return tuple(
-            Fold(
-                f"Fold{k + 1}",
-                *(Part(tuple(ring[a:b])) for a, b in pairwise((k, k + n - 2, k + n - 1, k + n))),
-            )
+            Fold(f"Fold{k + 1}", *(Part(tuple(ring[k + a : k + b])) for a, b in pairwise(ends)))
             for k in range(n)
         )
     names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
@@ -149,12 +147,9 @@ def _cut(
     n_queries = _read(data, 0.0, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
-        raise BadInput(
-            "folds",
-            f"expected {least} to the number of queries in {data}, which has {n_queries}"
-            + (", as each fold needs parts for training, validation and test" if test else ""),
-            value=n_folds,
-        )
+        why = ", as each fold needs parts for training, validation and test" if test else ""
+        problem = f"expected {least} to the number of queries in {data}, which has {n_queries}{why}"
+        raise BadInput("folds", problem, value=n_folds)
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
     def part(numbers: range) -> Part:

@@ -69,10 +69,8 @@ def best_stage(
     for point in GRID:
         if point.graded and np.array_equal(binary, train.y):
             continue
-        grown, scores = (
-            grow(train, train.y if point.graded else binary, point, seed),
-            np.zeros(validation.n_rows),
-        )
+        grown = grow(train, train.y if point.graded else binary, point, seed)
+        scores = np.zeros(validation.n_rows)
         for last in range(EVERY, MOST_TREES + 1, EVERY):
             scores = scores + grown(validation.X, last - EVERY, last)
             stages.append((measure(validation, scores), Boosted(grown, last, point)))

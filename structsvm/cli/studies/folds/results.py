@@ -34,7 +34,7 @@ from structsvm.cli.studies.folds.methods import (
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
-from structsvm.metrics import Comparison, compare, holm
+from structsvm.metrics import compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.results import EvaluationResult
@@ -159,11 +159,6 @@ class Results:
         """The first baseline."""
         return self.baselines[0]
 
-    def against_baseline(self, method: MethodResult) -> Comparison:
-        """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
-        base = next(m for m in self.methods if m.name == self.baseline)
-        return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
-
     @cached_property
     def tests(self) -> Tests:
         """The tests of the study."""
@@ -283,13 +278,9 @@ def _tests_of(results: Results) -> Tests:
         if pair not in p_of:
             p_of[pair] = compare(values[measures[0], best.first[0]], values[measures[0], name]).p_value
     adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
+    corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
     return Tests(
-        [
-            test._replace(holm=adjusted[test.measure, frozenset((test.method, test.baseline))])
-            for test in pairs
-        ],
-        best._replace(p_values={name: adjusted[pair] for name, pair in others.items()}),
-        len(p_of),
+        corrected, best._replace(p_values={name: adjusted[p] for name, p in others.items()}), len(p_of)
     )
 
 
@@ -365,32 +356,17 @@ def run(
             tell(*cell_name, True)
     reused = len(done)
     missing = [cell_name for cell_name in wanted if cell_name not in done]
-    expected_seconds = sum(
-        estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing
-    )
+    expected = sum(estimated_seconds(wanted[cell][0], cell[0], len(grid)) for cell in missing)
+    n_jobs = n_jobs if expected >= PROCESSES_PAY_FROM else 1
     from joblib import Parallel, delayed
 
-    trained = Parallel(
-        n_jobs=n_jobs if expected_seconds >= PROCESSES_PAY_FROM else 1,
-        return_as="generator_unordered",
-        batch_size=1,
-        pre_dispatch="all",
-    )(delayed(_compute)(*wanted[cell_name], cell_name, plan) for cell_name in missing)
-    for cell_name, cell in trained:
+    train = Parallel(n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+    for cell_name, cell in train(delayed(_compute)(*wanted[name], name, plan) for name in missing):
         done[cell_name] = cell
         tell(*cell_name, False)
-    return Results(
-        tuple(
-            MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
-            for name in names
-        )
-        + tuple(MethodResult(name, cells, measures.selection) for name, cells in fixed.items()),
-        measures,
-        tuple(fold.name for fold in folds),
-        baselines,
-        reused,
-        len(missing),
-    )
+    cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names} | fixed
+    results = tuple(MethodResult(name, own, measures.selection) for name, own in cells.items())
+    return Results(results, measures, tuple(fold.name for fold in folds), baselines, reused, len(missing))
 
 
 PROCESSES_PAY_FROM = 20.0

@@ -153,10 +153,8 @@ def cross_validate_fusion(
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
         part = scaled.select(test)
         judge = PoolJudge(part, qrels, relevance=relevance, depth=depth)
-        scores = [
-            model.predict(part)
-            for model in fusion_path(scaled.select(training), grid, within="data", **options)
-        ]
+        models = fusion_path(scaled.select(training), grid, within="data", **options)
+        scores = [model.predict(part) for model in models]
         return np.stack([judge(s, measure) for s in scores], axis=1), scores
 
     fold, splits = _deal(known.n_topics, folds, np.random.default_rng(random_state))
