@@ -140,13 +140,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     @all_or_nothing
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        sample_weight: Any = None,
-        features: Sequence[str] | None = None,
+        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, features: Any = None
     ) -> Self:
         """Train on the rows of all partitions.
 

@@ -257,12 +257,7 @@ class Held:
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        loss: Any,
-        relevance: float,
-        scaler: QueryScaler | None,
-        folds: tuple[int, int] | None,
+        self, rows: Rows, loss: Any, relevance: float, scaler: Any, folds: tuple[int, int] | None
     ) -> None:
         self._arguments = rows, loss, relevance, scaler, folds
         # calls run in threads of the worker, and change the cached planes

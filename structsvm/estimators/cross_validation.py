@@ -132,7 +132,7 @@ class CrossValidated:
         self,
         Cs: Float,
         weights: Float,
-        folds: choosing_C.Folds,
+        folds: Any,
         ids: Callable[[], NDArray[Any]],
         rows: Any = None,
     ) -> choosing_C.Choice:

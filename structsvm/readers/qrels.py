@@ -16,7 +16,7 @@ from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
 from structsvm.queries import refuse_first
 from structsvm.readers import trec
-from structsvm.readers.trec import Duplicates
+from structsvm.readers.trec import Duplicates, Name
 
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
 _COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
@@ -87,9 +87,7 @@ class Qrels(trec.Listing):
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod
-    def from_frame(
-        cls, frame: Any, *, topic: str | None = None, docid: str | None = None, grade: str | None = None
-    ) -> Qrels:
+    def from_frame(cls, frame: Any, *, topic: Name = None, docid: Name = None, grade: Name = None) -> Qrels:
         """Return the judgments in a pandas or polars frame with a row for each document of a topic.
 
         Parameters

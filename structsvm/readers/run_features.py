@@ -97,8 +97,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
             f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}"
         )
-    numbers = (np.array(column, dtype=np.float64) for column in (y, s))
-    return JudgedRows(*numbers, np.repeat(objects(topics), lengths), objects(docid))
+    labels, scores = np.array(y, dtype=np.float64), np.array(s, dtype=np.float64)
+    return JudgedRows(labels, scores, np.repeat(objects(topics), lengths), objects(docid))
 
 
 @dataclass(frozen=True)

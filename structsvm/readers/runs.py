@@ -19,7 +19,7 @@ from structsvm.common.files import AnyPath
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
 from structsvm.readers import trec
-from structsvm.readers.trec import Duplicates
+from structsvm.readers.trec import Duplicates, Name
 
 _COLUMNS = trec.Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
@@ -87,13 +87,7 @@ class Run(trec.Listing):
 
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        topic: str | None = None,
-        docid: str | None = None,
-        score: str | None = None,
-        tag: str = "structsvm",
+        cls, frame: Any, *, topic: Name = None, docid: Name = None, score: Name = None, tag: str = "structsvm"
     ) -> Run:
         """Return the run in a pandas or polars frame with a row for each document of a topic.
 

@@ -72,6 +72,10 @@ def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
     return dict(zip(grouped.topics.tolist(), (slice(a, b) for a, b in bounds), strict=True))
 
 
+Name = str | None
+"""Name of a column; None is the first usual one."""
+
+
 class Listing(ByTopic):
     """Base of runs and judgments, whose field ``_numbers`` has a number for each row."""
 

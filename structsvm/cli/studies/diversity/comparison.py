@@ -79,7 +79,8 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 def with_subtopics(labelled: LabelledSets) -> LabelledSets:
     """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
     covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
-    return LabelledSets(*([column[i] for i in covered] for column in labelled))
+    columns: Any = labelled
+    return LabelledSets(*([column[i] for i in covered] for column in columns))
 
 
 def compare_methods(

@@ -34,7 +34,7 @@ from structsvm.cli.studies.folds.methods import (
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
-from structsvm.metrics import compare, holm
+from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.results import EvaluationResult
@@ -158,6 +158,11 @@ class Results:
     def baseline(self) -> str:
         """The first baseline."""
         return self.baselines[0]
+
+    def against_baseline(self, method: MethodResult) -> Comparison:
+        """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
+        base = next(m for m in self.methods if m.name == self.baseline)
+        return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
 
     @cached_property
     def tests(self) -> Tests:
