@@ -47,21 +47,14 @@ def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
 
     With ``counts`` it says how many of how many are done, with ``data`` how many bytes.
     """
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
     console = Console(stderr=True)
-    figures = [MofNCompleteColumn()] * counts + [DownloadColumn()] * data
-    first, *others = map(TextColumn, texts)
-    columns = (first, BarColumn(), *figures, *others, TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    figures = [progress.MofNCompleteColumn()] * counts + [progress.DownloadColumn()] * data
+    first, *others = map(progress.TextColumn, texts)
+    columns = (first, progress.BarColumn(), *figures, *others, progress.TimeElapsedColumn())
+    return progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def working(text: str) -> Any:

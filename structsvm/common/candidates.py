@@ -377,14 +377,11 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
         return "text", documents
     of_text = isinstance(documents[0], str)
     for i, document in enumerate(documents):
-        if not isinstance(document, str) if of_text else not _is_tokens(document):
+        words = isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
+        if not (isinstance(document, str) if of_text else words):
             problem = f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
             raise TypeError(problem)
     return "tokens", [list(d) for d in documents]
-
-
-def _is_tokens(document: Any) -> bool:
-    return isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
 
 
 def _features(features: Any, n: int) -> Float:

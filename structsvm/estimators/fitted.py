@@ -68,35 +68,35 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         return done
 
     if "Parameters\n" in (fit.__doc__ or ""):  # python -OO removes docstrings
-        whole.__doc__ = completed(cast(str, fit.__doc__), [_USUAL], known)
+        whole.__doc__ = completed(cast(str, fit.__doc__), [cast(str, _usual_fit.__doc__)], known)
     return cast(_Fit, whole)
 
 
-_USUAL = """Train.
+def _usual_fit() -> None:
+    """Train.
 
-Parameters
-----------
-X : array-like or CSR matrix, shape (n_rows, n_features)
-    Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or polars
-    frame may have a column ``qid``, which is not a feature; the argument goes before it.
-y : array-like of numbers, shape (n_rows,)
-    Graded labels.
-qid : array-like of int or str, shape (n_rows,), or int
-    Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
-    :class:`~structsvm.SingleQueryWarning`.
-sample_weight : array-like, shape (n_rows,), optional
-    Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
-validation : tuple (X, y, qid), optional
-    Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a frame
-    with that column.
-n_steps : int, optional
-    Steps of this call; ``self.n_steps`` by default.
+    Parameters
+    ----------
+    X : array-like or CSR matrix, shape (n_rows, n_features)
+        Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or
+        polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
+    y : array-like of numbers, shape (n_rows,)
+        Graded labels.
+    qid : array-like of int or str, shape (n_rows,), or int
+        Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
+        :class:`~structsvm.SingleQueryWarning`.
+    sample_weight : array-like, shape (n_rows,), optional
+        Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
+    validation : tuple (X, y, qid), optional
+        Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+        frame with that column.
+    n_steps : int, optional
+        Steps of this call; ``self.n_steps`` by default.
 
-Returns
--------
-self
-"""
-"""Text that completes the docstring of each ``fit``."""
+    Returns
+    -------
+    self
+    """  # completes the docstring of each ``fit``
 
 
 _OF_OTHER_PACKAGES = (
@@ -116,14 +116,11 @@ def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput
     if not name.startswith(("early", "eval")):
         return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
     if "validation" in known:
-        return BadInput(
-            name, "expected validation queries as a tuple in place of it", "pass {validation=(X, y, qid)}"
-        )
-    return BadInput(
-        name,
-        "expected none, as this ranker trains to its optimum and does not stop by a measure",
-        "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV",
-    )
+        problem = "expected validation queries as a tuple in place of it"
+        return BadInput(name, problem, "pass {validation=(X, y, qid)}")
+    problem = "expected none, as this ranker trains to its optimum and does not stop by a measure"
+    remedy = "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV"
+    return BadInput(name, problem, remedy)
 
 
 def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
@@ -365,13 +362,9 @@ def no_constraint(
         remedy = "check the labels and qid"
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-    return BadInput(
-        "y",
-        f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; got "
-        f"{n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
-        remedy,
-        others={name: loss},
-    )
+    got = f"got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}"
+    problem = f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; {got}"
+    return BadInput("y", problem, remedy, others={name: loss})
 
 
 def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
@@ -516,10 +509,7 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
 
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
     """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
-    return BadInput(
-        "validation",
-        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means a "
-        f"label >= {model.relevance:g})",
-        f"check them, {{{name}}} and {{relevance}}",
-        others={name: getattr(model, name)},
-    )
+    got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
+    problem = f"expected a query whose ranking changes {{{name}}}, {got}"
+    remedy = f"check them, {{{name}}} and {{relevance}}"
+    return BadInput("validation", problem, remedy, others={name: getattr(model, name)})

@@ -135,8 +135,9 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             self.scaler_ = None
             if self.scale.startswith("query-"):
                 self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)
-        else:
-            self._check_layers(before)
+        elif tuple(self.hidden) != (layers := tuple(w.shape[1] for w in before.weights[:-1:2])):
+            problem = f"expected {layers}, the net that warm_start goes on with"
+            raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)
         y = y if grouping.order is None else y[grouping.order]
@@ -207,12 +208,6 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         held[fitted.choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
         _, offsets, rows = choose_groups(grouping.offsets, held)
         return held, (X[rows if grouping.order is None else grouping.order[rows]], y[rows], offsets)
-
-    def _check_layers(self, before: lambdarank.LambdaRankFit) -> None:
-        layers = tuple(w.shape[1] for w in before.weights[:-1:2])
-        if tuple(self.hidden) != layers:
-            problem = f"expected {layers}, the net that warm_start goes on with"
-            raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_usual(self)

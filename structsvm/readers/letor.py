@@ -111,8 +111,9 @@ def read_letor(
     """
     path = Path(path)
     options = check_options(
-        n_features, dtype, sparse, one_based, fill, query_sizes=query_sizes, label=label, n_jobs=n_jobs
-    )
+        n_features=n_features, dtype=dtype, sparse=sparse, one_based=one_based, fill=fill, query_sizes=query_sizes,
+        label=label, n_jobs=n_jobs,
+    )  # fmt: skip
     block = Block(read_text(path, max_expansion=max_expansion), path)
     rows = parse(block, options.with_grade_of(block) if label is None else options)
     if rows is None:
@@ -261,15 +262,15 @@ class Options:
 
 
 def check_options(
-    n_features: int | None = None,
-    dtype: Any = np.float64,
-    sparse: bool | Literal["auto"] = "auto",
-    one_based: bool = True,
-    fill: float | None = None,
     *,
-    query_sizes: Any = None,
-    label: str | None = "grade",
-    n_jobs: int | None = -1,
+    n_features: Any,
+    dtype: Any,
+    sparse: Any,
+    one_based: bool,
+    fill: Any,
+    query_sizes: Any,
+    label: Any,
+    n_jobs: Any,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -168,10 +167,6 @@ def make_runs(
     return runs, readers.Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
 
 
-def _write_taught(teacher: str, path: Path, **options: Any) -> None:
-    readers.write_letor(readers.make_taught(teacher, **options), path)
-
-
 def _write_trec(path: Path, **options: Any) -> None:
     runs, qrels, weights = make_runs(**options)
     part = beside(path, ".part")
@@ -208,7 +203,10 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
         lambda path, **options: readers.write_ranking_store(path, **options),
     ),
     *(
-        (Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT), partial(_write_taught, teacher))
+        (
+            Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT),
+            lambda path, teacher=teacher, **options: readers.write_letor(readers.make_taught(teacher, **options), path),
+        )
         for teacher, source in (
             ("forest", "60 random trees"), ("product", "products of pairs of features"),
             ("step", "step functions of single features"),

@@ -199,7 +199,7 @@ def read_run(
 
     def look(block: trec.Block) -> None:
         tags.append(block.words[5][0])
-        ranks.extend(map(_rank, block.words[3]))
+        ranks.extend(int(word) if word.isdigit() and len(word) < 16 else np.nan for word in block.words[3])
 
     topics, code, documents, scores = trec.read_rows(path, _COLUMNS, max_expansion, look)
     tag = tags[0].decode("utf-8", "backslashreplace")
@@ -252,10 +252,6 @@ def write_run(run: Run, path: AnyPath) -> None:
         return "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
 
     trec.write_rows(run, path, text_of)
-
-
-def _rank(word: bytes) -> float:
-    return int(word) if word.isdigit() and len(word) < 16 else np.nan
 
 
 def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:

@@ -107,7 +107,9 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
 
     def tried(name: str, scores: Float, model: Any = None) -> System:
-        return System(name, scores, _average_precision(task.test, scores), model)
+        rows = task.test
+        values = metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query
+        return System(name, scores, values, model)
 
     systems = [tried(name, scores) for name, scores in task.baselines.items()]
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
@@ -132,7 +134,3 @@ def _without_remarks() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
-
-
-def _average_precision(rows: QueryData, scores: Float) -> Float:
-    return metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from structsvm.cli.studies.diversity.comparison import WITH_LABELS, DiversityResult
-from structsvm.metrics.significance import Leaders, leaders
+from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
 
 
@@ -44,7 +44,9 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
 
 def headline(result: DiversityResult) -> str:
     """Return the result in words: the best method, those as good, and the sets seen in training."""
-    best = _leaders(result)
+    # all methods but those that use the subtopics as input, unless there are no others
+    rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
+    best = leaders({name: -result.losses[name] for name in rivals})
     n = len(result.labelled.sets)
 
     def mean(name: str) -> str:
@@ -81,13 +83,3 @@ def seen_in_training(result: DiversityResult) -> list[str]:
                 "it fits them, not how well it does on new ones."
             )
     return sentences
-
-
-def _rivals(result: DiversityResult) -> list[str]:
-    """Return all methods but those that use the subtopics as input, unless there are no others."""
-    return [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
-
-
-def _leaders(result: DiversityResult) -> Leaders:
-    """Return the rivals of least loss."""
-    return leaders({name: -result.losses[name] for name in _rivals(result)})

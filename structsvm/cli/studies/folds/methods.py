@@ -190,9 +190,8 @@ def _stored(X: Any) -> tuple[bool, ...]:
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
-    if not fits:
-        return Candidate(C, model, None, True, seconds)
-    return Candidate(C, model, max(fit.gap for fit in fits), all(fit.converged for fit in fits), seconds)
+    gap = max((fit.gap for fit in fits), default=None)
+    return Candidate(C, model, gap, all(fit.converged for fit in fits), seconds)
 
 
 def _models(

@@ -17,10 +17,10 @@ _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows: means with their 95 % intervals, C chosen, and the cost of training."""
     names = results.measures.report
-    rows = [
-        [m.name, *(_mean(m, name) for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
-        for m in results.methods
-    ]
+    rows = []
+    for m in results.methods:
+        gap = "–" if m.gap is None else f"{m.gap:.0e}"
+        rows.append([m.name, *(_mean(m, name) for name in names), _range(m.Cs), gap, f"{m.seconds:.2f}"])
     return pages.columns("method", numbers=(*names, "C", "gap", "seconds")), rows
 
 
@@ -134,10 +134,6 @@ def _range(Cs: Sequence[float | None]) -> str:
     if not values:
         return "–"
     return f"{values[0]:.3g}" if len(values) == 1 else f"{values[0]:.3g} – {values[-1]:.3g}"
-
-
-def _gap(gap: float | None) -> str:
-    return "–" if gap is None else f"{gap:.0e}"
 
 
 def _differences(results: Results, measure: str) -> list[figures.Differences]:

@@ -421,10 +421,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
         "parts": [
-            {
-                "files": [checksum(file) for file in part.files],
-                "queries": None if part.queries is None else list(part.queries),
-            }
+            {"files": list(map(checksum, part.files)), "queries": part.queries and list(part.queries)}
             for part in fold.parts
         ],
     }
@@ -483,6 +480,12 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
+    tested = None
+    if data.test is not None:
+        scores = chosen.model.predict(data.test.X, qid=data.test.qid)
+        tested = _tested(
+            data.test, {name: measures.values(name, data.test, scores) for name in measures.report}
+        )
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
@@ -490,7 +493,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
         "seconds": sum(candidate.seconds for candidate in candidates),
-        "test": None if data.test is None else _measured(data.test, chosen.model, measures),
+        "test": tested,
     }
 
 
@@ -499,12 +502,6 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
     if len(grid) == 1:
         return 0
     return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
-
-
-def _measured(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
-    scores = model.predict(test.X, qid=test.qid)
-    values = {name: measures.values(name, test, scores) for name in measures.report}
-    return _tested(test, values)
 
 
 def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
