@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -399,6 +399,23 @@ def rows_in_groups(
     if order is not None:
         X, y, docid = (None if rows is None else rows[order] for rows in (X, y, docid))
     return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order, feature_names)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Return parts of a column or a matrix as one; None for a column that is missing."""
+    first = parts[0]
+    if first is None or len(parts) == 1:
+        return first
+    return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
+
+
+def widened(X: Any, width: int) -> Any:
+    """Return a matrix with ``width`` features, omitted ones being 0."""
+    if X.shape[1] >= width:
+        return X
+    if not isinstance(X, np.ndarray):
+        return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+    return np.pad(X, ((0, 0), (0, width - X.shape[1])))
 
 
 def offsets_of(lengths: Any) -> Int:

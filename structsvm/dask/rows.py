@@ -212,16 +212,11 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     parts = [kept, *others]
     if len(parts) == 1:
         return parts[0]
-    X = [part.data.X for part in parts]
-    stacked: Any = (
-        sparse.vstack(X, format="csr") if any(sparse.issparse(one) for one in X) else np.concatenate(X)
+    X, ids, labels = (
+        queries.stacked([getattr(part.data, name) for part in parts]) for name in ("X", "qid", "y")
     )
-    ids = np.concatenate([part.data.qid for part in parts])
-    labels = np.concatenate([part.data.y for part in parts])
-    weight = None
-    if first.weight is not None:
-        weight = np.concatenate([part.weight for part in parts if part.weight is not None])
-    return _grouped(stacked, labels, ids, weight, first.data.feature_names, first.place)
+    weight = queries.stacked([part.weight for part in parts])
+    return _grouped(X, labels, ids, weight, first.data.feature_names, first.place)
 
 
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
+from structsvm.estimators import weight_constraints
 from structsvm.estimators.fitted import (
     all_or_nothing,
     no_constraint,
@@ -18,13 +19,6 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.weight_constraints import (
-    Constraints,
-    Monotone,
-    Penalty,
-    check_weights,
-    compile_weights,
-)
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
@@ -123,9 +117,9 @@ class StructuralRanker(LinearSVM):
     relevance: float = 1.0
     scale: Scale = "none"
     positive: bool = False
-    monotone_constraints: Monotone = None
-    constraints: Constraints = None
-    penalty: Penalty = None
+    monotone_constraints: weight_constraints.Monotone = None
+    constraints: weight_constraints.Constraints = None
+    penalty: weight_constraints.Penalty = None
     max_passes: int = 1000
     stabilise: bool = True
     qp: Literal["active_set", "cvxpy"] = "active_set"
@@ -182,7 +176,7 @@ class StructuralRanker(LinearSVM):
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
-        cone, region = compile_weights(self, problem.n_features)
+        cone, region = weight_constraints.compile_weights(self, problem.n_features)
         return fit_path(
             problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
             stabilise=self.stabilise, qp=self.qp, callback=self.callback,
@@ -197,7 +191,9 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
-        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), check_weights(self))
+        check_solver(
+            self.solver, Options(stabilise=self.stabilise, qp=self.qp), weight_constraints.check_weights(self)
+        )
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""

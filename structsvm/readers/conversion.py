@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.files import AnyPath, is_stream, read_blocks
+from structsvm.queries import widened
 from structsvm.readers import letor
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
@@ -117,15 +118,7 @@ def _convert(
             if width > size.width:
                 continue  # read to the end for the width that the next attempt needs
             docid = np.zeros(rows.X.shape[0], dtype="<U1") if rows.docid is None else rows.docid
-            queries.add(_widen(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
+            queries.add(widened(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
         queries.finish()
-
-
-def _widen(X: Any, width: int) -> Any:
-    if X.shape[1] < width:
-        if isinstance(X, np.ndarray):
-            return np.pad(X, ((0, 0), (0, width - X.shape[1])))
-        X.resize((X.shape[0], width))
-    return X

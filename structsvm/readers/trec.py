@@ -1,13 +1,14 @@
 """Common parts of runs and judgments: the columns of TREC files, data frames and nested dictionaries.
 
-Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
-is split line by line, which accepts blank lines and names the first wrong one. Columns are separated by any blanks or
-tabs. Ids may hold any character but these and NUL: escape them where they are shown.
+Files are read in blocks of whole lines, and a block is split at once, without its blank lines; where a line lacks a
+column or holds a wrong one, the first such line is searched for and named. Columns are separated by any blanks or tabs.
+Ids may hold any character but these and NUL: escape them where they are shown.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
@@ -25,6 +26,7 @@ Duplicates = Literal["error", "best"]
 
 _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+_BLANK = re.compile(rb"^[ \t\r\f\v]*\n", re.MULTILINE)
 _LONGEST = 1024
 """Most bytes per column, longer than any id in use, so that an endless line is refused before it fills the memory."""
 
@@ -171,7 +173,9 @@ def read_rows(
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         text = array.tobytes()
-        block = _split(text, columns) or _split_lines(text, columns, path, n_lines)
+        block = _split(text, columns)
+        if block is None and (filled := _BLANK.sub(b"", text)):
+            block = _split(filled, columns) or _refuse(text, columns, path, n_lines)
         n_lines += text.count(b"\n")
         if block is not None:
             look(block)
@@ -196,9 +200,7 @@ def _split(text: bytes, columns: Columns) -> Block | None:
     """Split all lines at once; return None if any must be parsed by itself."""
     step, n_lines = columns.width + 1, text.count(b"\n")
     # searching for one byte first is faster than for three
-    if b"\0" in text or (_BOM[:1] in text and _BOM in text):
-        return None
-    if len(text) > 2 * _BLOCK_BYTES:  # a line is longer than a block
+    if b"\0" in text or (_BOM[:1] in text and b"\n" + _BOM in b"\n" + text):
         return None
     words = text.replace(b"\n", b" \0 ").split()  # mark line ends, to check the number of words per line
     if len(words) != step * n_lines or words[columns.width :: step].count(b"\0") != n_lines:
@@ -223,11 +225,8 @@ def _split(text: bytes, columns: Columns) -> Block | None:
     return Block(by_column, docid, scores) if np.isfinite(scores).all() else None
 
 
-def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Block | None:
-    """Split line by line: blank lines are skipped, the first wrong line is an error."""
-    by_column: list[list[bytes]] = [[] for _ in range(columns.width)]
-    docid: list[str] = []
-    numbers: list[Any] = []
+def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoReturn:
+    """Raise for the first wrong line."""
     # the text ends in a line feed, so the last piece is empty
     for n, line in enumerate(text.split(b"\n")[:-1], start=n_before + 1):
         words = line.split(None, columns.width)
@@ -251,14 +250,9 @@ def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Bl
                 words[k].decode()
             except UnicodeDecodeError:
                 refuse("ids in UTF-8", words[k])
-        value = _number(words[columns.number_at], columns.whole)
-        if value is None:
+        if _number(words[columns.number_at], columns.whole) is None:
             refuse("a whole number as grade" if columns.whole else "a finite score", words[columns.number_at])
-        docid.append(words[2].decode())
-        numbers.append(value)
-        for column, word in zip(by_column, words, strict=True):
-            column.append(word)
-    return Block(by_column, docid, numbers) if docid else None
+    raise AssertionError("a line is wrong")
 
 
 def _number(word: bytes, whole: bool) -> float | int | None:

@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed
 from structsvm.common.tables.files import is_table, table_files
 from structsvm.features.scaling import filled, medians
-from structsvm.queries import QueryData, offsets_of
+from structsvm.queries import QueryData, offsets_of, stacked, widened
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
@@ -241,15 +241,11 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
         names = ", ".join(map(str, part.files))
         raise BadInput(names, f"expected different queries, query {shared[0]!r} is in two of them")
     docids = [piece.docid for piece in pieces]
-    return QueryData(
-        sparse.vstack([p.X for p in pieces], format="csr") if as_sparse else np.vstack([p.X for p in pieces]),
-        np.concatenate([piece.y for piece in pieces]),
-        offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces])),
-        np.concatenate([piece.query_ids.astype(str) for piece in pieces]),
-        None if any(d is None for d in docids) else np.concatenate([d for d in docids if d is not None]),
-        None,
-        pieces[0].feature_names,
-    )
+    X, y = (stacked([getattr(piece, name) for piece in pieces]) for name in ("X", "y"))
+    offsets = offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces]))
+    ids = np.concatenate([piece.query_ids.astype(str) for piece in pieces])
+    docid = None if any(d is None for d in docids) else stacked(docids)
+    return QueryData(X, y, offsets, ids, docid, None, pieces[0].feature_names)
 
 
 def _in_two(pieces: Sequence[QueryData]) -> list[str]:
@@ -264,14 +260,8 @@ def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
     X: Any = data.X
     if bool(sparse.issparse(X)) != as_sparse:
         X = sparse.csr_matrix(X) if as_sparse else X.toarray()
-    if X.shape[1] < width:
-        if as_sparse:
-            X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
-        else:
-            X = np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]), dtype=X.dtype)])
-    elif X is data.X:
-        return data
-    return replace(data, X=X)
+    X = widened(X, width)
+    return data if X is data.X else replace(data, X=X)
 
 
 def checksum(path: Path) -> str:
