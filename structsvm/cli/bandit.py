@@ -124,9 +124,8 @@ def simulate(
     from structsvm.online.simulation.page import headline, results_table, simulation_page
 
     if report is not None:
-        page = simulation_page(
-            results, world=world.name, gaps=simulated.gaps, regret=regret, facts=facts, names=names
-        )
+        about: Any = {"world": world.name, "gaps": simulated.gaps, "facts": facts, "names": names}
+        page = simulation_page(results, regret=regret, **about)
         paths.write_text(report, page)
     if as_json:
         print_json(_record(world, simulated, settings, results))
@@ -248,9 +247,8 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
     if known.smallest_gap is not None:
         facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
     facts.append(("total order", "no" if known.total_order is None else "yes"))
-    facts.append(
-        ("arms that draw with another", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)")
-    )
+    drawn = f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"
+    facts.append(("arms that draw with another", drawn))
     if known.strong_transitivity is not None and known.triangle_inequality is not None:
         facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
         facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
@@ -333,9 +331,8 @@ def _play(
                 shown.update(task, completed=progress.n_done + part)
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
-            results[label] = online.simulate(
-                name, simulated, options=options, checkpoint=path, callback=tell, **settings
-            )
+            own: Any = {"options": options, "checkpoint": path, "callback": tell}
+            results[label] = online.simulate(name, simulated, **own, **settings)
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results

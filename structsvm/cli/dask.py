@@ -108,9 +108,8 @@ def evaluate_there(
 ) -> list[Any]:
     """Return the results of each measure, ranked by the model."""
     with _saying():
-        found = _ranker(client, model, groups).evaluate(
-            str(data), **_columns(data, columns), metrics=metrics, **options
-        )
+        named = _columns(data, columns)
+        found = _ranker(client, model, groups).evaluate(str(data), **named, metrics=metrics, **options)
     return list(found.values())
 
 

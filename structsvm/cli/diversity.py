@@ -154,9 +154,8 @@ def train(
         if rounds is None:
             rounds = 0 if marks == "clicks" else 2
         found = _marked(found, marks)
-        model = structsvm.DiverseRanker(
-            k, positive=positive, rounds=rounds, random_state=seed, tol=tol, **options
-        )
+        options |= {"positive": positive, "rounds": rounds, "random_state": seed}
+        model = structsvm.DiverseRanker(k, tol=tol, **options)
     else:
         options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
         made = tuple(only.feature or ())
@@ -290,9 +289,8 @@ def compare(
         loss = "weighted" if marked == "subtopics" else "unweighted"
         rivals["tuned mmr"] = estimators.baselines.MMR(k).fit(sets.sets, sets.labels, loss=loss)
     degrees = None if marks == "subtopics" else _marked(found, marks).labels
-    result = compare_methods(
-        found, models, method or None, k, rivals=rivals, degrees=degrees, random_state=seed
-    )
+    more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}
+    result = compare_methods(found, models, method or None, k, **more)
     skipped = len(read.sets) - len(found.sets)
     if as_json:
         record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}

@@ -41,9 +41,8 @@ def show(
         if data.y is None:
             raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
         with ordered_columns():
-            result = permutation_importance(
-                ranker, data.X, data.y, qid=data.qid, measure=measure, random_state=0
-            )
+            options: Any = {"measure": measure, "random_state": 0}
+            result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
         for entry, value in zip(table, result.mean.tolist(), strict=True):
             entry["importance"] = value
     key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")

@@ -82,9 +82,8 @@ def export(
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # model files of 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
-            note(
-                f"training had medians in place of missing features, which no format holds; send them: {said}"
-            )
+            lost = "training had medians in place of missing features, which no format holds"
+            note(f"{lost}; send them: {said}")
     if output is None:
         text = content.decode()
         typer.echo(text, nl=not text.endswith("\n"))

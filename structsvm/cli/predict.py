@@ -90,9 +90,8 @@ def predict(
         # scaling and trees do not accept sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
-        rows = read_data(
-            data, columns, fill=fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
-        )
+        of_text = {"sparse": sparse, "n_features": n_features, "n_jobs": jobs}
+        rows = read_data(data, columns, fill=fill, labels=False, **of_text)
         width = _width(rows.X)
         if width < n_features:
             note(
@@ -139,9 +138,8 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
     text = io.StringIO(newline="")
     write = csv.writer(text, lineterminator="").writerow
-    columns = {name: column.tolist() for name, column in table.items()} | {
-        "score": map(repr, table["score"].tolist())
-    }
+    columns: dict[str, Any] = {name: column.tolist() for name, column in table.items()}
+    columns["score"] = map(repr, columns["score"])
     for line in zip(*columns.values(), strict=True):
         write(line)
         yield text.getvalue()

@@ -140,9 +140,8 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
         remedy = "fetch it again"
         if isinstance(error, EOFError):
             whole, problem = "a complete", "a truncated one"
-        elif isinstance(
-            error, MemoryError
-        ):  # an xz header states how much it needs, a damaged one any amount
+        elif isinstance(error, MemoryError):
+            # an xz header states how much it needs, a damaged one any amount
             problem, remedy = "one that needs more memory than there is", f"{remedy} or decompress it first"
         raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 

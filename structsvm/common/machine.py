@@ -40,10 +40,7 @@ def return_freed_memory() -> bool:
     # a call of the C library that this process is linked to
     try:
         trim = ctypes.CDLL(None).malloc_trim
-    except (
-        AttributeError,
-        OSError,
-        TypeError,
-    ):  # another C library; on Windows there is no library without a name
+    # another C library; on Windows there is no library without a name
+    except (AttributeError, OSError, TypeError):
         return False
     return bool(trim(0))

@@ -46,10 +46,8 @@ def connected(client: Any) -> Iterator[Any]:
             # a client that the user gives stays open; only errors of the connection are translated
             try:
                 yield client
-            except (
-                CancelledError,
-                distributed.comm.CommClosedError,
-            ) as error:  # raised by any call of the block
+            # raised by any call of the block
+            except (CancelledError, distributed.comm.CommClosedError) as error:
                 raise _no_scheduler(client) from error
         return
     with (
@@ -130,9 +128,7 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
     return list(results)
 
 
-def ask(
-    client: Any, function: Any, parts: Sequence[Any], *rest: Any, timeout: float, place: str
-) -> list[Any]:
+def ask(client: Any, function: Any, parts: Any, *rest: Any, timeout: float, place: str) -> list[Any]:
     """Return the results of a function for each partition, computed where the partition is."""
     futures = [client.submit(function, part, *rest, pure=False) for part in parts]
     return gather(client, futures, timeout, place)

@@ -81,14 +81,12 @@ def whole_queries(
     far = [(q, parts) for q, parts in cut if not _at_borders(summaries, q, parts)]
     query, at = far[0] if groups == "mend" and far else cut[0]
     places = [summaries[k].place for k in at]
-    where = (
-        " and ".join(places) if len(places) < 4 else f"{places[0]}, {places[1]} and {len(places) - 2} more"
-    )
+    few = len(places) < 4
+    where = " and ".join(places) if few else f"{places[0]}, {places[1]} and {len(places) - 2} more"
     if groups == "refuse":
         others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
-        problem = (
-            f"query {query!r} is cut: it has rows in {where}{others}; training would have another objective"
-        )
+        why = "training would have another objective"
+        problem = f"query {query!r} is cut: it has rows in {where}{others}; {why}"
         mend = "use {groups='mend'}, which moves rows to the neighbour"
         raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
     if groups == "mend" and far:
@@ -129,10 +127,9 @@ def _cut(
         return []
     wanted = np.array(sorted(by_hash), dtype=np.uint64)
     holders = sorted(set().union(*by_hash.values()))
-    ids_of_holders = ask(
-        client, ids_of_hashes, [raw[k] for k in holders], wanted, timeout=timeout, place=_IDS
-    )
-    for k, ids in zip(holders, ids_of_holders, strict=True):
+    parts = [raw[k] for k in holders]
+    ids_of_parts = ask(client, ids_of_hashes, parts, wanted, timeout=timeout, place=_IDS)
+    for k, ids in zip(holders, ids_of_parts, strict=True):
         for query in ids.values():
             found.setdefault(query, set()).add(k)
     cut = [(query, sorted(parts)) for query, parts in found.items() if len(parts) > 1]

@@ -158,6 +158,5 @@ def _narrow(X: Any) -> Any:
     if max(X.nnz, X.shape[1]) > most:
         problem = f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}"
         raise BadInput("X", problem, "train on a part of the queries")
-    return sparse.csr_matrix(
-        (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape, copy=False
-    )
+    indices, indptr = (array.astype(np.int32) for array in (X.indices, X.indptr))
+    return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape, copy=False)

@@ -129,12 +129,7 @@ class CrossValidated:
         part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
-        self,
-        Cs: Float,
-        weights: Float,
-        folds: Any,
-        ids: Callable[[], NDArray[Any]],
-        rows: Any = None,
+        self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
     ) -> choosing_C.Choice:
         """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
         choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection)
@@ -217,9 +212,8 @@ class CrossValidated:
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
         known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test part
-        return replace(
-            part.result, per_query=part.result.per_query[known], query_ids=part.result.query_ids[known]
-        )
+        values, ids = part.result.per_query[known], part.result.query_ids[known]
+        return replace(part.result, per_query=values, query_ids=ids)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Return training and test parts as query numbers."""
@@ -432,9 +426,8 @@ class HeldOutLosses(NamedTuple):
         if other is not None and other.shape != values.shape:
             raise BadInput("baseline", f"expected {values.size} losses, one per set, got shape {other.shape}")
         known = ~np.isnan(values)
-        return estimate_of(
-            "1 - loss", values[known], baseline=None if other is None else other[known], level=level
-        )
+        other = None if other is None else other[known]
+        return estimate_of("1 - loss", values[known], baseline=other, level=level)
 
 
 def cross_validate_C(
@@ -492,11 +485,10 @@ def cross_validate_C(
         for fold in range(folds):
             testing = measured[fold::folds]
             training = [i for number, i in enumerate(measured) if number % folds != fold]
-            fits = clone(model).path(
-                [found[i] for i in training], [matrices[i] for i in training], grid.tolist()
+            (sets, labelled), held = (
+                [[one[i] for i in at] for one in (found, matrices)] for at in (training, testing)
             )
-            labelled, sets = [matrices[i] for i in testing], [found[i] for i in testing]
-            losses = [fit.losses(sets, labelled) for fit in fits]
+            losses = [fit.losses(*held) for fit in clone(model).path(sets, labelled, grid.tolist())]
             yield np.array(testing), -np.stack(losses, axis=1)
 
     tell = None if callback is None else lambda done: callback(done, folds)

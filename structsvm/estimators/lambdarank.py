@@ -182,9 +182,8 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            raise fitted.no_constraint(
-                self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility"
-            )
+            labels = y.min(), y.max()
+            raise fitted.no_constraint(self.utility, labels, self.n_queries_, self.relevance, "utility")
         fitted.warn_of_uninformative(self, self.utility)
         return useful
 

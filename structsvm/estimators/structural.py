@@ -191,9 +191,8 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
-        check_solver(
-            self.solver, Options(stabilise=self.stabilise, qp=self.qp), weight_constraints.check_weights(self)
-        )
+        needed = weight_constraints.check_weights(self)
+        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), needed)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""

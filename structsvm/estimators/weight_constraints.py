@@ -84,9 +84,8 @@ def signs_by_feature(
 
 
 def _twice(key: Any) -> BadInput:
-    return BadInput(
-        "monotone_constraints", "this feature has a sign already", "name it once", at=f"[{key!r}]"
-    )
+    problem = "this feature has a sign already"
+    return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
@@ -117,9 +116,8 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     if model.constraints is None and model.penalty is None:
         return signs, None
     by = "positive=True" if model.positive else "monotone_constraints"
-    region = Convex(
-        n_features, model.constraints, model.penalty, signs, names, column_numbers=numbers, signs_by=by
-    )
+    given = model.constraints, model.penalty, signs, names
+    region = Convex(n_features, *given, column_numbers=numbers, signs_by=by)
     model.constraints_, model.penalty_ = region.constraints, region.penalty
     return None, region
 

@@ -85,9 +85,8 @@ def importances(result: Any, *, top: int = 20) -> str:
     """Return the importance of each feature, the largest first."""
     order = result.order[:top]
     caption = f"{result.measure} lost when the feature is shuffled; {result.baseline:.4f} with all"
-    return _box(
-        bar_list([result.names[j] for j in order], [float(result.mean[j]) for j in order], caption=caption)
-    )
+    names, means = [result.names[j] for j in order], [float(result.mean[j]) for j in order]
+    return _box(bar_list(names, means, caption=caption))
 
 
 def run_table(result: Any) -> str:

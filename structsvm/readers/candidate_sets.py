@@ -333,9 +333,8 @@ def _add(
     """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
     kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
     if kept.size:
-        chosen = {
-            name: None if column is None else [column[i] for i in kept] for name, column in columns.items()
-        }
+        given = {name: column for name, column in columns.items() if column is not None}
+        chosen: dict[str, Any] = {name: [column[i] for i in kept] for name, column in given.items()}
         labelled.sets.append(CandidateSet(query=query, **chosen))
         labelled.labels.append(labels[kept])
         labelled.subtopics.append(subtopics)
@@ -389,9 +388,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         else:
             raise _wrong(i, "subtopics as a list or object", stated)
     names = list(dict.fromkeys(s for graded in grades for s in graded))
-    labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades]).reshape(
-        len(documents), len(names)
-    )
+    labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
+    labels = labels.reshape(len(documents), len(names))
     ids = [
         str(i) if d.get("id") is None else _name(d["id"], f"documents[{i}], id")
         for i, d in enumerate(documents)

@@ -162,9 +162,7 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
     for name in names:
         if name not in known:
             column = name.partition("=")[0]
-            nor = (
-                f", nor a column of words {shorten(column)} of which it is a value" if column != name else ""
-            )
+            nor = f", nor a column of words {shorten(column)} of which it is a value" * (column != name)
             problem = f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}{nor}"
             remedy = f"its columns are {name_some(sorted(known))}"
             if len(known) == 1:

@@ -475,9 +475,8 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
     indptr = np.concatenate(([0], np.cumsum(row_nnz)))
     if end <= _MAX_COLUMN:
         indptr = indptr.astype(np.int32)
-    return scipy_sparse.csr_matrix(
-        (data[:end], indices[:end], indptr), shape=(row_nnz.shape[0], width), copy=False
-    )
+    parts, shape = (data[:end], indices[:end], indptr), (row_nnz.shape[0], width)
+    return scipy_sparse.csr_matrix(parts, shape=shape, copy=False)
 
 
 def _cut(block: Block) -> list[tuple[int, int]]:

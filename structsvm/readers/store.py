@@ -190,9 +190,8 @@ def write_store(data: queries.QueryData, path: AnyPath) -> None:
         for first, last in queries.query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
             part, rows = data.select(np.arange(first, last)), slice(data.offsets[first], data.offsets[last])
             order = None if data.order is None else data.order[rows]
-            writer.append(
-                part.X, part.y, np.diff(part.offsets), part.query_ids, docid=part.docid, order=order
-            )
+            lengths = np.diff(part.offsets)
+            writer.append(part.X, part.y, lengths, part.query_ids, docid=part.docid, order=order)
 
 
 class StoreWriter:
@@ -341,9 +340,8 @@ class StoreWriter:
         assert hasattr(self, "_part"), "append is for the inside of a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
-            self._files[name] = (self._part / f"{name}.tmp").open(
-                "xb", buffering=0 if name != "docid" else -1
-            )
+            buffering = -1 if name == "docid" else 0
+            self._files[name] = (self._part / f"{name}.tmp").open("xb", buffering=buffering)
             if name != "docid":
                 self._files[name].write(b"\0" * _HEADER_BYTES)
         return self._files[name]
@@ -603,10 +601,8 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
             if size != whole:
                 raise _unfit(file, f"a complete array of {whole} bytes", f"a damaged file of {size}")
             # the map stays its base; a memmap object costs time at every slice
-            mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(
-                np.ndarray
-            )
-            return mapped
+            mapped: Any = np.memmap(raw, header.dtype, "r", header.start, header.shape)
+            return np.asarray(mapped.view(np.ndarray))
     except FileNotFoundError as error:
         raise _unfit(path, f"{name}.npy in this store", "no such file") from error
     except Damaged as error:

@@ -59,10 +59,9 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
     if wrong.any():
         row = int(wrong.argmax())
         word = words[codes[row]]
-        comma = re.fullmatch(r"[-+]?\d+,\d+", word.strip())
-        raise batch.wrong(
-            row, name, expected, shorten(word), "write numbers with a decimal point" if comma else remedy
-        )
+        if re.fullmatch(r"[-+]?\d+,\d+", word.strip()):
+            remedy = "write numbers with a decimal point"
+        raise batch.wrong(row, name, expected, shorten(word), remedy)
     return values.astype(np.float64)[codes]
 
 
@@ -175,9 +174,8 @@ def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
     rank = np.full(len(order) + 1, -1)
     rank[to_numpy(order)[0]] = np.arange(len(order))
     codes, known = to_numpy(encoded.indices)
-    return rank[codes if known is None else np.where(known, codes, -1)], compute.take(
-        encoded.dictionary, order
-    )
+    codes = codes if known is None else np.where(known, codes, -1)
+    return rank[codes], compute.take(encoded.dictionary, order)
 
 
 def texts(batch: Batch, name: str) -> Any:
@@ -216,9 +214,8 @@ def _times_of_words(
             try:
                 values[row], counted[row] = time_of(word)
             except ValueError:
-                raise batch.wrong(
-                    row, name, "numbers or times such as 2026-03-01T12:00", shorten(word)
-                ) from None
+                expected = "numbers or times such as 2026-03-01T12:00"
+                raise batch.wrong(row, name, expected, shorten(word)) from None
     own, unit, other = seconds(np.where(counted, values, np.nan), unit)
     return np.where(counted, _in_one_unit(batch, name, own, unit, other), values), unit
 
@@ -240,10 +237,8 @@ def _in_one_unit(
     batch: Batch, name: str, values: Any, unit: int | None, other: int | None
 ) -> NDArray[np.float64]:
     if other is not None:
-        got = f"{values[other] * (unit or 1):.0f}"
-        raise batch.wrong(
-            other, name, f"times in {UNITS[unit or 1]} as before", got, "write all times in one unit"
-        )
+        expected, got = f"times in {UNITS[unit or 1]} as before", f"{values[other] * (unit or 1):.0f}"
+        raise batch.wrong(other, name, expected, got, "write all times in one unit")
     return values
 
 
@@ -270,6 +265,5 @@ def _plain(array: Any) -> Any:
         if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not take
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
         array = array.dictionary_decode()
-    return (
-        compute.cast(array, pa.string()) if is_text(array.type) and not types.is_string(array.type) else array
-    )
+    is_other = is_text(array.type) and not types.is_string(array.type)
+    return compute.cast(array, pa.string()) if is_other else array

@@ -115,9 +115,8 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         if callback is not None:
             callback(name)
-        model = structsvm.StructuralRankerCV(
-            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", n_jobs=n_jobs
-        )
+        cv = min(3, task.train.n_queries)
+        model = structsvm.StructuralRankerCV(loss, _CS, cv=cv, scoring="map", n_jobs=n_jobs)
         with _without_remarks():
             model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))

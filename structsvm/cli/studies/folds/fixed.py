@@ -90,9 +90,8 @@ def _by_model(path: Path) -> Callable[[QueryData], Float]:
 def _by_run(path: Path) -> Callable[[QueryData], Float]:
     run = readers.read_run(path)
     topics = np.asarray(run.topics).astype(str)[row_groups(run.offsets)].tolist()
-    known = dict(
-        zip(zip(topics, map(str, run.docid.tolist()), strict=True), run.scores.tolist(), strict=True)
-    )
+    keys_of_run = zip(topics, map(str, run.docid.tolist()), strict=True)
+    known = dict(zip(keys_of_run, run.scores.tolist(), strict=True))
 
     def score(part: QueryData) -> Float:
         if part.docid is None:

@@ -284,9 +284,8 @@ def _tests_of(results: Results) -> Tests:
             p_of[pair] = compare(values[measures[0], best.first[0]], values[measures[0], name]).p_value
     adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
     corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
-    return Tests(
-        corrected, best._replace(p_values={name: adjusted[p] for name, p in others.items()}), len(p_of)
-    )
+    best = best._replace(p_values={name: adjusted[pair] for name, pair in others.items()})
+    return Tests(corrected, best, len(p_of))
 
 
 def number_or_none(value: float) -> float | None:
@@ -483,9 +482,8 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     tested = None
     if data.test is not None:
         scores = chosen.model.predict(data.test.X, qid=data.test.qid)
-        tested = _tested(
-            data.test, {name: measures.values(name, data.test, scores) for name in measures.report}
-        )
+        values = {name: measures.values(name, data.test, scores) for name in measures.report}
+        tested = _tested(data.test, values)
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),

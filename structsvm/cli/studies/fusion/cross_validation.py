@@ -189,9 +189,8 @@ def cross_validate_fusion(
         judges |= dict.fromkeys(known.names, PoolJudge(alone, qrels, relevance=relevance))
         ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
     values_of = {name: judges[name](ranked[name], measure) for name in systems}
-    best_sum, sizes = _best_sum(
-        scaled, np.stack([values_of[name] for name in known.names]), fold, judge, measure
-    )
+    of_runs = np.stack([values_of[name] for name in known.names])
+    best_sum, sizes = _best_sum(scaled, of_runs, fold, judge, measure)
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,
