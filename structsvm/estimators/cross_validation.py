@@ -481,14 +481,14 @@ def cross_validate_C(
     measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
     check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
 
+    def part(numbers: Sequence[int]) -> tuple[list[Any], list[Any]]:
+        return [found[i] for i in numbers], [matrices[i] for i in numbers]
+
     def held_out() -> Iterator[tuple[Int, Float]]:
         for fold in range(folds):
             testing = measured[fold::folds]
             training = [i for number, i in enumerate(measured) if number % folds != fold]
-            (sets, labelled), held = (
-                [[one[i] for i in at] for one in (found, matrices)] for at in (training, testing)
-            )
-            losses = [fit.losses(*held) for fit in clone(model).path(sets, labelled, grid.tolist())]
+            losses = [fit.losses(*part(testing)) for fit in clone(model).path(*part(training), grid.tolist())]
             yield np.array(testing), -np.stack(losses, axis=1)
 
     tell = None if callback is None else lambda done: callback(done, folds)

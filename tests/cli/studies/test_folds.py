@@ -1,7 +1,6 @@
 """Folds, cells and their results: against hand-made loops, and killed in the middle."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -12,7 +11,6 @@ import time
 import joblib
 import numpy as np
 import pytest
-import scipy.sparse
 
 import structsvm
 from structsvm import StructuralRanker
@@ -34,7 +32,7 @@ from structsvm.cli.studies.folds.page import as_records, page
 from structsvm.common import compiling
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
-from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
+from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -341,48 +339,8 @@ def test_an_error_in_a_process_names_the_cell(tmp_path):
         run([fold], ["svm-map"], [1.0], n_jobs=2)
 
 
-WARMED = """
-import sys
-from pathlib import Path
-import joblib
-import numpy as np
-from numba.core import event
-from structsvm.cli.studies.folds import Training, find_folds, load_fold
-from structsvm.cli.studies.folds.methods import walk, warm_up
-from structsvm.metrics import evaluate
-
-def measure(part, scores):
-    return evaluate("map", part.y, scores, qid=part.qid).mean
-
-for path in map(Path, sys.argv[1:]):
-    data = load_fold(find_folds(path, n_folds=3)[0])
-    for name in ("svm-map", "svm-roc", "ranksvm", "sgd", "lambdarank"):
-        arguments = name, [0.1, 1.0], data.train, data.validation, Training(), measure
-        with event.install_recorder("numba:compiler_lock") as first:
-            warm_up(*arguments)
-        with event.install_recorder("numba:compiler_lock") as second:
-            before = set(sys.modules)
-            seconds = [candidate.seconds for candidate in walk(*arguments)]
-        print(path.name, name, len(first.buffer), len(second.buffer), len(set(sys.modules) - before))
-"""
-
-
-@pytest.mark.slow
-def test_seconds_are_those_of_training_not_of_compiling(tmp_path, python):
-    """In a new process: after the warm-up nothing is loaded, compiled or imported."""
-    data = make_ranking(60, 8, 5, random_state=0)
-    write_letor(data, tmp_path / "dense.txt")
-    sparse = dataclasses.replace(data, X=scipy.sparse.csr_matrix(data.X))
-    write_store(sparse, tmp_path / "sparse.store")
-    done = python(WARMED, tmp_path / "dense.txt", tmp_path / "sparse.store")
-    rows = [line.split() for line in done.splitlines()]
-    assert len(rows) == 10
-    assert int(rows[0][2]) > 0  # the record does notice
-    assert [row for row in rows if row[3:] != ["0", "0"]] == []
-
-
 def test_the_clock_of_candidates_stands_still_while_kernels_are_compiled(monkeypatch, tmp_path):
-    """What the warm-up leaves to be compiled, such as a kernel that only a large C needs, is not counted."""
+    """Seconds of training are without compilation."""
     monkeypatch.setattr(compiling, "_state", compiling._State())
     now = [100.0]
     monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,45 +146,12 @@ def walk(
             started = clock()
 
 
-_WARM: set[tuple[Any, ...]] = set()
-_FEW_QUERIES = 20
-
-
-def warm_up(
-    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
-) -> None:
-    """Import and compile what :func:`walk` with the same arguments needs, so that its seconds are those of training.
-
-    It runs once per process, method and type of matrix. It trains on a few queries to the end, and on all for two
-    passes, since the choice of the solver depends on the data.
-    """
-    kind = (name, train.X.dtype.str, hasattr(train.X, "indptr"), *_stored(train.X), options.scale)
-    if kind in _WARM:
-        return
-    _WARM.add(kind)
-    few = train.select(np.arange(min(_FEW_QUERIES, train.n_queries)))
-    tries = [(few, options)]
-    if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
-        tries.append((train, replace(options, max_passes=2)))
-    for data, limited in tries:
-        # few queries may have no constraint, or nothing to learn; walk reports other errors
-        with contextlib.suppress(ValueError), _unjudged():
-            for _ in walk(name, [min(Cs)], data, few, limited, measure):
-                pass
-
-
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
     """Silence the warning of a fit that learns nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield
-
-
-def _stored(X: Any) -> tuple[bool, ...]:
-    """Return the properties of a matrix, besides its dtype, by which compiled code differs."""
-    array = X.data if hasattr(X, "indptr") else X
-    return bool(array.flags.writeable), bool(array.flags.c_contiguous)
 
 
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:

@@ -29,7 +29,6 @@ from structsvm.cli.studies.folds.methods import (
     full_name,
     takes_missing,
     walk,
-    warm_up,
 )
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
@@ -466,7 +465,9 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores, choosing=True).mean()
 
-    warm_up(name, grid, data.train, data.validation, training, selected)
+    check_method(
+        name, relevance=training.relevance
+    )  # loads the library that it needs, outside of its seconds
     candidates, per_candidate = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
