@@ -317,9 +317,7 @@ def _read_matrix(path: Path) -> Any:
     return np.array(table)
 
 
-def _play(
-    players: Players, simulated: Any, settings: dict[str, Any], checkpoint: Path | None
-) -> dict[str, Simulation]:
+def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | None) -> dict[str, Simulation]:
     results = {}
     with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
         for label, (name, options) in players.items():
@@ -338,9 +336,7 @@ def _play(
     return results
 
 
-def _record(
-    world: Path, simulated: Any, settings: dict[str, Any], results: dict[str, Simulation]
-) -> dict[str, Any]:
+def _record(world: Path, simulated: Any, settings: Any, results: dict[str, Simulation]) -> dict[str, Any]:
     from structsvm.online.simulation.page import leaders
 
     record: dict[str, Any] = {"world": str(world), "n_arms": simulated.n_arms}

@@ -11,7 +11,7 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
-from structsvm.cli.tables import kept_medians, read_for_model
+from structsvm.cli.tables import read_for_model, with_medians
 from structsvm.cli.terminal import note, print_json, print_table
 from structsvm.common.user_warnings import ordered_columns
 
@@ -112,12 +112,8 @@ def _print(table: list[dict[str, Any]]) -> None:
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:
     paths.check_input(path)
-    rows = read_for_model(path, columns, ranker, sparse=False if not paths.is_table(path) else None)
-    if (medians := kept_medians(ranker)) is not None:
-        from structsvm.features.scaling import filled
-
-        rows = filled(rows, medians)
-    return rows
+    sparse = None if paths.is_table(path) else False
+    return with_medians(read_for_model(path, columns, ranker, sparse=sparse), ranker)
 
 
 def _names(ranker: Any) -> list[str]:

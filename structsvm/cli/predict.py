@@ -18,7 +18,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import Data, Jobs, Table, load_ranker, predicted, read_data
 from structsvm.cli.options import known
-from structsvm.cli.tables import fill_of, kept_medians, read_for_model
+from structsvm.cli.tables import fill_of, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model, replacing
@@ -97,10 +97,8 @@ def predict(
             note(
                 f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
-    if (values := kept_medians(ranker)) is not None and fill == "keep":
-        from structsvm.features.scaling import filled
-
-        rows = filled(rows, values)
+    if fill == "keep":
+        rows = with_medians(rows, ranker)
     scores = predicted(ranker, rows, data)
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)

@@ -75,6 +75,14 @@ def kept_medians(model: Any) -> Float | None:
     return medians
 
 
+def with_medians(rows: QueryData, model: Any) -> QueryData:
+    """Return rows with medians of the model's training, if it has them, in place of missing features."""
+    from structsvm.features.scaling import filled
+
+    medians = kept_medians(model)
+    return rows if medians is None else filled(rows, medians)
+
+
 def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     """Return the ``fill`` to read rows for a model: "keep" if the model or its medians handle missing features."""
     from sklearn.utils import get_tags

@@ -14,6 +14,9 @@ from typing import Any
 from structsvm.common.checks import BadInput
 from structsvm.dask.rows import call
 
+Parts = Sequence[Any]
+"""Futures of the partitions, or what they are computed from."""
+
 _POLL = 0.25
 """Seconds between two checks of the cluster while no result arrives, after which a lost worker is noticed."""
 

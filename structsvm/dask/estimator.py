@@ -20,7 +20,7 @@ from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask import cluster
 from structsvm.dask.groups import Groups, whole_queries
-from structsvm.dask.rows import Rows, facts, hold, scored, summary
+from structsvm.dask.rows import Dealt, Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
@@ -175,9 +175,7 @@ class DaskStructuralRanker(BaseEstimator):
             self._train(client, parts, about)
         return self
 
-    def _held(
-        self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
-    ) -> list[Any]:
+    def _held(self, client: Any, raw: list[Any], about: Sequence[Any], folds: Dealt) -> list[Any]:
         """Return futures of the partitions of the problem, on the workers of their rows; set the attributes on them."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)

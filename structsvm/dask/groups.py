@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.dask.cluster import ask
+from structsvm.dask.cluster import Parts, ask
 from structsvm.dask.rows import (
     Rows,
+    Summaries,
     Summary,
     ids_of_hashes,
     join,
@@ -34,7 +35,7 @@ _AT_ONCE = 10_000_000
 """Number of query ids that the driver compares at once."""
 
 
-def check_summaries(summaries: Sequence[Summary]) -> None:
+def check_summaries(summaries: Summaries) -> None:
     """Raise for partitions whose rows have other features, columns or types of ids."""
     first = summaries[0]
     for one in summaries:
@@ -57,18 +58,14 @@ def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: 
         raise BadInput(one.place, problem, remedy)
 
 
-def _with_rows(
-    client: Any, raw: Sequence[Any], timeout: float, place: str
-) -> tuple[list[Any], list[Summary]]:
+def _with_rows(client: Any, raw: Parts, timeout: float, place: str) -> tuple[list[Any], list[Summary]]:
     """Return the partitions that are not empty, and their summaries."""
     summaries = ask(client, summary, raw, timeout=timeout, place=place)
     kept = [k for k, one in enumerate(summaries) if one.n_rows]
     return [raw[k] for k in kept], [summaries[k] for k in kept]
 
 
-def whole_queries(
-    client: Any, raw: Sequence[Any], groups: Groups, timeout: float
-) -> tuple[list[Any], list[Summary]]:
+def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tuple[list[Any], list[Summary]]:
     """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's."""
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
@@ -99,9 +96,7 @@ def whole_queries(
     return whole, again
 
 
-def _cut(
-    client: Any, raw: Sequence[Any], summaries: Sequence[Summary], timeout: float
-) -> list[tuple[Any, list[int]]]:
+def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[tuple[Any, list[int]]]:
     """Return each query that is in several partitions, with the numbers of these, ordered by the numbers."""
     found: dict[Any, set[int]] = {}
     # ids that rise from partition to partition: only the queries at borders can be cut
@@ -136,14 +131,14 @@ def _cut(
     return sorted(cut, key=lambda entry: entry[1])
 
 
-def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) -> bool:
+def _at_borders(summaries: Summaries, query: Any, parts: Sequence[int]) -> bool:
     """Return whether the partitions of a query are neighbours, and the query is at each border between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)
     )
 
 
-def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
+def _mend(client: Any, raw: Parts, cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
     """Move the rows of each cut query to the first partition that has any."""
     # the rows stay on the workers: each move is a task that takes them from one partition, and one that joins them
     gets: dict[int, list[Any]] = {}
@@ -184,7 +179,7 @@ def _shape(rows: Rows) -> tuple[Any, tuple[str, ...] | None, bool]:
     return _frame(rows).iloc[:0], rows.data.feature_names, rows.weight is not None
 
 
-def _shuffled(client: Any, raw: Sequence[Any]) -> list[Any]:
+def _shuffled(client: Any, raw: Parts) -> list[Any]:
     """Return new partitions, each with all rows of its queries."""
     import dask.dataframe as dd
     from dask import delayed

@@ -26,6 +26,9 @@ from structsvm.trainers.partitioned import Partition
 Stamp = tuple[int, int]
 """Size of a file, and checksum of its first and last bytes; the metadata of a Parquet file are at its end."""
 
+Dealt = tuple[int, int] | None
+"""Number of folds, and the seed; None without folds."""
+
 _ENDS = 1 << 16
 
 
@@ -98,6 +101,9 @@ class Summary(NamedTuple):
     least: Any
     most: Any
     """Smallest and largest id."""
+
+
+Summaries = Sequence[Summary]
 
 
 def n_bytes(data: queries.QueryData) -> int:
@@ -250,9 +256,7 @@ class Held:
     ``folds`` is the number of folds and the seed; the fold of a query only depends on its id.
     """
 
-    def __init__(
-        self, rows: Rows, loss: Any, relevance: float, scaler: Any, folds: tuple[int, int] | None
-    ) -> None:
+    def __init__(self, rows: Rows, loss: Any, relevance: float, scaler: Any, folds: Dealt) -> None:
         self._arguments = rows, loss, relevance, scaler, folds
         # calls run in threads of the worker, and change the cached planes
         self.lock = threading.Lock()
@@ -282,7 +286,7 @@ class Held:
         return sys.getsizeof(self._arguments[0]) + self.part.n_bytes
 
 
-def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
+def _folds(ids: Any, folds: Dealt) -> Any:
     if folds is None:
         return None
     # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get different high bits

@@ -26,6 +26,10 @@ _PART_BYTES = 1 << 31
 """Largest size of a partition of files: enough work for a round, and not too much to repeat."""
 
 
+Units = Sequence[tuple[Path, list[int], int]]
+"""Files with row groups and numbers of rows."""
+
+
 class Pieces(NamedTuple):
     """The partitions of the input, as delayed tasks."""
 
@@ -251,7 +255,7 @@ def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[i
     return [0, *sorted({int(cut) for cut in inner if 0 < cut < len(sizes)}), len(sizes)]
 
 
-def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, list[int], int]]:
+def _merged(units: Units) -> list[tuple[Path, list[int], int]]:
     """Return units with one entry per file, instead of one per row group."""
     merged: list[tuple[Path, list[int], int]] = []
     for file, groups, n in units:
@@ -262,9 +266,7 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
     return merged
 
 
-def _load_tables(
-    units: Sequence[tuple[Path, list[int], int]], layout: Layout, stamps: dict[Path, Stamp]
-) -> Rows:
+def _load_tables(units: Units, layout: Layout, stamps: dict[Path, Stamp]) -> Rows:
     # checked again on the worker, and each time that a lost partition is rebuilt
     first, last = units[0][0], units[-1][0]
     for file, expected in stamps.items():

@@ -33,6 +33,9 @@ __all__ = [
 ]  # fmt: skip
 
 Sets = Sequence[CandidateSet]
+Count = int | None
+"""Number of documents; None is the method's own."""
+
 _Gain = Callable[[list[int]], Float]
 """From the documents chosen so far to what each document would add."""
 
@@ -47,9 +50,7 @@ class _Method:
 
     k: int = 5
 
-    def predict(
-        self, sets: Sets, k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
+    def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
         """Return the documents chosen from each set; ``costs`` and ``budget`` as for ``DiverseRanker.predict``."""
         checked = check_sets(sets)
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
@@ -102,9 +103,7 @@ class RandomChoice(_Method):
 
     random_state: int = 0
 
-    def predict(
-        self, sets: Sets, k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
+    def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
         """Return the documents chosen from each set."""
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
@@ -372,7 +371,7 @@ class _LabelledMethod(_Method):
     """Base of those that know the subtopics when choosing."""
 
     def predict(  # type: ignore[override]
-        self, sets: Sets, k: int | None = None, *, labels: Any, costs: Any = None, budget: Any = None
+        self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
         checked = check_sets(sets)

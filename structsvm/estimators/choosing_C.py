@@ -19,15 +19,16 @@ from structsvm.trainers.certificate import NothingLearnedWarning
 _log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]
+Weights = Float | None
+"""One per query; None for equal ones."""
+
 Folds = Iterable[tuple[Int, Float]]
 """For each fold the numbers of its held-out queries, and their values."""
 
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
 
-def select_C(
-    Cs: Float, values: Float, weights: Float | None = None, *, selection: Selection = "max"
-) -> float:
+def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Selection = "max") -> float:
     """Return the value of C to train with.
 
     ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard error
@@ -95,7 +96,7 @@ def choose_column(
 
 
 def crossed(
-    Cs: Float, values: Float, fold: Int, weights: Float | None = None, selection: Selection = "max"
+    Cs: Float, values: Float, fold: Int, weights: Weights = None, selection: Selection = "max"
 ) -> Float:
     """Return a value per query by the C that the other folds choose, so that no query chooses its own.
 

@@ -14,6 +14,9 @@ from structsvm.common.names import QID
 from structsvm.protocols import Int
 from structsvm.queries import group_queries, row_groups
 
+Split = tuple[Int, Int]
+"""Rows of the training and of the test part."""
+
 
 class QueryKFold(BaseCrossValidator):
     """Splitter into folds of whole queries, which requests ``qid`` from metadata routing.
@@ -60,9 +63,7 @@ class QueryKFold(BaseCrossValidator):
         """Return the number of folds; the arguments are ignored."""
         return int(self.n_splits)
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None
-    ) -> Iterator[tuple[Int, Int]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None) -> Iterator[Split]:
         """Yield the rows of the training and of the test part of each fold.
 
         Parameters

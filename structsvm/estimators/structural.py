@@ -164,9 +164,7 @@ class StructuralRanker(LinearSVM):
             return "map"
         return name
 
-    def _prepare(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any
-    ) -> tuple[RankingProblem, tuple[Any, ...]]:
+    def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
         """Return the problem, and the further arguments of :meth:`_keep`."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 

@@ -15,7 +15,7 @@ Longer pages are jinja2 templates beside the code that fills them, rendered by :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -97,9 +97,7 @@ def side_by_side(*pieces: str) -> str:
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
 
 
-def table(
-    columns: Sequence[Column], rows: Rows, *, caption: str, highlight: int | Collection[int] | None = None
-) -> str:
+def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any = None) -> str:
     """Return a table; one that is wider than the screen scrolls in a box, with its first column in view.
 
     The first cell of a row is its heading; rows in ``highlight`` are bold, several if they are equally good.

@@ -22,6 +22,10 @@ _SEVERAL = 10
 """Documents that a run ranks, from which it is no accident if none is judged."""
 
 
+Runs = Sequence[Run] | Mapping[str, Run]
+"""Runs, named by their tags or by keys."""
+
+
 class JudgedRows(NamedTuple):
     """Arguments of :func:`structsvm.metrics.evaluate`, by their names."""
 
@@ -153,9 +157,7 @@ class Candidates(ByTopic):
         )
 
 
-def candidates(
-    runs: Sequence[Run] | Mapping[str, Run], qrels: Qrels | None = None, *, depth: int = 1000
-) -> Candidates:
+def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
     A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every run

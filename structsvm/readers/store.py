@@ -609,9 +609,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
         raise _unfit(file, "a complete array", f"a damaged file ({error})") from error
 
 
-def _compare(
-    path: Path, name: str, array: Any, spec: dict[str, Any], tell: Any = lambda n_bytes: None
-) -> None:
+def _compare(path: Path, name: str, array: Any, spec: Any, tell: Any = lambda n_bytes: None) -> None:
     """Raise if the array contradicts a stated checksum."""
     if "crc32" not in spec:
         tell(array.nbytes)

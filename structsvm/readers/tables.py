@@ -32,6 +32,10 @@ _REMEDY = (
 )
 
 
+Units = Sequence[tuple[Table, Sequence[int] | None]]
+"""Tables, or some row groups of them."""
+
+
 class Layout(NamedTuple):
     """Properties that the files of a table share."""
 
@@ -367,9 +371,7 @@ def read_rows(
     return read_units([(table, None) for table in tables], layout_of(tables, **options))
 
 
-def read_units(
-    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
-) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
+def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
     """Read tables, or some row groups of them, whose layout is known."""
     X: list[Any] = []
     y: list[Any] = []
@@ -412,9 +414,7 @@ def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
     return X
 
 
-def _batches(
-    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
-) -> Iterator[tuple[Batch, _Rows]]:
+def _batches(units: Units, layout: Layout) -> Iterator[tuple[Batch, _Rows]]:
     for table, row_groups in units:
         for batch in table.read(layout.roles, row_groups=row_groups):
             yield batch, checked(batch, lambda some: _rows_of(some, layout))
@@ -424,9 +424,7 @@ class _Unlabelled(Exception):
     """Raised when labels that are optional have gaps."""
 
 
-def _write(
-    tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any], apart: Apart | None
-) -> None:
+def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apart: Apart | None) -> None:
     """Make one attempt; its arguments come from the failure of the last one."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
     source, settle = tables[0].source, () if apart is None else apart.settle

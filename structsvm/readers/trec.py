@@ -273,9 +273,7 @@ def _fits(grades: Sequence[int]) -> bool:
     return min(grades) >= -(2**31) and max(grades) < 2**31
 
 
-def number_topics(
-    topic: Any, docid: Any, values: NDArray[Any], name: str
-) -> tuple[list[str], Int, list[str]]:
+def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
     """Return the distinct topics, the number of the topic of each row, and the docids as text.
     Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
     """

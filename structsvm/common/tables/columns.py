@@ -20,6 +20,7 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
 from structsvm.common.tables.roles import NUMBER, UNITS, first_inexact, seconds, settled_words, spelling_of
 from structsvm.common.tables.text import arrow_text, is_text
+from structsvm.protocols import Float
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -50,7 +51,7 @@ def is_number(kind: Any) -> bool:
     return any(one(kind) for one in some)
 
 
-def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> NDArray[np.float64]:
+def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> Float:
     coded = compute.dictionary_encode(array)
     words = coded.dictionary.to_pylist()
     values = np.array([_number(word.strip()) for word in words] or [None], dtype=object)
@@ -189,7 +190,7 @@ def texts(batch: Batch, name: str) -> Any:
     return compute.take(arrow_text([*words, ""]), _to_arrow(codes.astype(np.int64)))
 
 
-def times(batch: Batch, name: str, unit: int | None = None) -> tuple[NDArray[np.float64], int | None]:
+def times(batch: Batch, name: str, unit: int | None = None) -> tuple[Float, int | None]:
     """Return seconds since 1970, NaN where there is no time, and the unit of numbers, which all batches share."""
     array = _plain(batch.columns[name])
     if types.is_timestamp(array.type) or types.is_date(array.type):
@@ -204,9 +205,7 @@ def times(batch: Batch, name: str, unit: int | None = None) -> tuple[NDArray[np.
     return _in_one_unit(batch, name, values, unit, other), unit
 
 
-def _times_of_words(
-    batch: Batch, name: str, array: Any, unit: int | None
-) -> tuple[NDArray[np.float64], int | None]:
+def _times_of_words(batch: Batch, name: str, array: Any, unit: int | None) -> tuple[Float, int | None]:
     words = [(word or "").strip() for word in array.to_pylist()]
     values, counted = np.full(len(words), np.nan), np.zeros(len(words), dtype=bool)
     for row, word in enumerate(words):
@@ -233,9 +232,7 @@ def stamp(time: date | datetime) -> float:
     return (whole if whole.tzinfo else whole.replace(tzinfo=UTC)).timestamp()
 
 
-def _in_one_unit(
-    batch: Batch, name: str, values: Any, unit: int | None, other: int | None
-) -> NDArray[np.float64]:
+def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: int | None) -> Float:
     if other is not None:
         expected, got = f"times in {UNITS[unit or 1]} as before", f"{values[other] * (unit or 1):.0f}"
         raise batch.wrong(other, name, expected, got, "write all times in one unit")

@@ -12,11 +12,10 @@ import numpy as np
 from structsvm import readers
 from structsvm.cli.files import by_name, load_ranker, predicted
 from structsvm.cli.studies.folds.folds import Fill, Fold, load_fold
-from structsvm.cli.tables import kept_medians
+from structsvm.cli.tables import with_medians
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model
 from structsvm.estimators.weight_constraints import numbered_signs
-from structsvm.features.scaling import filled
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column, row_groups
@@ -78,11 +77,10 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
 
 def _by_model(path: Path) -> Callable[[QueryData], Float]:
     ranker = load_ranker(path)
-    names, medians = getattr(ranker, "feature_names_in_", None), kept_medians(ranker)
+    names = getattr(ranker, "feature_names_in_", None)
 
     def score(part: QueryData) -> Float:
-        rows = by_name(part, names, path)
-        return predicted(ranker, rows if medians is None else filled(rows, medians), path)
+        return predicted(ranker, with_medians(by_name(part, names, path), ranker), path)
 
     return score
 
