@@ -242,9 +242,8 @@ def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
     if np.isnan(X[row, column]):
         remedy = "fill missing values first (for example with sklearn.impute.SimpleImputer)"
     elif np.isfinite(X[row, column]):
-        problem = (
-            f"expected a number up to {LARGEST:g} in magnitude, got {shown}, whose square would overflow"
-        )
+        expected = f"expected a number up to {LARGEST:g} in magnitude"
+        problem = f"{expected}, got {shown}, whose square would overflow"
         remedy = "divide the features, or take logarithms"
     return BadInput("X", problem, remedy, at=at or f"[{row}, {column}]")
 
@@ -385,10 +384,8 @@ class QueryData:
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.X) else "dense"
-        return (
-            f"QueryData({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
-            f"{kind} {self.X.dtype})"
-        )
+        sizes = f"{self.n_queries} queries, {self.n_rows} rows, {self.n_features} features"
+        return f"QueryData({sizes}, {kind} {self.X.dtype})"
 
 
 def rows_in_groups(

@@ -99,9 +99,8 @@ def convert(
 
 def _say(store: Path, data: QueryData) -> None:
     unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
-    typer.echo(
-        f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features{unlabelled}"
-    )
+    sizes = f"{data.n_queries} queries, {data.n_rows} documents, {data.n_features} features"
+    typer.echo(f"{store}: {sizes}{unlabelled}")
 
 
 def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
@@ -132,9 +131,10 @@ def _check(source: Path, store: Path | None) -> None:
 
         compared = check_store(source, callback=tell)
     _say(source, readers.open_store(source))
+    if compared:
+        typer.echo("All arrays are as they were written.")
+        return
     typer.echo(
-        "All arrays are as they were written."
-        if compared
-        else "All values are possible ones. Whether they are those that were written cannot be told: this store is of "
-        "an earlier version, without checksums. Convert the data again to have them."
+        "All values are possible ones. Whether they are those that were written cannot be told: this store is of an "
+        "earlier version, without checksums. Convert the data again to have them."
     )

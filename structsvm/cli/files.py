@@ -176,9 +176,8 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     """Return rows with the features of a model, in its order, if both have names; warn if the model has none."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
-        note(
-            f"warning: {path}: the model was trained without names of features; {first} are taken by their order"
-        )
+        unnamed = "the model was trained without names of features"
+        note(f"warning: {path}: {unnamed}; {first} are taken by their order")
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     at = {name: j for j, name in enumerate(rows.feature_names)}

@@ -94,9 +94,8 @@ def predict(
         rows = read_data(data, columns, fill=fill, labels=False, **of_text)
         width = _width(rows.X)
         if width < n_features:
-            note(
-                f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
-            )
+            known = f"features up to {width}, of the model's {n_features}"
+            note(f"warning: {data}: {known}; the others count as 0")
     if fill == "keep":
         rows = with_medians(rows, ranker)
     scores = predicted(ranker, rows, data)
@@ -108,9 +107,8 @@ def predict(
         paths.write_lines(output, map(repr, scores[in_data].tolist()))
         return
     if rows.docid is None:
-        note(
-            f"{data}: no ids of documents (#docid = ...; in a table the column of --docid); rows are numbered"
-        )
+        where = "#docid = ...; in a table the column of --docid"
+        note(f"{data}: no ids of documents ({where}); rows are numbered")
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
         paths.write_lines(output, chain([",".join(table)], _csv_lines(table)))

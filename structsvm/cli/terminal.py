@@ -130,9 +130,8 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            remedy = (
-                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
-            )
+            enough = "700 MB and 200 bytes per query are enough"
+            remedy = f"{enough} for all but --percentiles and the standard input"
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__

@@ -98,10 +98,8 @@ class Archive:
         except Exception as error:
             raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
-            raise Damaged(
-                f"{name}: declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}, there are "
-                f"{max(0, member.file_size - header.start)}"
-            )
+            declared = f"declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}"
+            raise Damaged(f"{name}: {declared}, there are {max(0, member.file_size - header.start)}")
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:

@@ -96,10 +96,8 @@ def memory_limits(client: Any) -> dict[str, float]:
 
 def _no_scheduler(client: Any) -> ClusterError:
     address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
-    return ClusterError(
-        f"lost the connection to the scheduler {address}; start the cluster again, and fit again with the same "
-        "checkpoint= to go on where it was"
-    )
+    remedy = "start the cluster again, and fit again with the same checkpoint= to go on where it was"
+    return ClusterError(f"lost the connection to the scheduler {address}; {remedy}")
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
@@ -161,15 +159,11 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
-            raise ClusterError(
-                f"no worker for {_NO_WORKER:g} s while waiting for {place}; start some, and fit again with the same "
-                "checkpoint= to go on where it was"
-            )
+            remedy = "start some, and fit again with the same checkpoint= to go on where it was"
+            raise ClusterError(f"no worker for {_NO_WORKER:g} s while waiting for {place}; {remedy}")
         if now - last > timeout:
-            raise ClusterError(
-                f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there; raise timeout= if a "
-                "partition takes that long"
-            )
+            waited = f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there"
+            raise ClusterError(f"{waited}; raise timeout= if a partition takes that long")
         if notice is not None:
             changed = notice(there)
             if changed is not None:

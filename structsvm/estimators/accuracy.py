@@ -114,9 +114,9 @@ class AccuracySVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         shares = [float(importance[relevant].sum()), float(importance[~relevant].sum())]
         if 0.0 in shares:
+            got = f"got {data.y.min():g} to {data.y.max():g} only"
             problem = (
-                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
-                f"{data.y.min():g} to {data.y.max():g} only"
+                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, {got}"
             )
             raise BadInput("y", problem, "check the labels, {relevance} and sample_weight")
         importance /= importance.sum()

@@ -139,10 +139,11 @@ class CrossValidated:
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
         _log.info("C = %g chosen by %s", choice.C, self.scoring_)
-        if self.scoring is None and self.scoring_ == "map" and not _names_a_measure(self.loss):
-            _log.warning(
-                "the loss names no measure, so MAP chose C; pass scoring=, or give the oracle a measure"
-            )
+        loss = self.loss
+        named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
+        if self.scoring is None and self.scoring_ == "map" and not named:
+            remedy = "pass scoring=, or give the oracle a measure"
+            _log.warning("the loss names no measure, so MAP chose C; %s", remedy)
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -261,10 +262,6 @@ class CrossValidated:
             )
             raise BadInput("cv", problem)
         return splits
-
-
-def _names_a_measure(loss: Any) -> bool:
-    return isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
 
 
 def _repeated(data: QueryData, fold: Int) -> int:

@@ -365,11 +365,8 @@ class SVMDiv(Selector, BaseEstimator):
         check_whole("n_sets", n_sets)
         problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem
         if problem.n_features != self.coef_.shape[0]:
-            raise BadInput(
-                "sets",
-                f"expected {self.n_document_features_} document features as in fit, got "
-                f"{problem.n_features - problem.n_word_features}",
-            )
+            got = f"got {problem.n_features - problem.n_word_features}"
+            raise BadInput("sets", f"expected {self.n_document_features_} document features as in fit, {got}")
         rng = np.random.default_rng(random_state)
         sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
         means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
@@ -397,11 +394,8 @@ class SVMDiv(Selector, BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            raise BadInput(
-                "sets",
-                f"expected {widths[0]} document features as sets[0] has, got {widths[other]}",
-                at=f"[{other}]",
-            )
+            expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            raise BadInput("sets", expected, at=f"[{other}]")
         n_thresholds = len(features.thresholds)
         if scale is None:
             total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
@@ -422,15 +416,9 @@ class SVMDiv(Selector, BaseEstimator):
         n_uninformative = len(found) - len(informative)
         if n_uninformative:
             _log.info("%d of %d candidate sets carry no constraint", n_uninformative, len(found))
-        problem = CoverageProblem(
-            [coverages[i] for i in informative],
-            [matrices[i] for i in informative],
-            features.bins(scale),
-            self.k,
-            loss=self.loss,
-            separation=self._separation,
-            n_jobs=count_threads(self.n_jobs),
-        )
+        parts = [coverages[i] for i in informative], [matrices[i] for i in informative]
+        options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
+        problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
         cone = None
         if self.positive == "benefits":
@@ -524,18 +512,15 @@ class SVMDiv(Selector, BaseEstimator):
         """Return the elements that each document covers, and the value of its document features."""
         given = getattr(self, "given_similarity_", None)  # model files of 0.1 lack this field
         if given is not None and given != (candidates.kind == "similarity"):
-            expected, how = (
-                ("sets of given similarities", "make them by CandidateSet.from_similarity (in Python)")
-                if given
-                else ("sets of texts", "train on sets of CandidateSet.from_similarity for them")
-            )
+            expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
+            if given:
+                expected = "sets of given similarities"
+                how = "make them by CandidateSet.from_similarity (in Python)"
             raise BadInput("sets", f"expected {expected}, as in training, got {candidates!r}", how)
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
-            raise ValueError(
-                f"{candidates!r}: expected {self.n_document_features_} document features as in fit, "
-                f"got {coverage.features.shape[1]}"
-            )
+            expected = f"expected {self.n_document_features_} document features as in fit"
+            raise ValueError(f"{candidates!r}: {expected}, got {coverage.features.shape[1]}")
         return coverage, products(coverage.features, self.document_coef_)
 
     def _check_options(self) -> None:

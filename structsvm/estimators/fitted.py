@@ -498,10 +498,8 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
     A query is useful if its ranking changes the measure.
     """
     if useful.shape[0] < 2:
-        problem = (
-            "expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
-            f"got {useful.shape[0]}"
-        )
+        expected = "expected at least 2 queries whose ranking changes the measure, one of them to hold out"
+        problem = f"{expected}, got {useful.shape[0]}"
         raise BadInput("early_stopping", problem, "pass {validation=(X, y, qid)}, or {early_stopping=False}")
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]

@@ -242,10 +242,8 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            problem = (
-                "no query carries a constraint: at least one needs documents of different labels; got "
-                f"{self.n_queries_} queries, {labels}"
-            )
+            problem = "no query carries a constraint: at least one needs documents of different labels"
+            problem = f"{problem}; got {self.n_queries_} queries, {labels}"
             raise BadInput("y", problem, "check the labels and qid")
         # expected: unlabelled rows have no constraint
         fitted.warn_of_uninformative(self, "pairs", warn=required and labeled is None)

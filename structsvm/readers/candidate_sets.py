@@ -106,9 +106,8 @@ def write_candidates(found: LabelledSets, path: AnyPath) -> None:
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
-            problem = (
-                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}"
-            )
+            expected = f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}]"
+            problem = f"{expected}, got {names!r:.60}"
             raise BadInput("subtopics", problem, at=f"[{i}]")
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
@@ -390,10 +389,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
     labels = labels.reshape(len(documents), len(names))
-    ids = [
-        str(i) if d.get("id") is None else _name(d["id"], f"documents[{i}], id")
-        for i, d in enumerate(documents)
-    ]
+    stated_ids = (d.get("id") for d in documents)
+    ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
@@ -459,7 +456,6 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
             continue
         columns = line.split("\t")
         if len(columns) != n:
-            raise ValueError(
-                f"{path}:{number}: expected {n} columns apart by tabs, got {len(columns)}: {line[:60]!r}"
-            )
+            got = f"got {len(columns)}: {line[:60]!r}"
+            raise ValueError(f"{path}:{number}: expected {n} columns apart by tabs, {got}")
         yield f"{path}:{number}", columns

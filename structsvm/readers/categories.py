@@ -72,9 +72,8 @@ def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[s
     known = [name for name in columns_of(path) if name not in others]
     for name in categorical:
         if name not in known:
-            problem = (
-                f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}"
-            )
+            expected = f"expected columns of features of {path}, which are {name_some(known)}"
+            problem = f"{expected}, got {shorten(name)}"
             raise BadInput("categorical", problem, did_you_mean(name, known))
     return known
 

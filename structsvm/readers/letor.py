@@ -199,10 +199,8 @@ def _check_word(word: Any, what: str) -> str:
         raw = b""
     # as bytes, since only ASCII blanks end a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
-        raise ValueError(
-            f"{what} {text!r:.80}: expected a word of text without ASCII white space, '#' or NUL; "
-            "LETOR text has no quotes"
-        )
+        expected = "expected a word of text without ASCII white space, '#' or NUL"
+        raise ValueError(f"{what} {text!r:.80}: {expected}; LETOR text has no quotes")
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise ValueError(f"{what} {text!r:.80}: expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
@@ -489,10 +487,8 @@ def _cut(block: Block) -> list[tuple[int, int]]:
             feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
-                raise ValueError(
-                    f"{block.line(begun)}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer "
-                    "one; is this a text file?"
-                )
+                expected = f"expected lines of at most {MAX_LINE_BYTES} bytes"
+                raise ValueError(f"{block.line(begun)}: {expected}, got a longer one; is this a text file?")
         edges.append(end)
     return list(pairwise(edges))
 

@@ -151,10 +151,8 @@ class Candidates(ByTopic):
         return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
     def __repr__(self) -> str:
-        return (
-            f"Candidates({self.n_topics} topics, {int(self.judged.sum())} judged, {self.n_rows} rows, "
-            f"{self.n_runs} runs)"
-        )
+        topics = f"{self.n_topics} topics, {int(self.judged.sum())} judged"
+        return f"Candidates({topics}, {self.n_rows} rows, {self.n_runs} runs)"
 
 
 def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:

@@ -383,10 +383,9 @@ class StoreWriter:
             arrays["indices"], arrays["indptr"] = (index, (nnz,)), (index, (self._n_rows + 1,))
         else:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
-        if "y" in self._files:
-            arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
-        if "order" in self._files:
-            arrays["order"] = (np.dtype(np.int64), (self._n_rows,))
+        of_rows = {"y": np.dtype(np.float64), "order": np.dtype(np.int64)}
+        arrays |= {name: (dtype, (self._n_rows,)) for name, dtype in of_rows.items() if name in self._files}
+        if "order" in arrays:
             self._check_order()
         if self._docid_width:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
@@ -517,11 +516,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
         meta = read_json(raw)
     except (OSError, Damaged) as error:
         raise _unfit(path, f"a store (a folder with {_META})", f"no readable {_META}") from error
-    if (
-        not isinstance(meta, dict)
-        or meta.get("format") != _FORMAT
-        or not isinstance(meta.get("arrays"), dict)
-    ):
+    is_one = isinstance(meta, dict) and meta.get("format") == _FORMAT
+    if not is_one or not isinstance(meta.get("arrays"), dict):
         raise _unfit(path / _META, f"the description of a {_FORMAT}", "another file")
     if type(meta.get("version")) is not int or meta["version"] != _VERSION:  # True and 1.0 equal 1
         raise _unfit(path, f"store version {_VERSION}", f"{meta.get('version')!r:.40}")

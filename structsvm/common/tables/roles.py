@@ -90,9 +90,8 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
         return np.array(words, dtype=np.str_)
     rounded = (w for w in words if "e" in w.lower() or (w.endswith(".0") and abs(float(w)) >= _EXACT))
     if (word := next(rounded, None)) is not None:
-        problem = (
-            f"{column}expected ids as whole numbers or text, got {word:.40}, as a column of floats is written"
-        )
+        got = f"got {word:.40}, as a column of floats is written"
+        problem = f"{column}expected ids as whole numbers or text, {got}"
         raise BadInput(place, problem, "different ids may have become one: write them as int64 or text")
     whole = identify([word.removesuffix(".0") for word in words])
     return whole if whole.dtype.kind == "i" else np.array(words, dtype=np.str_)

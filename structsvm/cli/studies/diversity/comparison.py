@@ -107,10 +107,8 @@ def compare_methods(
     if not models and not methods:
         raise BadInput("methods", "expected a method or a model to measure, got none")
     if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
-        problem = (
-            f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
-            f"{len(with_subtopics(labelled).sets)} have one"
-        )
+        got = f"got {len(labelled.sets)} of which {len(with_subtopics(labelled).sets)} have one"
+        problem = f"expected candidate sets with a covered subtopic each, {got}"
         raise BadInput("labelled", problem, "take with_subtopics(labelled)")
     chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
     chosen |= {name: rival.predict(labelled.sets, k) for name, rival in (rivals or {}).items()}

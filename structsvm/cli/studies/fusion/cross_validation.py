@@ -139,10 +139,8 @@ def cross_validate_fusion(
     check_selection(selection)
     training_topics = known.n_topics - -(-known.n_topics // folds)
     if known.n_topics < folds or training_topics < _INNER_FOLDS:
-        problem = (
-            f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs for {folds} "
-            f"x {_INNER_FOLDS} folds, got {known.n_topics}"
-        )
+        expected = f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs"
+        problem = f"{expected} for {folds} x {_INNER_FOLDS} folds, got {known.n_topics}"
         raise BadInput("qrels", problem, "judge more topics, or ask for fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
