@@ -307,6 +307,20 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
             yield number, decode(raw, f"{path}:{number}").removesuffix("\r")
 
 
+def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield place and object of each line of JSON Lines that is not blank."""
+    import msgspec
+
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                record = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError):
+                problem = f"expected a JSON object on each line, got {shorten(line)}"
+                raise BadInput(f"{path}:{number}", problem) from None
+            yield f"{path}:{number}", record
+
+
 def decode(raw: bytes, place: str) -> str:
     """Return the text of a line or an id; raise ValueError, with ``place``, for bytes that the module refuses."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm import readers  # its names load on first use
-from structsvm.common.files import AnyPath, read_blocks, shorten
+from structsvm.common.files import AnyPath, read_blocks, read_objects, shorten
 from structsvm.queries import QueryData, check_sparse
 
 __all__ = ["Description", "describe"]
@@ -206,21 +205,10 @@ def _describe_qrels(path: Path) -> Description:
 
 def _describe_json(path: Path) -> Description:
     keys: Counter[str] = Counter()
-    n_lines = n_records = 0
-    for block in read_blocks(path, _BLOCK_BYTES):
-        for line in block.tobytes().split(b"\n")[:-1]:
-            n_lines += 1
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                problem = f"{path}:{n_lines}: expected a JSON object on each line, got {shorten(line[:200])}"
-                raise ValueError(problem)
-            n_records += 1
-            keys.update(record.keys())
+    n_records = 0
+    for _, record in read_objects(path):
+        n_records += 1
+        keys.update(record.keys())
     counts = {"records": n_records} | {f"with key {shorten(key)}": n for key, n in keys.most_common(30)}
     some = sum(1 for count in keys.values() if count < n_records)
     warnings = [_says(some, "key is", "keys are", "not in every record")]

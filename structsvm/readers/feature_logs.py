@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import AnyPath, read_lines
+from structsvm.common.files import AnyPath, read_objects
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
 
@@ -89,15 +88,9 @@ def read_feature_log(
 
 
 def _of_file(path: Path) -> Iterator[tuple[Any, Any]]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            answer = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{path}:{number}", f"expected JSON ({error})") from None
-        if not isinstance(answer, dict) or "qid" not in answer:
-            raise BadInput(f"{path}:{number}", "expected an answer with the key 'qid'")
+    for place, answer in read_objects(path):
+        if "qid" not in answer:
+            raise BadInput(place, "expected an answer with the key 'qid'")
         yield answer["qid"], answer
 
 

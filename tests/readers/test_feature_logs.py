@@ -66,7 +66,7 @@ def test_what_is_refused(answers, options, message):
 def test_a_line_of_a_file_is_named(tmp_path):
     path = tmp_path / "log.jsonl"
     for text, message in (
-        ("{", "log.jsonl:1: expected JSON"),
+        ("{", "log.jsonl:1: expected a JSON object"),
         ('{"hits": {}}', "log.jsonl:1: .* the key 'qid'"),
     ):
         path.write_text(text + "\n")
