@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -16,6 +16,13 @@ from structsvm.common.checks import BadInput, check_choice
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table(Table):
+    """A table whose missing values a store may keep."""
+
+    takes_nan: ClassVar[bool] = True
 
 
 def convert(
@@ -43,7 +50,7 @@ def convert(
         "memory. SOURCE may be a store, too.",
     ] = False,
     *,
-    table: Table,
+    table: _Table,
     jobs: Jobs = -1,
     check: Annotated[bool, "Convert nothing: read a whole store and report whether it is sound."] = False,
 ) -> None:

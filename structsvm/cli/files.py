@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import typer
@@ -93,9 +93,11 @@ class Table(Columns):
             metavar="NUMBER",
             help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
             "but for trees. In train, search and compare also median: that of each feature in training, which predict "
-            "uses too.",
+            "uses too; in convert also nan: they stay missing, for trees.",
         ),
     ] = None
+
+    takes_nan: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.missing not in (None, "median"):
@@ -119,7 +121,7 @@ class Table(Columns):
             return None
         try:
             value = float(self.missing)
-            if not math.isfinite(value):
+            if math.isinf(value) or (math.isnan(value) and not self.takes_nan):
                 raise ValueError
         except ValueError:
             learned = "a number; only train, search and compare learn medians"
@@ -161,7 +163,7 @@ def read_data(
     if paths.is_table(paths.check_input(path)):
         # the features of a model replace those of the option
         options = {} if features is None else {"features": features}
-    if fill == "keep":  # a store holds none
+    if fill == "keep":  # as a store does
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:

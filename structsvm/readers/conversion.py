@@ -17,7 +17,7 @@ from structsvm.readers import letor
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-_BLOCK_BYTES = 1 << 25
+_BLOCK_BYTES = 1 << 24
 _Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 
@@ -62,7 +62,6 @@ def convert_letor(
     """
     source, path = Path(source), Path(path)
     place_of(path)  # before a long text is read
-    letor.check_fill(fill, dtype, store=True)
     options: dict[str, Any] = {
         "n_features": n_features, "dtype": dtype, "sparse": sparse, "one_based": one_based, "fill": fill,
         "query_sizes": query_sizes, "label": label, "n_jobs": n_jobs,

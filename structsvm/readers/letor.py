@@ -284,13 +284,12 @@ def check_options(
     return Options(n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, threads)
 
 
-def check_fill(fill: float | None, dtype: Any = np.float64, *, store: bool = False) -> None:
-    """Raise for a value that cannot replace missing features; NaN can, but not in a store."""
+def check_fill(fill: float | None, dtype: Any = np.float64) -> None:
+    """Raise for a value that cannot replace missing features; NaN keeps them."""
     with np.errstate(over="ignore"):
         value = 0.0 if fill is None else np.dtype(dtype).type(fill)
-    if not np.isfinite(value) and (store or not np.isnan(value)):
-        expected = "a finite number, as stores hold no NaN" if store else "a finite number or NaN"
-        raise BadInput("fill", f"expected {expected}", value=fill)
+    if np.isinf(value):
+        raise BadInput("fill", "expected a finite number or NaN", value=fill)
 
 
 class TooWide(BadInput):

@@ -186,7 +186,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
         _compare(path, name, array, meta["arrays"][name], tell)
     try:
         check_sparse(data.X)
-        if (bad := first_beyond(data.X)) is not None:
+        if (bad := first_beyond(data.X, missing=True)) is not None:
             raise bad_value(data.X, *bad)
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
@@ -320,6 +320,7 @@ class StoreWriter:
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
+            NaN is a missing value, which trees take.
         y : array-like, shape (n,), or None
             In each piece or in none.
         sizes : array-like of int, shape (k,)
@@ -349,7 +350,7 @@ class StoreWriter:
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
             if self._n_rows and given != (name in self._files):
                 raise BadInput(name, "expected in each piece or in none, got it in some")
-        if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
+        if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X), missing=True)) is not None:
             raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with naming(self.path):

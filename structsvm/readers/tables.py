@@ -227,7 +227,7 @@ def convert_parquet(
     """
     place_of(Path(path))  # before long files are read
     max_expansion = options.pop("max_expansion", None)
-    check_fill(options.get("fill"), np.float64 if dtype is None else dtype, store=True)
+    check_fill(options.get("fill"), np.float64 if dtype is None else dtype)
     tables = open_tables(source, max_expansion=max_expansion)
     layout = layout_of(tables, **options)
     kind = layout.dtype if dtype is None else np.dtype(dtype)

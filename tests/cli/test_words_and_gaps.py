@@ -17,6 +17,7 @@ from structsvm.readers import (
     open_store,
     read_queries,
 )
+from structsvm.readers.store import check_store
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
@@ -237,13 +238,20 @@ def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
             read_queries(path, fill=fill, **options)
     with pytest.raises(ValueError, match="expected"):
         read_queries(path, **options)
-    with pytest.raises(BadInput, match="fill=nan: expected a finite number, as stores hold no NaN"):
-        convert(path, Path("s"), fill=np.nan, **options)
-    convert(path, Path("s"), fill=7.0, **options)
-    kept = open_store(Path("s")).X
-    np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, np.where(np.isnan(X), 7, X))
+    for fill in (7.0, np.nan):
+        convert(path, Path("s"), fill=fill, **options)
+        kept = open_store(Path("s")).X
+        wanted = np.where(np.isnan(X), fill, X)
+        np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, wanted)
+    cli("convert", path, "t --fill nan", f"--matrix {kind} --dtype {dtype}" if options else "")
+    assert check_store("s")
+    assert Path("s/meta.json").read_bytes() == Path("t/meta.json").read_bytes()
+    assert "X[0, 0], query 0: expected a finite number, got NaN" in cli.refuses("train s -o l.npz")
     cli("train", path, "--trees --n-trees 2 --seed 0 -o m.npz")
     cli("predict m.npz", path, "-o scores")
+    if kind == "dense" and dtype == "float64":
+        cli("train s --trees --n-trees 2 --seed 0 -o of_store.npz")
+        assert Path("m.npz").read_bytes() == Path("of_store.npz").read_bytes()
     model = structsvm.load("m.npz")
     vars(model).pop("feature_names_in_", None)
     np.testing.assert_allclose(np.loadtxt("scores"), model.predict(X.astype(data.X.dtype)))

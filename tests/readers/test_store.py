@@ -517,7 +517,7 @@ SPOILED = {
 @pytest.mark.parametrize(
     ("kind", "name", "content", "message"),
     [
-        ("rows", "X", [np.nan], r"X\[0, 0\]: expected a finite number, got NaN"),
+        ("rows", "X", [np.inf], r"X\[0, 0\]: expected a finite number, got infinity"),
         ("rows", "y", [np.inf], r"y\[0\]: expected a finite label, got inf"),
         ("rows", "query_ids", SPOILED["rows"].query_ids[1:2], "query_ids: expected each query once"),
         ("rows", "docid", b"\xff" * 4, "docid: expected text, got other bytes"),
