@@ -1,7 +1,5 @@
 """Pages in a browser: they fit a phone, load nothing, and have both colour schemes."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

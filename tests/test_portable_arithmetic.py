@@ -1,7 +1,5 @@
 """No result depends on the processor: what may not stand in the rooms that compute results, read from the source."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -16,6 +16,7 @@ from structsvm.readers.candidate_sets import (
 )
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.runs import Run, read_run
+from tests.refusing import rejected
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,7 @@ def test_json_lines_round_trip(tmp_path):
         (first._replace(subtopics=[["o", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
         (first._replace(subtopics=[["o", "v", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
     ):
-        with pytest.raises(ValueError, match=message):
-            write_candidates(bad, tmp_path / "again.jsonl")
+        rejected(message, write_candidates, bad, tmp_path / "again.jsonl")
     assert read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
 
 
@@ -150,11 +150,9 @@ def test_json_lines_round_trip(tmp_path):
 def test_bad_lines_are_named(tmp_path, line, message):
     path = tmp_path / "sets.jsonl"
     path.write_text('{"documents": [{"text": "a \\ud83d\\ude00"}]}\n' + line + "\n", errors="surrogateescape")
-    with pytest.raises(ValueError, match=message):
-        read_candidates(path)
+    rejected(message, read_candidates, path)
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(ValueError, match="empty file"):
-        read_candidates(tmp_path / "empty.jsonl")
+    rejected("empty file", read_candidates, tmp_path / "empty.jsonl")
 
 
 def test_judgments_with_texts_or_runs():
@@ -172,12 +170,9 @@ def test_judgments_with_texts_or_runs():
     by_text = judged_candidates(qrels, texts={"x": "red", "y": "sea"}, titles={"y": "blue"})
     assert [s.ids for s in by_text.sets] == [["x", "y"], ["x"]]
     assert by_text.sets[0].titles == ["", "blue"]
-    with pytest.raises(ValueError, match="got neither"):
-        judged_candidates(qrels)
-    with pytest.raises(ValueError, match="by subtopic"):
-        judged_candidates(Qrels.from_arrays([1], ["x"], [1]), runs=runs)
-    with pytest.raises(ValueError, match="got none"):
-        judged_candidates(qrels, texts={"q": ""})
+    rejected("got neither", judged_candidates, qrels)
+    rejected("by subtopic", judged_candidates, Qrels.from_arrays([1], ["x"], [1]), runs=runs)
+    rejected("got none", judged_candidates, qrels, texts={"q": ""})
 
 
 def ambient(folder, **changed):
@@ -206,8 +201,7 @@ def test_ambient_by_hand(tmp_path):
     ],
 )
 def test_ambient_errors(tmp_path, changed, message):
-    with pytest.raises(ValueError, match=message):
-        read_ambient(ambient(tmp_path, **changed), relevant_only=True)
+    rejected(message, read_ambient, ambient(tmp_path, **changed), relevant_only=True)
 
 
 @pytest.mark.parametrize(
@@ -220,8 +214,7 @@ def test_ambient_errors(tmp_path, changed, message):
 )
 def test_aspect_errors(tmp_path, text, message):
     (tmp_path / "aspects").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_aspects(tmp_path / "aspects")
+    rejected(message, read_aspects, tmp_path / "aspects")
 
 
 def test_ambient(shared_data):

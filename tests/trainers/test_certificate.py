@@ -14,6 +14,7 @@ from structsvm.protocols import Cut
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
+from tests.refusing import refused, rejected
 from tests.trainers.problems import SOLVERS, bind, make_problem
 
 
@@ -158,8 +159,7 @@ def test_options_are_checked_before_anything_is_done(options, message):
     with pytest.raises(BadInput, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
     if not {"cone", "region"} & set(options):  # estimators have none
-        with pytest.raises(BadInput, match=message):
-            StructuralRanker(**options).fit("no data are looked at", None)
+        refused(message, StructuralRanker(**options).fit, "no data are looked at", None)
 
 
 def test_newton_needs_a_second_derivative():
@@ -177,8 +177,7 @@ def test_auto_picks_a_trainer_that_supports_the_options(option):
 
 @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, -1.0], [np.inf], [np.nan]])
 def test_a_path_needs_values_of_C(Cs):
-    with pytest.raises(ValueError, match=r"Cs?(=.*)?: expected"):
-        fit_path(object(), Cs)
+    rejected(r"Cs?(=.*)?: expected", fit_path, object(), Cs)
 
 
 # -- bounds that cannot be ---------------------------------------------------------------------------------------
@@ -236,11 +235,9 @@ def test_a_problem_checks_its_indices_before_any_compiled_code_uses_them():
     X, y, offsets = arrays()
     separator, rows = get_oracle("map").bind(y, offsets), sparse.csr_matrix(X)
     rows.indices[7] = 10**6
-    with pytest.raises(ValueError, match=r"X\.indices\[7\]: expected .*; the data are damaged"):
-        RankingProblem(rows, offsets, separator)
+    rejected(r"X\.indices\[7\]: expected .*; the data are damaged", RankingProblem, rows, offsets, separator)
     offsets[2] = offsets[-1] + 12
-    with pytest.raises(ValueError, match=r"offsets\[\d+\]: expected .*; the data are damaged"):
-        RankingProblem(X, offsets, separator)
+    rejected(r"offsets\[\d+\]: expected .*; the data are damaged", RankingProblem, X, offsets, separator)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The demonstration: an honest task, the same result each time, and a page that stands on its own."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """The compiled forms against the literal policies."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations, product
 

@@ -1,7 +1,5 @@
 """The assumption report against brute force."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np
