@@ -164,16 +164,12 @@ LINES = [
     ("clicks/judging.py", '    "sdbn": Method', '    "made": Method(_coec, (0.5,)),\n'),
     # members that are a function, or a class among its like: their file is there, and has their line too
     ("metrics/measures.py", "MEASURES: dict", _MEASURE),
-    (
-        "metrics/measures.py",
-        '    "roc": Measure',
-        '    "made": Measure(made, "optional", "a made-up measure"),\n',
-    ),
+    ("metrics/measures.py", '    "roc": Measure', '    "made": Measure(made, "optional", "a made-up measure"),\n'),
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, target):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
     ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
     ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
-]
+]  # fmt: skip
 
 LOOK = """
 import json, sys

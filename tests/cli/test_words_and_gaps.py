@@ -283,11 +283,8 @@ def test_repeated_names_of_columns_add_up(cli):
     for options, names in (
         ("--features b --features a", ["b", "a"]),
         ("--features a,b", ["a", "b"]),
-        (
-            "--categorical first --categorical second",
-            ["a", "b", "first=x", "first=y", "second=u", "second=v"],
-        ),
-    ):
+        ("--categorical first --categorical second", ["a", "b", "first=x", "first=y", "second=u", "second=v"]),
+    ):  # fmt: skip
         cli("train t.csv -o m.npz", options)
         assert cli.err == ""
         assert structsvm.load("m.npz").feature_names_in_.tolist() == names

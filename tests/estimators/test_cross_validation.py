@@ -135,10 +135,7 @@ test_bad_input_is_named = rejections(
     ({"cv": [([0, 1], [2.0])]}, "cv, test part 0: expected an array of query numbers"),
     ({"cv": [([0, 0], [2])]}, "cv, training part 0: expected each query once"),
     ({"cv": [([0, 1], [1, 2])]}, "cv, split 0: query 1 is in its training and its test part"),
-    (
-        {"cv": [([0], [1, 2]), ([3], [2])]},
-        "expected each query in one test part at most, query 2 is in more",
-    ),
+    ({"cv": [([0], [1, 2]), ([3], [2])]}, "expected each query in one test part at most, query 2 is in more"),
     ({"Cs": []}, r"Cs=\[\]: expected a sequence"),
     ({"Cs": 1.0}, r"Cs=1\.0: expected a sequence"),
     ({"Cs": "1"}, "Cs='1': expected a sequence"),
@@ -147,7 +144,7 @@ test_bad_input_is_named = rejections(
     ({"scoring": "accuracy"}, "metric='accuracy': expected one of"),
     ({"convention": "mine"}, "convention='mine': expected one of"),
     ({"tol": 0}, "tol=0: expected a number"),
-)
+)  # fmt: skip
 
 
 def test_a_training_part_without_a_constraint_is_named():

@@ -39,29 +39,14 @@ def fitting(model, y=y, qid=QID, **given):
 
 test_what_is_meant_is_said = refusals(
     called,
-    (
-        fitting(SVMMap(), group=[6, 6]),
-        r"group: .* in place of group sizes, got 2 numbers; pass qid=.*np\.repeat",
-    ),
-    (
-        fitting(PairwiseSVM(), qid=[6, 6]),
-        "expected 12 ids, .* got 2; they add up to the rows, as group sizes",
-    ),
+    (fitting(SVMMap(), group=[6, 6]), r"group: .* in place of group sizes, got 2 numbers; pass qid=.*np\.repeat"),
+    (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; they add up to the rows, as group sizes"),
     (fitting(LambdaRank(), qid=[6, 7]), "qid: expected 12 ids, .* got 2$"),
-    (
-        fitting(SVMMap(), groups=QID),
-        "^groups: expected the query of each row under the name qid; pass qid=",
-    ),
+    (fitting(SVMMap(), groups=QID), "^groups: expected the query of each row under the name qid; pass qid="),
     (fitting(SVMMap(), qids=QID), "^qids: expected the query of each row under the name qid"),
     (fitting(LambdaRank(), query_id=QID), "^query_id: expected the query of each row under the name qid"),
-    (
-        fitting(LambdaRank(), eval_set=(X, y)),
-        r"eval_set: .* validation .*; pass validation=\(X, y, qid\)$",
-    ),
-    (
-        fitting(PairwiseSVM(), eval_set=(X, y)),
-        "eval_set: expected none, as this ranker trains to its opt",
-    ),
+    (fitting(LambdaRank(), eval_set=(X, y)), r"eval_set: .* validation .*; pass validation=\(X, y, qid\)$"),
+    (fitting(PairwiseSVM(), eval_set=(X, y)), "eval_set: expected none, as this ranker trains to its opt"),
     (fitting(LambdaRank(), early_stopping_rounds=5), r"rounds: .*; pass validation=\(X, y, qid\)$"),
     (fitting(TreeRanker(), early_stopping_rounds=5), "early_stopping_rounds: expected none"),
     (fitting(SVMMap(), early_stopping_rounds=5), "early_stopping_rounds: expected none"),
@@ -80,20 +65,14 @@ test_what_is_meant_is_said = refusals(
     (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
     (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),
     (lambda: check_method("ndgc@10"), r"did you mean 'ndcg@10'\?"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            fitting(TreeRanker(), categorical_feature=1),
-            "'categorical_features' is a parameter of TreeRanker$",
-        ),
-        (
-            fitting(TreeRanker(), callbacks=1),
-            "TreeRanker.fit: no argument 'callbacks'; 'callback' is a parameter",
-        ),
+        (fitting(TreeRanker(), categorical_feature=1), "'categorical_features' is a parameter of TreeRanker$"),
+        (fitting(TreeRanker(), callbacks=1), "TreeRanker.fit: no argument 'callbacks'; 'callback' is a parameter"),
         (fitting(SVMMap(), C=1), "SVMMap.fit: no argument 'C'; 'C' is a parameter of SVMMap$"),
         (fitting(SVMMap(), init_score=1), "'init_score'; expected one of X, y, qid, sample_weight, verbose$"),
         (lambda: SVMMap().fit(X, y, qid), "SVMMap.fit: expected 2 positional arguments, got 3; .* qid="),
@@ -105,7 +84,7 @@ test_what_is_meant_is_said = refusals(
         (lambda: TreeRanker(max_depth=1), "trees are limited by n_leaves"),
         (lambda: StructuralRankerCV(eval_set=1), r"fit takes validation=\(X, y, qid\)"),
     ],
-)
+)  # fmt: skip
 def test_names_that_no_call_has(call, message):
     with pytest.raises(TypeError, match=message):
         call()

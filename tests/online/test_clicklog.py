@@ -175,22 +175,16 @@ def recorded(**fields):
         (recorded(evidence=[]), "evidence: expected rows of numbers"),
         (recorded(n_rankers=10**9), "n_rankers: expected an integer from 2 to 1000"),
         (recorded(impression=1) | {"impression": "1"}, "expected one id, got '1' on the line and 1 in"),
-        *(
-            (json.dumps(LINE) + rest, "expected one JSON object per line")
-            for rest in ("x", " {}", ",", "\r\r x", "]")
-        ),
+        *((json.dumps(LINE) + rest, "expected one JSON object per line") for rest in ("x", " {}", ",", "\r\r x", "]")),
         # also where ids are not used; NumPy drops NULs at the end of strings: two users would be one
-        *(
-            ({**LINE, key: "a\0"}, f"{key}: expected an id without NUL")
-            for key in ("user", "session", "query")
-        ),
+        *(({**LINE, key: "a\0"}, f"{key}: expected an id without NUL") for key in ("user", "session", "query")),
         *(
             ({**LINE, key: value}, f"{key}: expected a string or an integer")
             for key in ("user", "session", "query")
             for value in ([1], {}, True, 1.5)
         ),
     ],
-)
+)  # fmt: skip
 def test_errors_name_file_and_line(tmp_path, line, message):
     path = write(tmp_path, LINE, "", line)
     for read in (read_log, read_credits):

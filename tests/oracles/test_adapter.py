@@ -97,10 +97,7 @@ def test_every_missing_method_is_named_before_anything_is_computed():
 test_bad_models_are_refused_at_once = rejections(
     lambda methods: StructuredProblem(Broken(**methods), X, Y),
     ({"joint_feature": lambda x, y: np.zeros((2, 2))}, "example 0: joint_feature: expected a vector"),
-    (
-        {"joint_feature": lambda x, y: np.zeros(3 + y)},
-        r"example 1: joint_feature: .* \(3,\) .* got \(4,\)",
-    ),
+    ({"joint_feature": lambda x, y: np.zeros(3 + y)}, r"example 1: joint_feature: .* \(3,\) .* got \(4,\)"),
     (
         {"joint_feature": lambda x, y: np.array([0, np.nan])},
         r"example 0: joint_feature\[1\]: expected finite values, got nan",
@@ -108,7 +105,7 @@ test_bad_models_are_refused_at_once = rejections(
     ({"loss": lambda y_true, y: -1.0}, "example 0: loss: expected a finite value >= 0, got -1"),
     ({"loss": lambda y_true, y: np.nan}, "example 0: loss: expected a finite value >= 0, got nan"),
     ({"loss": lambda y_true, y: 1.0}, r"example 0: loss\(y, y\): expected 0, got 1"),
-)
+)  # fmt: skip
 
 
 def test_bad_answers_while_training_name_the_example():

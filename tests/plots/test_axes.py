@@ -206,11 +206,7 @@ test_what_cannot_be_drawn_is_refused = refusals(
     (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
     (plots.differences, (ONE,), "other: expected the result to compare"),
     (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
-    (
-        plots.precision_recall,
-        (ONE,),
-        "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec",
-    ),
+    (plots.precision_recall, (ONE,), "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"),
     (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
     (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
-)
+)  # fmt: skip

@@ -137,10 +137,7 @@ GOOD = "1 Q0 d1 1 2.5 t\n"
         (b"1 Q0 d2 1 1_000 t", "expected a finite score, got '1_000'"),
         (b"1 Q0 d2 1 0x10 t", "expected a finite score, got '0x10'"),
         (b"1 Q0 d2 1 1,5 t", "expected a finite score, got '1,5'"),
-        (
-            b"1 Q0 d2 1 2.5",
-            "expected 6 columns '<topic> Q0 <docid> <rank> <score> <tag>', got '1 Q0 d2 1 2.5'",
-        ),
+        (b"1 Q0 d2 1 2.5", "expected 6 columns '<topic> Q0 <docid> <rank> <score> <tag>', got '1 Q0 d2 1 2.5'"),
         (b"1 Q0 d2 1 2.5 t u", "expected 6 columns"),
         (b"1", "expected 6 columns"),
         (b"1 Q0 d\0 1 2.5 t", "expected text without NUL bytes, got '1 Q0 d\\\\x00 1 2.5 t'"),
@@ -150,7 +147,7 @@ GOOD = "1 Q0 d1 1 2.5 t\n"
         (b"1 Q0 " + b"d" * 1025 + b" 1 2.5 t", "expected columns of at most 1024 bytes, got 'd{35}...'"),
         (b"1 Q0 d1 1 2.5 t", "expected each document once per topic, got 'd1' in topic '1' again"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("block", [1, 1 << 20])
 def test_a_wrong_line_is_named(write, monkeypatch, line, message, block):
     monkeypatch.setattr(module, "_BLOCK_BYTES", block)

@@ -119,13 +119,10 @@ test_broken_records_are_named = rejections(
     ({"n_rankers": True}, "n_rankers: expected an integer"),
     ({"evidence": []}, "evidence: expected rows"),
     ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
-    (
-        {"evidence": [[0, 1, "x"]]},
-        r"evidence\[0\]\[2\]: expected finite numbers up to 1e\+12 or null, got 'x'",
-    ),
+    ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]\[2\]: expected finite numbers up to 1e\+12 or null, got 'x'"),
     ({"slack": "no"}, "slack: expected a number"),
     ({"bound": 0}, "bound: expected a positive number"),
-)
+)  # fmt: skip
 
 
 def test_texts_that_are_no_record():

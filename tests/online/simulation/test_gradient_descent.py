@@ -138,13 +138,10 @@ test_bad_input_is_refused_by_name = rejections(
     (lambda: descend("P1", horizon=10, delta_factor=0), "delta_factor"),
     (lambda: descend("P1", horizon=10, dimension=0), "whole number >= 1"),
     (lambda: descend("P1", horizon=10, times=[11]), "horizon 10"),
-    (
-        lambda: descend_rankings(DATA, horizon=10, start=[1, 2]),
-        r"start: expected 4 finite .* got \[1, 2\]",
-    ),
+    (lambda: descend_rankings(DATA, horizon=10, start=[1, 2]), r"start: expected 4 finite .* got \[1, 2\]"),
     (lambda: descend_rankings(DATA, horizon=10, start=np.zeros(4)), "start: expected 4 .*not all 0"),
     (lambda: descend_rankings(DATA, horizon=10, queries=0), "whole number >= 1"),
     (lambda: descend_rankings(DATA, horizon=10, delta=-1), "delta"),
     (lambda: descend_rankings(DATA, horizon=10, k=0), "k=0: expected"),
     (lambda: ndcg_of(DATA, [1.0, 2.0]), r"\(n_rankers, 4\)"),
-)
+)  # fmt: skip

@@ -132,12 +132,9 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, cli):
         ("one.jsonl --better best", "one.jsonl: --better: expected one of old, new, got 'best'"),
         ("one.jsonl --better old --better new", "one for each of 1 logs in their order, got 2"),
         ("one.jsonl --better old --method max_mean_difference --ridge 1", "ridge: max_mean"),
-        (
-            "other.jsonl --better old",
-            "other.jsonl:1: click features need teams: expected records of 'team_draft'",
-        ),
+        ("other.jsonl --better old", "other.jsonl:1: click features need teams: expected records of 'team_draft'"),
     ],
-)
+)  # fmt: skip
 def test_learn_refuses(logs, cli, arguments, message):
     line = Path("one.jsonl").read_text().splitlines()[0]
     Path("other.jsonl").write_text(line.replace("team_draft", "sosm"))

@@ -57,10 +57,7 @@ test_bad_input_is_named = rejections(
     called,
     (lambda: CascadeUser([0.1, 1.2], [0, 0]), r"click_probability\[1\]: expected a prob.*got 1.2"),
     (lambda: CascadeUser([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
-    (
-        lambda: CascadeUser([0.1, 0.2], [0]),
-        "stop_probability: expected one entry for each of the 2 grades",
-    ),
+    (lambda: CascadeUser([0.1, 0.2], [0]), "stop_probability: expected one entry for each of the 2 grades"),
     (lambda: CascadeUser([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
     (lambda: CascadeUser([], []), "click_probability: expected a row"),
     (lambda: CascadeUser.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
@@ -74,4 +71,4 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
     (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
     (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
-)
+)  # fmt: skip
