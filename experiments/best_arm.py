@@ -46,15 +46,16 @@ def judged(run: Experiment) -> np.ndarray:
 
 
 def by_default(
-    P: np.ndarray, rng: np.random.Generator, cap: int, batch: int = 10, **options: Any
-) -> tuple[int, int]:
-    """Votes until ``BestArm`` stops, and its answer: -1 undecided, -2 "no best"."""
-    bandit, t = BestArm(len(P), **options), 0
+    P: np.ndarray, rng: np.random.Generator, cap: int, batch: int = 10, top: int = 1, **options: Any
+) -> tuple[int, ...]:
+    """Votes until ``BestArm`` stops, and its answer, an arm or ``top`` of them: -1 undecided, -2 "no best"."""
+    bandit, t = BestArm(len(P), top=top, **options), 0
     while t < cap and not bandit.finished:
         for duel in bandit.select_batch(batch, rng):
             bandit.update(duel, float(rng.random() < P[duel.arms]))
             t += 1
-    return t, bandit.decided()
+    decided = bandit.decided()
+    return t, *(map(int, bandit.leaders()) if top > 1 and decided >= 0 else [decided] * top)
 
 
 def by_bandit(name: str) -> Callable[..., tuple[int, int]]:
@@ -105,31 +106,24 @@ def peeking(P: np.ndarray, rng: np.random.Generator, cap: int) -> tuple[int, int
     return cap, -1
 
 
-def summary(found: list[tuple[int, int]], worlds: list[np.ndarray], epsilon: float) -> list[Any]:
-    t = np.array([votes for votes, _ in found])
-    others = [
-        np.delete(P[max(answer, 0)], max(answer, 0)) for (_, answer), P in zip(found, worlds, strict=True)
-    ]
+def summary(found: np.ndarray, worlds: list[np.ndarray], epsilon: float) -> list[Any]:
+    t, answers = found[:, 0], found[:, 1:]
     wrong = sum(
-        answer >= 0 and (p <= 0.5 - epsilon).any() for (_, answer), p in zip(found, others, strict=True)
+        arms[0] >= 0 and bool((np.delete(P[arms], arms, axis=1) <= 0.5 - epsilon).any())
+        for arms, P in zip(answers, worlds, strict=True)
     )
-    return [
-        f"{np.median(t):,.0f} / {np.quantile(t, 0.9):,.0f}",
-        wrong,
-        sum(answer == -1 for _, answer in found),
-        len(found),
-    ]
+    spread = f"{np.median(t):,.0f} / {np.quantile(t, 0.9):,.0f}"
+    return [spread, wrong, int((answers[:, 0] == -1).sum()), len(found)]
 
 
 def played(
-    run: Experiment, rule: Callable[..., tuple[int, int]], worlds: list[np.ndarray], cap: int, **options: Any
+    run: Experiment, rule: Callable[..., tuple[int, ...]], worlds: list[np.ndarray], cap: int, **options: Any
 ) -> Any:
     def compute() -> dict[str, Any]:
         found = [rule(P, np.random.default_rng([run.seed, k]), cap, **options) for k, P in enumerate(worlds)]
         return {"found": np.array(found)}
 
-    found = [tuple(map(int, row)) for row in run.once(compute)["found"]]
-    return summary(found, worlds, options.get("epsilon", 0.0))
+    return summary(run.once(compute)["found"], worlds, options.get("epsilon", 0.0))
 
 
 def compared(run: Experiment) -> None:
@@ -149,38 +143,43 @@ def compared(run: Experiment) -> None:
 
 
 def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, dict[str, Any]]]:
-    n = run.runs(5, 50)
     for p in (0.55, 0.6, 0.7, 0.9):
-        yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * n, 6000, {"batch": 5}
+        yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * run.runs(5, 200), 6000, {"batch": 5}
     cycle = np.full((5, 5), 0.5)
     for i in range(5):
         for step in (1, 2):
             cycle[i, (i + step) % 5], cycle[(i + step) % 5, i] = 0.75, 0.25
-    yield "cycle of five, .75: no best", [cycle] * run.runs(2, 10), 6000, {"batch": 20}
+    yield "cycle of five, .75: no best", [cycle] * run.runs(2, 40), 6000, {"batch": 20}
+    ten = synthetic(run.runs(2, 12), run.seed)
+    for size in (20, 100, 200):
+        yield f"ten synthetic models, batches of {size}", ten, 6000, {"batch": size}
+    yield "ten synthetic models, epsilon .05", ten, 20_000, {"epsilon": 0.05, "batch": 20}
+    yield "ten synthetic models, top 3", ten, 8000, {"top": 3, "batch": 20}
     if (run.data / MATRICES).is_dir():
-        few = run.runs(1, 3)
-        yield (
-            "BvsC20, epsilon .1",
-            [matrix(run.data, "BvsC20.npy")] * few,
-            12_000,
-            {"epsilon": 0.1, "batch": 40},
-        )
-        yield "P31, epsilon .1", [matrix(run.data, "P31.npy")] * few, 12_000, {"epsilon": 0.1, "batch": 40}
-        if not run.quick:
-            yield "Swirl20_1, cyclic", [matrix(run.data, "Swirl20_1.npz")] * 3, 9000, {"batch": 20}
-            yield "yan2022_caseA, 100 arms", [matrix(run.data, "yan2022_caseA.txt")] * 3, 9000, {"batch": 40}
+        for name, n, cap, options in (
+            ("BvsC20.npy", 10, 12_000, {"epsilon": 0.1}),
+            ("P31.npy", 10, 12_000, {"epsilon": 0.1}),
+            ("P64.npy", 3, 16_000, {"epsilon": 0.1}),
+            ("MSLR-Perfect.txt", 1, 20_000, {"epsilon": 0.1}),
+            ("Swirl20_1.npz", 12, 9000, {"batch": 20}),
+            ("yan2022_caseA.txt", 4, 9000, {}),
+        ):
+            if not run.quick or n == 10:
+                P = matrix(run.data, name)
+                orders = [np.random.default_rng([2, k]).permutation(len(P)) for k in range(run.runs(1, n))]
+                what = f"{name.partition('.')[0]}, {len(P)} arms" + ", epsilon .1" * ("epsilon" in options)
+                yield what, [P[np.ix_(order, order)] for order in orders], cap, {"batch": 40, **options}
 
 
 def of_error(run: Experiment) -> None:
     """Wrong verdicts in worlds where each is wrong, or where one arm is hardly the best; looked at after every vote."""
-    n, horizon = run.runs(20, 400), 500 if run.quick else 4000
+    n, horizon = max(4, run.runs(20, 400)), 500 if run.quick else 4000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
-        rows_of = []
 
+        # peaks never fall, so that what was ever declared is what the last peaks declare
         def even(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k, levels: Any = levels) -> int:
-            # peaks never fall, so that what was ever declared is what the last peaks declare
             rng, evidence = np.random.default_rng([run.seed, seed]), Evidence(k)
             i = rng.integers(k, size=horizon)
             j = (i + rng.integers(1, k, size=horizon)) % k
@@ -193,25 +192,22 @@ def of_error(run: Experiment) -> None:
 
         def adaptive(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k) -> int:
             rng, bandit = np.random.default_rng([run.seed, seed, 1]), BestArm(k)
-            for _ in range(horizon // 40):
-                for duel in bandit.select_batch(10, rng):
+            while bandit.t < horizon and not bandit.finished:
+                for duel in bandit.select_batch(20, rng):
                     bandit.update(duel, 0.5 if rng.random() < ties else float(rng.random() < P[duel.arms]))
-                    if bandit.finished:
-                        return bandit.decided()
-            return -1
+            return bandit.decided()
 
-        for label, play, runs in (("evenly", even, n), ("default", adaptive, run.runs(5, 60))):
-            answers = run.once(
-                lambda play=play, runs=runs: {"answers": np.array([play(seed) for seed in range(runs)])}
-            )["answers"]
-            wrong = (
-                np.mean((answers >= 0) & (answers != best))
-                if best is None or best >= 0
-                else np.mean(answers >= 0)
-            )
-            wrong += np.mean(answers == -2) if best is not None and best >= 0 else 0.0
-            rows_of.append([name, label, float(wrong), 0.05 + 3 * np.sqrt(0.05 * 0.95 / runs), runs])
-        rows += rows_of
+        def peek(seed: int, P: np.ndarray = P) -> int:
+            return peeking(P, np.random.default_rng([run.seed, seed]), 2000)[1]
+
+        rules = [("evenly", even, n), ("default", adaptive, n // 4)]
+        if name == "2 equal":
+            rules.append(("Bradley-Terry, peeking", peek, n // 4))
+        for label, play, runs in rules:
+            compute = lambda: {"answers": np.array([play(seed) for seed in range(runs)])}  # noqa: B023, E731
+            answers = run.once(compute)["answers"]
+            wrong = answers >= 0 if best < 0 else (answers != -1) & (answers != best)
+            rows.append([name, label, float(wrong.mean()), 0.05 + 3 * np.sqrt(0.05 * 0.95 / runs), runs])
     run.table("error", ["world", "pairs", "wrong", "at most, .05 + 3 s.d.", "runs"], rows)
 
 

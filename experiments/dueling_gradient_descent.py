@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from _common import Experiment, mq2008
+from _gradient_descent import METHODS, descend, descend_rankings, ndcg_of
 
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.online.simulation.gradient_descent import METHODS, descend, descend_rankings, ndcg_of
 
 FACTORS = (0.6, 0.8, 1, 2, 3)
 TABLE_61 = {

@@ -87,7 +87,7 @@ def main() -> None:
     draws: dict[tuple[str, int], dict[str, np.ndarray]] = {}
     for name, data in sets(run):
         for n in [n for n in SIZES if n <= data.n_queries // 2][: 4 if run.quick else 6]:
-            rngs = [np.random.default_rng([run.seed, n, draw]) for draw in range(run.runs(20, 200))]
+            rngs = [np.random.default_rng([run.seed, n, draw]) for draw in range(run.runs(20, 500))]
 
             def several(rngs: Any = rngs, data: QueryData = data, n: int = n) -> dict[str, np.ndarray]:
                 found = [one(data, n, rng) for rng in rngs]

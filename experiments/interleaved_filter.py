@@ -11,12 +11,11 @@ from math import ceil, sqrt
 
 import numpy as np
 from _common import Experiment, mq2008
+from _exploration import explore
+from _gradient_descent import ndcg_of
+from _worlds import bradley_terry, value_preferences, worst_case
 
 from structsvm.online import PreferenceMatrix
-from structsvm.online.simulation.gradient_descent import ndcg_of
-from structsvm.online.simulation.letor_world import value_preferences
-from structsvm.online.simulation.play import explore
-from structsvm.online.simulation.worlds import bradley_terry, worst_case
 
 HORIZON = 10**7
 

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _common import Experiment
+from _sample_size import sample_size_curve
 
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import queries_needed
 from structsvm.online.statistics.click_weights import inverse_rank_test, inverse_z_test, max_mean_difference
 from structsvm.online.statistics.features import FEATURES, psi
-from structsvm.online.statistics.sample_size import sample_size_curve
 
 N_DOCUMENTS = 20
 TARGETS = (0.2, 0.1, 0.05)

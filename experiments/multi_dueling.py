@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 from _common import Experiment, curves, matrix, mq2008
+from _multileaving import distortion, multileave_outcomes
+from _worlds import SYNTHETIC, synthetic_utilities
 
 from structsvm.online import InterleavedRankers, NormalScores, PreferenceMatrix, rank_queries
-from structsvm.online.interleaving.compiled.comparisons import (
-    distortion,
-    multileave_outcomes,
-    preference_matrix,
-)
+from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.simulation.letor_world import informative_features, ndcg_table
-from structsvm.online.simulation.worlds import SYNTHETIC, condorcet_winner, synthetic_utilities
+from structsvm.online.simulation.worlds import condorcet_winner
 
 NAMES = ("rucb", "mergerucb", "rmed1", "mdb")
 CLICKS = ("perfect", "navigational", "informational")
@@ -342,7 +340,7 @@ def distorted(ranked, world, size: int, repeats: int, rng, jobs: int) -> np.ndar
         if winner is None:
             continue
         outcome = multileave_outcomes(
-            ranked, chosen, world.clicks, 3000, random_state=int(rng.integers(2**31)), n_jobs=jobs
+            ranked, chosen, world.clicks, 3000, random_state=int(rng.integers(2**31))
         )
         shares.append(100 * distortion((1 + outcome / 3000) / 2, pairs, winner))
         if len(shares) == repeats:

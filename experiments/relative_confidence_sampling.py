@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from _common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
+from _worlds import subset_shares
 
 from structsvm.online import Utilities
-from structsvm.online.simulation.assumptions import assumption_report, subset_shares
+from structsvm.online.simulation.assumptions import assumption_report
 
 MSLR = ("MSLR-Perfect", "MSLR-Informational")
 

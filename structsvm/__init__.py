@@ -55,31 +55,5 @@ if TYPE_CHECKING:
 
 refuse_namesake(__file__)
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm": (
-            "clicks estimators export features metrics online oracles plots protocols qp "
-            "readers testing trainers"
-        ),
-        "structsvm.common.candidates": "CandidateSet",
-        "structsvm.clicks.svm": "ClickSVM",
-        "structsvm.estimators.accuracy": "AccuracySVM",
-        "structsvm.estimators.co_regularized": "CoRegularizedSGD",
-        "structsvm.estimators.cross_validation": "StructuralRankerCV",
-        "structsvm.estimators.diverse_ranker": "DiverseRanker",
-        "structsvm.estimators.diversity": "SVMDiv",
-        "structsvm.estimators.input_rows": "FeatureScaleWarning",
-        "structsvm.estimators.lambdarank": "LambdaRank",
-        "structsvm.estimators.ordinal": "OrdinalSVM",
-        "structsvm.estimators.pairwise": "PairwiseSVM",
-        "structsvm.estimators.pairwise_sgd": "PairwiseSGD",
-        "structsvm.estimators.query_folds": "QueryKFold",
-        "structsvm.estimators.structural": "SVMNDCG StructuralRanker SVMMap SVMRoc",
-        "structsvm.estimators.tree": "TreeRanker TreeRankerCV",
-        "structsvm.export.model_file": "load",
-        "structsvm.features.scaling": "QueryScaler",
-        "structsvm.queries": "QueryData SingleQueryWarning",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)
 __all__ += ["__version__"]

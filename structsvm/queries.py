@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -97,13 +97,11 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 def refuse_name(qid: Any) -> None:
     """Raise for a string in place of ids, which may be the name of a column."""
     if isinstance(qid, str):
-        raise BadInput(
-            "qid",
-            "expected the query of each row, got a string",
+        remedy = (
             "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "
-            "all rows are one query: {qid=0}",
-            value=qid,
+            "all rows are one query: {qid=0}"
         )
+        raise BadInput("qid", "expected the query of each row, got a string", remedy, value=qid)
 
 
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
@@ -194,12 +192,10 @@ def refuse_masked(name: str, values: Any) -> None:
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
     if masked.size:
+        problem = f"expected values without a mask, got {len(masked)} masked ones"
+        remedy = "fill or drop them first"
         raise BadInput(
-            name,
-            f"expected values without a mask, got {len(masked)} masked ones",
-            "fill or drop them first",
-            at=f"[{', '.join(map(str, masked[0]))}]",
-            code=f"{name}.filled(...)",
+            name, problem, remedy, at=f"[{', '.join(map(str, masked[0]))}]", code=f"{name}.filled(...)"
         )
 
 
@@ -220,13 +216,9 @@ def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> N
     """Raise for a column given by a number if the columns have :func:`column_numbers`."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        raise BadInput(
-            argument,
-            f"the columns of X are called {shown}, so that it may mean a label or a position",
-            "call the columns by strings and use those",
-            code="X.rename(columns=str)",
-            at=f"[{key}]",
-        )
+        problem = f"the columns of X are called {shown}, so that it may mean a label or a position"
+        remedy = "call the columns by strings and use those"
+        raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
 
 
 def dense_column(X: Any, j: int) -> Float:
@@ -250,9 +242,8 @@ def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
     if np.isnan(X[row, column]):
         remedy = "fill missing values first (for example with sklearn.impute.SimpleImputer)"
     elif np.isfinite(X[row, column]):
-        problem = (
-            f"expected a number up to {LARGEST:g} in magnitude, got {shown}, whose square would overflow"
-        )
+        expected = f"expected a number up to {LARGEST:g} in magnitude"
+        problem = f"{expected}, got {shown}, whose square would overflow"
         remedy = "divide the features, or take logarithms"
     return BadInput("X", problem, remedy, at=at or f"[{row}, {column}]")
 
@@ -388,22 +379,13 @@ class QueryData:
     def select(self, queries: Any) -> QueryData:
         """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, queries)
-        return QueryData(
-            self.X[rows],
-            None if self.y is None else self.y[rows],
-            offsets,
-            self.query_ids[chosen],
-            None if self.docid is None else self.docid[rows],
-            None,
-            self.feature_names,
-        )
+        X, y, docid = (None if one is None else one[rows] for one in (self.X, self.y, self.docid))
+        return QueryData(X, y, offsets, self.query_ids[chosen], docid, None, self.feature_names)
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.X) else "dense"
-        return (
-            f"QueryData({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
-            f"{kind} {self.X.dtype})"
-        )
+        sizes = f"{self.n_queries} queries, {self.n_rows} rows, {self.n_features} features"
+        return f"QueryData({sizes}, {kind} {self.X.dtype})"
 
 
 def rows_in_groups(
@@ -414,6 +396,23 @@ def rows_in_groups(
     if order is not None:
         X, y, docid = (None if rows is None else rows[order] for rows in (X, y, docid))
     return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order, feature_names)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Return parts of a column or a matrix as one; None for a column that is missing."""
+    first = parts[0]
+    if first is None or len(parts) == 1:
+        return first
+    return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
+
+
+def widened(X: Any, width: int) -> Any:
+    """Return a matrix with ``width`` features, omitted ones being 0."""
+    if X.shape[1] >= width:
+        return X
+    if not isinstance(X, np.ndarray):
+        return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+    return np.pad(X, ((0, 0), (0, width - X.shape[1])))
 
 
 def offsets_of(lengths: Any) -> Int:

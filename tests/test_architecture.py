@@ -231,28 +231,6 @@ def test_scripts_import_what_there_is():
     assert missing == []
 
 
-def attached(tree):
-    """Names by module in the table of ``attach``, and in the imports that type checkers read."""
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"]
-    if not calls:
-        return None
-    table = {module: set(names.split()) for module, names in ast.literal_eval(calls[0].args[1]).items()}
-    imported_names = {}
-    for block in type_checking(tree):
-        for line in block.body:
-            imported_names.setdefault(line.module, set()).update(imported(line))
-    return table, imported_names
-
-
-def test_names_are_attached_as_type_checkers_see_them(trees):
-    for path, tree in trees.items():
-        if found := attached(tree):
-            table, imported_names = found
-            assert table == imported_names, (
-                f"{path}: the imports for type checkers and the table of attach differ"
-            )
-
-
 CHOSEN_BY = {
     "structsvm.oracles": "label", "structsvm.online.bandits": "label", "structsvm.online.interleaving": "name",
     "structsvm.clicks": "abbreviation", "structsvm.live.engines": "label",

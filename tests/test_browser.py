@@ -1,7 +1,5 @@
 """Pages in a browser: they fit a phone, load nothing, and have both colour schemes."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -19,7 +17,6 @@ from structsvm.cli.studies.folds.page import page as compare_page
 from structsvm.clicks.page import Search, clicks_page
 from structsvm.plots import pages
 from structsvm.plots.figures import Matrix, differences
-from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -104,8 +101,6 @@ def page_text() -> str:
         pages.Series(f"a system of a rather long name {i}", [1, 2, 9], [1, 0.1, 10.0**-i]) for i in range(4)
     ]
     columns = [pages.Column("System"), *(pages.Column(f"measure {j}", True) for j in range(5))]
-    image = pages.picture(rng.random((8, 8)), alt="noise")
-    shelf = pages.Shelf("SVM-map", "AP 0.5", [(image, bool(i % 2)) for i in range(10)])
     return pages.page(
         "A title with-a-very-long-word-" + "x" * 60,
         pages.section(
@@ -118,7 +113,6 @@ def page_text() -> str:
         pages.section("Differences", pages.draw(differences(rng.normal(size=50), measure="d"))),
         pages.section("Bars", pages.bar_list(["feature" * 9, "b"], [1.0, -0.3], caption="weights")),
         pages.section("Image", pages.draw(Matrix(rng.normal(size=(8, 8)), "w"))),
-        pages.section("Rankings", pages.rankings(image, "a query", [shelf])),
         lead="x" * 80,
     )
 
@@ -141,9 +135,7 @@ def compare_text(folder: Path) -> str:
 def demo_text(folder: Path) -> str:
     parts = []
     for seed in (0, 1):
-        data = make_ranking(25, 8, 4, random_state=seed)
-        names = [f"{EVIL}{j}" for j in range(4)]
-        parts.append(QueryData.from_arrays(data.X, data.y, data.qid, feature_names=names))
+        parts.append(make_ranking(25, 8, 64, random_state=seed))
     task = demo.Task(EVIL, EVIL, *parts, baselines={EVIL: parts[1].X[:, 0].astype(float)})
     (folder / "demo.html").write_text(demo.page(demo.run(task, n_jobs=1)))
     return (folder / "demo.html").read_text()

@@ -95,7 +95,7 @@ def test_a_name_without_an_example_is_found():
 
         Examples
         --------
-        See :func:`structsvm.live.store.open_database` and :class:`structsvm.live.store.Store`.
+        See :func:`structsvm.live.store.opening.open_database` and :class:`structsvm.live.store.queries.Store`.
         """
 
     assert "no section" in _without_example("x", none)

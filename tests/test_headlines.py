@@ -139,17 +139,17 @@ def part(found, chosen):
 
 def test_diversify_names_equals_and_those_that_may_be_as_good(sets):
     result = compare_methods(sets, methods=["original", "random", "coverage", "clairvoyant"], k=2)
-    losses = {name: np.full(8, 0.5) for name in ("original", "random", "coverage")}
-    losses["clairvoyant"] = np.zeros(8)
-    result = dataclasses.replace(result, losses=losses)
+    values = {name: {"unweighted": np.full(8, 0.5)} for name in ("original", "random", "coverage")}
+    values["clairvoyant"] = {"unweighted": np.ones(8)}
+    result = dataclasses.replace(result, values=values)
     text = of_diversity(result)
-    assert "original, random and coverage equally miss least: 50.0% of the subtopics, by weight." in text
-    losses["coverage"] = np.array([0.5] * 7 + [0.6])
+    assert "original, random and coverage equally have the best mean subtopic recall, 0.500." in text
+    values["coverage"] = {"unweighted": np.array([0.5] * 7 + [0.4])}
     text = of_diversity(result)
-    assert "original and random equally miss least: 50.0%" in text
-    assert "no significant difference to coverage (51.2%, p = 1" in text
-    losses["coverage"] = np.full(8, 0.9)
-    assert "significantly less than each of the others" in of_diversity(result)
+    assert "original and random equally have the best mean subtopic recall, 0.500" in text
+    assert "no significant difference to coverage (0.487, p = 1" in text
+    values["coverage"] = {"unweighted": np.full(8, 0.1)}
+    assert "significantly better than each of the others" in of_diversity(result)
 
 
 def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):

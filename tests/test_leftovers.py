@@ -1,11 +1,9 @@
-"""A run leaves nothing in the temporary folder, with worker processes or without."""
+"""A run leaves nothing in the temporary folder: neither its first process nor its workers."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 LEAVING = """
 import subprocess, sys, tempfile
@@ -16,14 +14,13 @@ def test_that_leaves_folders(tmp_path):
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_temporary_folder_is_as_before(tmp_path, workers):
+def test_the_temporary_folder_is_as_before(tmp_path):
     root, folder = Path(__file__).parents[1], tmp_path / "temporary"
     folder.mkdir()
     (tmp_path / "test_leaving.py").write_text(LEAVING)
     (tmp_path / "conftest.py").write_text((root / "conftest.py").read_text())
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
     options = ["-o", "tmp_path_retention_policy=failed"]
     done = subprocess.run(
         command + options, cwd=tmp_path, env=own | {"TMPDIR": str(folder)}, capture_output=True, text=True

@@ -1,7 +1,5 @@
 """No result depends on the processor: what may not stand in the rooms that compute results, read from the source."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -118,12 +116,9 @@ def test_every_exception_is_needed():
         "Cs = np.logspace(-3, 3, 13)",
         "order = np.argsort(v)",
         "top = np.argpartition(v, 3)",
-        *(
-            f"@kernel(fastmath={flags})\ndef f(): pass"
-            for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")
-        ),
+        *(f"@kernel(fastmath={flags})\ndef f(): pass" for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")),
     ],
-)
+)  # fmt: skip
 def test_what_is_noticed(line):
     assert offences(line)
     assert not offences(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, group_queries
+from tests.refusing import rejected, rejections
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.sampled_from([int, str, object]))
@@ -122,40 +123,26 @@ def with_a_column_far_away():
     return X
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"X": np.zeros((0, 2))}, "at least one row"),
-        ({"X": np.zeros(3)}, "expected a matrix"),
-        ({"y": [0, 1]}, "y: expected 3 labels"),
-        ({"y": [0, np.nan, 1]}, r"y\[1\]: expected a finite label"),
-        ({"qid": [1, 2]}, "qid: expected 3 ids"),
-        ({"qid": [[1], [2], [3]]}, "qid: expected one id per row"),
-        ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
-        ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
-        (
-            {"qid": [1.0, 2.0**53, 2.0]},
-            r"qid\[1\]: .*, got 9007199254740992.0; .*: read the ids as int64",
-        ),
-        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got 1e\+20"),
-        (
-            {"qid": np.array([1, 2**24, 3], dtype=np.float32)},
-            r"qid\[1\]: .* got 16777216.0; .* same float32",
-        ),
-        (
-            {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},
-            "qid: expected ints or strings, got date",
-        ),
-        ({"qid": [1j, 2j, 3j]}, "qid: expected ints or strings, got complex128"),
-        ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
-        ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
-        ({"docid": ["a"]}, "docid: expected 3 ids"),
-        ({"X": with_a_column_far_away()}, r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"),
-    ],
-)
-def test_faults(change, message):
-    with pytest.raises(ValueError, match=message):
-        QueryData.from_arrays(**({"X": np.zeros((3, 2)), "y": [0, 1, 0]} | change))
+test_faults = rejections(
+    lambda change: QueryData.from_arrays(**{"X": np.zeros((3, 2)), "y": [0, 1, 0]} | change),
+    ({"X": np.zeros((0, 2))}, "at least one row"),
+    ({"X": np.zeros(3)}, "expected a matrix"),
+    ({"y": [0, 1]}, "y: expected 3 labels"),
+    ({"y": [0, np.nan, 1]}, r"y\[1\]: expected a finite label"),
+    ({"qid": [1, 2]}, "qid: expected 3 ids"),
+    ({"qid": [[1], [2], [3]]}, "qid: expected one id per row"),
+    ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
+    ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
+    ({"qid": [1.0, 2.0**53, 2.0]}, r"qid\[1\]: .*, got 9007199254740992.0; .*: read the ids as int64"),
+    ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got 1e\+20"),
+    ({"qid": np.array([1, 2**24, 3], dtype=np.float32)}, r"qid\[1\]: .* got 16777216.0; .* same float32"),
+    ({"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")}, "qid: expected ints or strings, got date"),
+    ({"qid": [1j, 2j, 3j]}, "qid: expected ints or strings, got complex128"),
+    ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
+    ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
+    ({"docid": ["a"]}, "docid: expected 3 ids"),
+    ({"X": with_a_column_far_away()}, r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"),
+)  # fmt: skip
 
 
 @given(st.lists(st.integers(-4, 3), max_size=6))
@@ -216,54 +203,44 @@ def test_indices_are_refused_exactly_where_they_lead_out_of_the_matrix(monkeypat
         if fits(X):
             check_sparse(X)
         else:
-            with pytest.raises(ValueError, match=r"^X\.(indices|indptr|row|col)\[-?\d+\]: expected"):
-                check_sparse(X)
+            rejected(r"^X\.(indices|indptr|row|col)\[-?\d+\]: expected", check_sparse, X)
     assert min(seen.values()) > 50
 
 
 def test_arrays_of_a_sparse_matrix_that_were_replaced_are_refused():
     X = sparse.csr_matrix(np.eye(3))
     X.indptr = X.indptr[:-1]
-    with pytest.raises(ValueError, match=r"X\.indptr: expected 4 entries"):
-        check_sparse(X)
+    rejected(r"X\.indptr: expected 4 entries", check_sparse, X)
     X = sparse.csr_matrix(np.eye(3))
     X.data = X.data[:-1]
-    with pytest.raises(ValueError, match=r"X\.indptr\[-1\]: expected at most 2, got 3"):
-        check_sparse(X)
+    rejected(r"X\.indptr\[-1\]: expected at most 2, got 3", check_sparse, X)
     X = sparse.coo_matrix(np.eye(3))
     X.data = X.data[:-1]
-    with pytest.raises(ValueError, match="expected a row and a column for each of 2 values"):
-        check_sparse(X)
+    rejected("expected a row and a column for each of 2 values", check_sparse, X)
     check_sparse(np.eye(3))
     check_sparse(sparse.csr_matrix((0, 0)))
 
 
 @pytest.mark.parametrize("offsets", [[], [1, 2], [0, 2, 1], [0, 4], [0.0, 1.0], [[0, 1]], [0, -1, 3]])
 def test_offsets_that_lead_out_of_the_rows_are_refused(offsets):
-    with pytest.raises(ValueError, match=r"offsets.*: expected .*; the data are damaged"):
-        check_offsets(np.array(offsets), 3)
+    rejected(r"offsets.*: expected .*; the data are damaged", check_offsets, np.array(offsets), 3)
 
 
-@pytest.mark.parametrize(
-    ("qid", "message"),
-    [
-        ([1, "1"], r"qid\[1\]: expected an int as qid\[0\] is, got '1'; .* would be one query: convert them"),
-        (["a", 2], r"qid\[1\]: expected a string as qid\[0\] is, got 2"),
-        (np.array([1, "1"], dtype=object), r"qid\[1\]: expected an int"),
-        ([1, True], r"qid\[1\]: expected an int or a string, got True among other ids"),
-        ([np.bool_(True), 1], r"qid\[0\]: expected an int or a string, got True"),
-        ([False, 10**30], r"qid\[0\]: expected an int or a string, got False"),
-        (["a\0", "a"], r"qid\[0\]: expected an id without NUL at its end"),
-        ([7], "qid: expected 2 ids, one for each row of X, got 1"),
-        (True, "qid: expected one id per row"),
-        (1.5, "qid: expected one id per row"),
-        ("query", "qid='query': expected the query of each row, got a string; pass the values of the column"),
-        (np.str_("a"), "expected the query of each row, got a string"),
-    ],
+test_ids_that_could_become_one_are_refused = rejections(
+    lambda qid: group_queries(qid, 2),
+    ([1, "1"], r"qid\[1\]: expected an int as qid\[0\] is, got '1'; .* would be one query: convert them"),
+    (["a", 2], r"qid\[1\]: expected a string as qid\[0\] is, got 2"),
+    (np.array([1, "1"], dtype=object), r"qid\[1\]: expected an int"),
+    ([1, True], r"qid\[1\]: expected an int or a string, got True among other ids"),
+    ([np.bool_(True), 1], r"qid\[0\]: expected an int or a string, got True"),
+    ([False, 10**30], r"qid\[0\]: expected an int or a string, got False"),
+    (["a\0", "a"], r"qid\[0\]: expected an id without NUL at its end"),
+    ([7], "qid: expected 2 ids, one for each row of X, got 1"),
+    (True, "qid: expected one id per row"),
+    (1.5, "qid: expected one id per row"),
+    ("query", "qid='query': expected the query of each row, got a string; pass the values of the column"),
+    (np.str_("a"), "expected the query of each row, got a string"),
 )
-def test_ids_that_could_become_one_are_refused(qid, message):
-    with pytest.raises(ValueError, match=message):
-        group_queries(qid, 2)
 
 
 @pytest.mark.parametrize("qid", [0, -3, np.int64(5)])

@@ -1,7 +1,5 @@
 """Figures of experiments that the manual and the README quote are those of the results."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

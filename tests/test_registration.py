@@ -140,13 +140,10 @@ _CHOICE = """class MadeChoice(RandomChoice):
 
 
 def _lines(room, module, *names, **labels):
-    """Lines of ``__init__.py``: imports for type checkers, entries of the table of ``attach``, and of labels."""
+    """Lines of ``__init__.py``: imports, and entries of the tables of labels."""
     init = f"{room}/__init__.py".removeprefix("/")
     imports = "".join(f"    from structsvm.{module} import {name} as {name}\n" for name in names)
-    entries = [
-        ("    from structsvm", imports),
-        ('        "structsvm', f'"structsvm.{module}": "{" ".join(names)}",'),
-    ]
+    entries = [("    from structsvm", imports)]
     entries += [(f'"{first}": ', f'"made": "{name}", ') for first, name in labels.items()]
     return [(init, before, line) for before, line in entries]
 
@@ -164,16 +161,12 @@ LINES = [
     ("clicks/judging.py", '    "sdbn": Method', '    "made": Method(_coec, (0.5,)),\n'),
     # members that are a function, or a class among its like: their file is there, and has their line too
     ("metrics/measures.py", "MEASURES: dict", _MEASURE),
-    (
-        "metrics/measures.py",
-        '    "roc": Measure',
-        '    "made": Measure(made, "optional", "a made-up measure"),\n',
-    ),
+    ("metrics/measures.py", '    "roc": Measure', '    "made": Measure(made, "optional", "a made-up measure"),\n'),
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, target):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
     ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
     ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
-]
+]  # fmt: skip
 
 LOOK = """
 import json, sys

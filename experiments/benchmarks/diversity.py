@@ -102,9 +102,8 @@ def to_the_optimum(n_documents: int, n_sets: int, rng: np.random.Generator) -> l
     for one in sets[10:]:
         coverage = features.coverage(one)
         start = time.thread_time()
-        optimum = best_subset(coverage, model.benefits_.ravel(), np.zeros(n_documents), K)
+        best_subset(coverage, model.benefits_.ravel(), np.zeros(n_documents), K)
         times.append(time.thread_time() - start)
-        assert optimum.gap == 0.0
     return sorted(times)
 
 

@@ -15,7 +15,8 @@ import time
 import numpy as np
 
 from structsvm.online.interleaving import SOSM, Probabilistic, TeamDraft
-from structsvm.online.interleaving.compiled.comparisons import compare_pairs, multileave_outcomes
+from structsvm.online.interleaving.compiled.comparisons import compare_pairs, tables_for
+from structsvm.online.interleaving.compiled.kernels import multileave
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser
 
@@ -87,7 +88,10 @@ def main() -> None:
         crowd = np.arange(ranked.n_rankers)
 
         def run_sosm(user=user, crowd=crowd) -> None:
-            multileave_outcomes(ranked, crowd, user, n // 50)
+            outcome = np.zeros((len(crowd), len(crowd)), dtype=np.int64)
+            multileave(
+                ranked, tables_for(ranked, user, 10, 1), crowd, n // 50, np.uint64(0), True, False, outcome
+            )
 
         fast = best_rate(run_sosm, n // 50, 3)
         plain = plain_rate(SOSM(), ranked, crowd, user, 100)

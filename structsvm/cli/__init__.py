@@ -85,7 +85,7 @@ def _options(
         float | None,
         typer.Option(
             help="Largest number of bytes that one byte of a compressed file may expand to, after the first "
-            "64 MB; inf removes the limit. (default: 200)",
+            "64 MB; inf removes the limit. (default: 200)"
         ),
     ] = None,
 ) -> None:
@@ -94,9 +94,8 @@ def _options(
         from structsvm.common.files import allowing_expansion
 
         if not max_expansion >= 1:
-            raise BadInput(
-                f"--max-expansion {max_expansion:g}", "expected a number >= 1, or inf for no limit"
-            )
+            problem = "expected a number >= 1, or inf for no limit"
+            raise BadInput(f"--max-expansion {max_expansion:g}", problem)
         context.with_resource(allowing_expansion(max_expansion))
 
 

@@ -119,7 +119,7 @@ def next_(
         "-"
     ),
 ) -> None:
-    """Write the pairs to ask next as CSV: a (to be shown first), b, and question.
+    """Write the pairs to ask next as CSV: a (to be shown first), b, and question (empty without --questions).
 
     Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
     order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes
@@ -137,8 +137,8 @@ def next_(
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["a", "b"] + ["question"] * (questions is not None))
-    rows.writerows([pair if questions is not None else pair[:2] for pair in pairs])
+    rows.writerow(["a", "b", "question"])
+    rows.writerows(pairs)
     paths.write_lines(output, text.getvalue().splitlines())
 
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
 
 
+Players = dict[str, tuple[str, dict[str, Any]]]
+"""Name and options of each bandit, by label."""
+
+
 @dataclass(frozen=True)
 class Letor(Group):
     """Options of a world of LETOR data: its rankers, its simulated users, and the regret of a ranker."""
@@ -120,9 +124,8 @@ def simulate(
     from structsvm.online.simulation.page import headline, results_table, simulation_page
 
     if report is not None:
-        page = simulation_page(
-            results, world=world.name, gaps=simulated.gaps, regret=regret, facts=facts, names=names
-        )
+        about: Any = {"world": world.name, "gaps": simulated.gaps, "facts": facts, "names": names}
+        page = simulation_page(results, regret=regret, **about)
         paths.write_text(report, page)
     if as_json:
         print_json(_record(world, simulated, settings, results))
@@ -137,11 +140,11 @@ def simulate(
 app = group("Simulate dueling bandits, which find the best ranker while they serve users.", simulate)
 
 
-def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
+def _players(text: str, regret: str, horizon: int) -> Players:
     """Return name and options of each bandit by label; raise for misspellings before anything is read or played."""
     from structsvm.online.bandits import make
 
-    players: dict[str, tuple[str, dict[str, Any]]] = {}
+    players: Players = {}
     for label in filter(None, (part.strip() for part in text.split(","))):
         name, *settings = label.split(":")
         options: dict[str, Any] = {}
@@ -150,17 +153,15 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
             try:
                 options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
             except ValueError:
-                raise BadInput(
-                    f"--algorithms {label}", f"expected options as name:alpha=0.6, got {setting!r}"
-                ) from None
+                problem = f"expected options as name:alpha=0.6, got {setting!r}"
+                raise BadInput(f"--algorithms {label}", problem) from None
         try:
             made = make(name, 4, horizon, **options)
         except ValueError as error:
             raise BadInput(f"--algorithms {label}", f"{error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
-            raise BadInput(
-                "--regret sum", f"for pairs, but {name} compares sets", "use average or weak, or leave it out"
-            )
+            problem = f"for pairs, but {name} compares sets"
+            raise BadInput("--regret sum", problem, "use average or weak, or leave it out")
         if label in players:
             raise BadInput("--algorithms", f"expected each once, got {label!r} twice")
         players[label] = name, options
@@ -176,11 +177,8 @@ def _matrix_world(path: Path) -> Any:
     try:
         return online.PreferenceMatrix(matrix)
     except NoWinner as error:
-        raise BadInput(
-            path,
-            "expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
-            "measure regret against",
-        ) from error
+        problem = "expected a Condorcet winner (an arm that beats every other), found none"
+        raise BadInput(path, f"{problem}: there is nothing to measure regret against") from error
     except ValueError as error:
         raise BadInput(path, f"{error}") from error
 
@@ -207,19 +205,14 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
-        raise BadInput(
-            path,
-            f"expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
-            f"interleavings per pair",
-            "measure by --gap ndcg, or try more --samples",
-        ) from error
+        tried = f"none among {len(names)} by {letor.samples} interleavings per pair"
+        problem = f"expected a ranker that beats every other, found {tried}"
+        raise BadInput(path, problem, "measure by --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
+    flips = "live" if letor.live else "coin flips"
     facts = [
         ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
-        (
-            "comparisons",
-            f"{method} interleaving, {letor.clicks} user, {'live' if letor.live else 'coin flips'}",
-        ),
+        ("comparisons", f"{method} interleaving, {letor.clicks} user, {flips}"),
         ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
     ]
     return alive if letor.live else alive.proxy(), alive.matrix, names, facts
@@ -254,9 +247,8 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
     if known.smallest_gap is not None:
         facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
     facts.append(("total order", "no" if known.total_order is None else "yes"))
-    facts.append(
-        ("arms that draw with another", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)")
-    )
+    drawn = f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"
+    facts.append(("arms that draw with another", drawn))
     if known.strong_transitivity is not None and known.triangle_inequality is not None:
         facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
         facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
@@ -305,9 +297,8 @@ def _read_matrix(path: Path) -> Any:
                     raise Damaged(f"{n_bytes} bytes of an array of {header.n_bytes}")
             return np.load(path, allow_pickle=False)
         except Damaged as error:
-            raise BadInput(
-                path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
-            ) from None
+            problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
+            raise BadInput(path, problem) from None
     table = []
     for number, line in read_lines(path):
         cells = line.split("#")[0].replace(",", " ").split()
@@ -318,22 +309,15 @@ def _read_matrix(path: Path) -> Any:
                 raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
-            raise BadInput(
-                f"{path}:{number}", f"expected the numbers of a row of the matrix, got {shorten(line)}"
-            ) from None
+            problem = f"expected the numbers of a row of the matrix, got {shorten(line)}"
+            raise BadInput(f"{path}:{number}", problem) from None
         if len(table[-1]) != len(table[0]):
-            raise BadInput(
-                f"{path}:{number}", f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
-            )
+            problem = f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
+            raise BadInput(f"{path}:{number}", problem)
     return np.array(table)
 
 
-def _play(
-    players: dict[str, tuple[str, dict[str, Any]]],
-    simulated: Any,
-    settings: dict[str, Any],
-    checkpoint: Path | None,
-) -> dict[str, Simulation]:
+def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | None) -> dict[str, Simulation]:
     results = {}
     with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
         for label, (name, options) in players.items():
@@ -345,17 +329,14 @@ def _play(
                 shown.update(task, completed=progress.n_done + part)
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
-            results[label] = online.simulate(
-                name, simulated, options=options, checkpoint=path, callback=tell, **settings
-            )
+            own: Any = {"options": options, "checkpoint": path, "callback": tell}
+            results[label] = online.simulate(name, simulated, **own, **settings)
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results
 
 
-def _record(
-    world: Path, simulated: Any, settings: dict[str, Any], results: dict[str, Simulation]
-) -> dict[str, Any]:
+def _record(world: Path, simulated: Any, settings: Any, results: dict[str, Simulation]) -> dict[str, Any]:
     from structsvm.online.simulation.page import leaders
 
     record: dict[str, Any] = {"world": str(world), "n_arms": simulated.n_arms}

@@ -34,6 +34,7 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
+    max_position: Annotated[int | None, "Leave out positions beyond, counted from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read this application only."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
@@ -185,7 +186,7 @@ def train(
     # before C is chosen there is no model to save
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
-        _naming_log(log, "clicks propensities --last"),
+        _naming_log(log, "max_position"),
         naming(data, *_IDS),
         stopping(model.tol, output) as progress,
     ):
@@ -277,7 +278,7 @@ def evaluate(
     for ranker in rankers:
         named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
         scores.append(predicted(ranker, named, data))
-    with _naming_log(log, "clicks propensities --last"), naming(data, *_IDS):
+    with _naming_log(log, "max_position"), naming(data, *_IDS):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
@@ -329,13 +330,12 @@ def judge(
         try:
             limits = [float(v) for v in levels.split(",")]
         except ValueError:
-            raise BadInput(
-                f"--levels {levels}", "expected numbers with commas between, such as 0.5,1,2"
-            ) from None
+            problem = "expected numbers with commas between, such as 0.5,1,2"
+            raise BadInput(f"--levels {levels}", problem) from None
     cells = reading.read(log)
     options: Any = {"method": method}
     given = _theta(theta)
-    with _naming_log(log, "clicks propensities --last"):
+    with _naming_log(log, "max_position"):
         found = clicks.judgments(cells, **options, propensities=given)
     n_written = cells.n_rows
     if output.suffix == ".tsv":
@@ -398,25 +398,22 @@ def _candidates(data: Path, table: Table) -> Any:
             note(f"{data}: took the ids from {taken}; other columns are named by --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        raise BadInput(
-            data,
-            "expected the id of each document (#docid = ...",
-            "in a table the column of --docid), as in the log, got none",
-        )
+        problem = "expected the id of each document (#docid = ..."
+        raise BadInput(data, problem, "in a table the column of --docid), as in the log, got none")
     return rows
 
 
 @contextlib.contextmanager
-def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
-    """Name the file in errors about the counts of a log; ``estimating`` is the command that takes --last."""
+def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
+    """Name the file in errors about the counts of a log; ``last`` is the argument that leaves out later positions."""
     try:
         yield
     except BadInput as error:
+        if error.argument == "propensities":
+            raise error.renamed("--theta") from None
         if error.argument != "cells":
             raise
-        remedy = error.remedy
-        if estimating is not None:
-            remedy = remedy.replace("{last}", f"{estimating}, for --theta")
+        remedy = error.recommending(last, instead_of="last").remedy
         if error.problem.startswith("expected sessions"):
             remedy = "name the column of the session by --session"
         raise BadInput(log, error.problem, remedy) from None
@@ -447,11 +444,8 @@ def _theta(path: Path | None) -> Any:
         i for i, row in enumerate(covariance) if len(row) != len(covariance[0]) or len(row) not in (n, n + 1)
     ]
     if wrong:
-        raise BadInput(
-            f"{path}:{wrong[0] + 1}",
-            f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}",
-            "degrees of freedom may follow, on every line",
-        )
+        problem = f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}"
+        raise BadInput(f"{path}:{wrong[0] + 1}", problem, "degrees of freedom may follow, on every line")
     whole = np.array(covariance)
     freedom = whole[:, n] if whole.shape[1] > n else np.full(n, math.inf)
     if not np.isfinite(whole[:, :n]).all() or not (freedom > 0).all():
@@ -475,9 +469,8 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
             if not rows[-1] or not valid(*rows[-1]):
                 raise ValueError
         except ValueError:
-            raise BadInput(
-                f"{path}:{number}", f"expected {expected.format(number)}, got {shorten(line.strip())}"
-            ) from None
+            problem = f"expected {expected.format(number)}, got {shorten(line.strip())}"
+            raise BadInput(f"{path}:{number}", problem) from None
     if not rows:
         raise BadInput(path, f"expected {expected.format(1)}, got an empty file")
     return rows
@@ -491,9 +484,8 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             try:
                 ids = ids.astype(known.dtype)
             except ValueError:
-                raise BadInput(
-                    "ids", f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
-                ) from None
+                problem = f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
+                raise BadInput("ids", problem) from None
         elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)
         out.append(ids)

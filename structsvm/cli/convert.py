@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -16,6 +16,13 @@ from structsvm.common.checks import BadInput, check_choice
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table(Table):
+    """A table whose missing values a store may keep."""
+
+    takes_nan: ClassVar[bool] = True
 
 
 def convert(
@@ -43,7 +50,7 @@ def convert(
         "memory. SOURCE may be a store, too.",
     ] = False,
     *,
-    table: Table,
+    table: _Table,
     jobs: Jobs = -1,
     check: Annotated[bool, "Convert nothing: read a whole store and report whether it is sound."] = False,
 ) -> None:
@@ -59,11 +66,8 @@ def convert(
     if store is None:
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
-        raise BadInput(
-            store,
-            "expected the name of a folder, got one of a file",
-            "convert makes a store, by custom <name>.store",
-        )
+        problem = "expected the name of a folder, got one of a file"
+        raise BadInput(store, problem, "convert makes a store, by custom <name>.store")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))
@@ -102,9 +106,8 @@ def convert(
 
 def _say(store: Path, data: QueryData) -> None:
     unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
-    typer.echo(
-        f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features{unlabelled}"
-    )
+    sizes = f"{data.n_queries} queries, {data.n_rows} documents, {data.n_features} features"
+    typer.echo(f"{store}: {sizes}{unlabelled}")
 
 
 def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
@@ -129,13 +132,16 @@ def _check(source: Path, store: Path | None) -> None:
 
     with bar("reading", data=True) as shown:
         task = shown.add_task("reading", total=None)
-        compared = check_store(
-            source, callback=lambda n_bytes, n_all: shown.update(task, completed=n_bytes, total=n_all)
-        )
+
+        def tell(n_bytes: int, n_all: int) -> None:
+            shown.update(task, completed=n_bytes, total=n_all)
+
+        compared = check_store(source, callback=tell)
     _say(source, readers.open_store(source))
+    if compared:
+        typer.echo("All arrays are as they were written.")
+        return
     typer.echo(
-        "All arrays are as they were written."
-        if compared
-        else "All values are possible ones. Whether they are those that were written cannot be told: this store is of "
-        "an earlier version, without checksums. Convert the data again to have them."
+        "All values are possible ones. Whether they are those that were written cannot be told: this store is of an "
+        "earlier version, without checksums. Convert the data again to have them."
     )

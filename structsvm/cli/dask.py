@@ -41,9 +41,8 @@ def connecting(address: str) -> Iterator[Any]:
             yield stack.enter_context(Client(cluster, set_as_default=False))
         return
     if "://" not in address:
-        raise BadInput(
-            f"--dask {address}", "expected local, or the address of a scheduler such as tcp://host:8786"
-        )
+        problem = "expected local, or the address of a scheduler such as tcp://host:8786"
+        raise BadInput(f"--dask {address}", problem)
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -65,9 +64,8 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     if columns.zero_based:
         raise BadInput("--zero-based", "expected no --dask with it")
     if is_table(data) and not is_parquet(data):
-        raise BadInput(
-            data, "expected Parquet files, texts or stores with --dask, got another table", "convert it"
-        )
+        problem = "expected Parquet files, texts or stores with --dask, got another table"
+        raise BadInput(data, problem, "convert it")
     return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 
 
@@ -85,16 +83,10 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     from structsvm.dask import DaskStructuralRanker
 
     if not hasattr(model, "coef_") or hasattr(model, "leaves_"):
-        raise BadInput(
-            "--dask", f"expected a linear model, got a {type(model).__name__}", "predict without --dask"
-        )
-    there = DaskStructuralRanker(
-        getattr(model, "loss", "map"),
-        relevance=model.relevance,
-        scale=getattr(model, "scale", "none"),
-        client=client,
-        groups=groups,
-    )
+        problem = f"expected a linear model, got a {type(model).__name__}"
+        raise BadInput("--dask", problem, "predict without --dask")
+    options = {"scale": getattr(model, "scale", "none"), "client": client, "groups": groups}
+    there = DaskStructuralRanker(getattr(model, "loss", "map"), relevance=model.relevance, **options)
     there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
     there.scaler_ = getattr(model, "scaler_", None)
     if hasattr(model, "feature_names_in_"):
@@ -105,9 +97,8 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
-        raise BadInput(
-            data, "expected a store in the order of its text, got another", "predict without --dask"
-        )
+        problem = "expected a store in the order of its text, got another"
+        raise BadInput(data, problem, "predict without --dask")
     with _saying():
         yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))
 
@@ -117,9 +108,8 @@ def evaluate_there(
 ) -> list[Any]:
     """Return the results of each measure, ranked by the model."""
     with _saying():
-        found = _ranker(client, model, groups).evaluate(
-            str(data), **_columns(data, columns), metrics=metrics, **options
-        )
+        named = _columns(data, columns)
+        found = _ranker(client, model, groups).evaluate(str(data), **named, metrics=metrics, **options)
     return list(found.values())
 
 

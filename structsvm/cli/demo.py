@@ -13,8 +13,7 @@ from structsvm.cli.terminal import print_table, working
 
 
 def demo(
-    output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"),
-    jobs: Jobs = -1,
+    output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"), jobs: Jobs = -1
 ) -> None:
     """Learn to rank in a minute, on scikit-learn's digits; write a page about it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,8 @@ from structsvm.cli import paths
 from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, known, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, group, print_json, print_table
-from structsvm.common.checks import BadInput
+from structsvm.cli.terminal import GapProgress, bar, group, note, print_json, print_table
+from structsvm.common.checks import BadInput, check_choice
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
@@ -31,8 +32,9 @@ Sets = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help='JSON Lines: {"query", "documents": [{"id", "text", "embedding", "title", "subtopics", "features"}]}; a '
-        "document has a text, an embedding or both; features are scores, higher is better. - is the standard input.",
+        help='JSON Lines: {"query", "documents": [{"id", "text", "embedding", "title", "subtopics", "features", '
+        '"cost"}]}; a document has a text, an embedding or both; features are scores, higher is better. - is the '
+        "standard input.",
         callback=paths.stdin_as_path,
     ),
 ]
@@ -47,6 +49,11 @@ Marks = Annotated[
 ]
 MARKS = ("subtopics", "judged", "clicks")
 _SELECTORS = ("diverse", "svmdiv")
+
+Budget = Annotated[
+    float | None,
+    "Largest cost of all chosen documents together, instead of --k: of their cost, or without it of their words.",
+]
 
 _NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
 """The numbers that levels take; ``appears`` and ``title`` take none."""
@@ -154,19 +161,13 @@ def train(
         if rounds is None:
             rounds = 0 if marks == "clicks" else 2
         found = _marked(found, marks)
-        model = structsvm.DiverseRanker(
-            k, positive=positive, rounds=rounds, random_state=seed, tol=tol, **options
-        )
+        options |= {"positive": positive, "rounds": rounds, "random_state": seed}
+        model = structsvm.DiverseRanker(k, tol=tol, **options)
     else:
         options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
-        model = structsvm.SVMDiv(
-            k=k,
-            levels=levels or "neighbours",
-            document_features=tuple(only.feature or ()),
-            tol=tol,
-            n_jobs=only.jobs,
-            **options,
-        )
+        made = tuple(only.feature or ())
+        options |= {"levels": levels or "neighbours", "document_features": made, "n_jobs": only.jobs}
+        model = structsvm.SVMDiv(k=k, tol=tol, **options)
     model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:
         model.callback = progress
@@ -197,16 +198,14 @@ def apply(
     output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
     k: Annotated[int | None, "-k Number of documents to choose; by default as in training."] = None,
-    budget: Annotated[
-        float | None, "Largest number of words of all chosen documents together, instead of --k."
-    ] = None,
+    budget: Budget = None,
     words: Annotated[int, typer.Option(min=0, help="Number of words named per document (svmdiv).")] = 5,
     jobs: Jobs = -1,
 ) -> None:
     """Choose documents from each set of DATA; labels are not needed.
 
     In the run a topic is the query with '_' for blanks, or the number of the set; scores count down from the number
-    of documents chosen. Documents without words cost as much as one word of the budget.
+    of documents chosen. Texts without words cost as much as one word of the budget.
     """
     if output is None and run is None:
         raise BadInput("expected --output, --run or both, got neither", "there is nothing to write")
@@ -218,23 +217,20 @@ def apply(
     if isinstance(chooser, structsvm.SVMDiv):
         chooser.n_jobs, more = jobs, {"n_words": words}
     found = readers.read_candidates(data)
-    limits: Any = {}
-    if budget is not None:
-        limits = {"costs": [_lengths(s) for s in found.sets], "budget": budget}
-    chosen = chooser.predict(found.sets, k, **limits)
+    costs = _costs(found, budget)
+    chosen = chooser.predict(found.sets, k, costs=costs, budget=budget)
     if run is not None:
         _write_run(found, chosen, run, type(chooser).__name__)
     if output is not None:
         lines = []
-        for one in found.sets:
+        for one, prices in zip(found.sets, costs or repeat(None), strict=False):
             entry: dict[str, Any] = {} if one.query is None else {"query": one.query}
-            costs = None if budget is None else _lengths(one)
             entry["chosen"] = []
-            reasons: Any = chooser.explain(one, k, costs=costs, budget=budget, **more)
+            reasons: Any = chooser.explain(one, k, costs=prices, budget=budget, **more)
             for rank, reason in enumerate(reasons, start=1):
                 line: dict[str, Any] = {"id": reason.id, "rank": rank, "gain": reason.gain}
-                if costs is not None:
-                    line["cost"] = costs[reason.document]
+                if prices is not None:
+                    line["cost"] = float(prices[reason.document])
                 if more:
                     line["words"] = [list(word) for word in reason.words]
                 else:
@@ -249,64 +245,80 @@ def compare(
     data: Sets,
     model: Annotated[list[Path] | None, "-m A model; repeat for more. Its name is the file's."] = None,
     method: Annotated[
-        list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
+        list[str] | None,
+        "{selections}; several with commas or repeated. score: the documents of the largest first feature. (default: "
+        "all but xquad that the documents have texts, queries and features for)",
     ] = None,
     tune: Annotated[
         Path | None,
         "Labelled sets for MMR to choose its trade-off on, for a fair comparison: the row tuned mmr.",
     ] = None,
     marks: Marks = "subtopics",
+    loss: Annotated[
+        str,
+        "What methods are compared by: unweighted (subtopic recall, the share of a query's subtopics that the chosen "
+        "documents cover), weighted by the number of their documents, or alpha_ndcg.",
+    ] = "unweighted",
     k: Annotated[
-        int | None, "-k Number of documents to choose. (default: that of the first model, else 5)"
+        int | None,
+        "-k Number of documents to choose. (default: that of the first model, else 5; any with --budget)",
     ] = None,
+    budget: Budget = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
 
     Wins, losses and p (Wilcoxon, two-tailed, over the queries) are of the first model against the others; without
-    a model, of the first method.
+    a model, of the first method. With --marks, what is to be covered are the marked documents, of which like ones
+    count once.
     """
     paths.check_input(data)
     models = {path.stem: _load(paths.check_input(path)) for path in model or ()}
-    if k is None:
+    if k is None and budget is None:
         k = next((one.k for one in models.values()), 5)
     method = list(split_names(method or ()))
     if len(models) < len(model or ()):
         raise BadInput("--model", "expected files of different names, got one twice")
 
-    from structsvm.cli.studies.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.cli.studies.diversity.summary import as_records, headline, table
+    from structsvm.cli.studies.diversity import check_names, compare_methods, usual_methods, with_subtopics
+    from structsvm.cli.studies.diversity.summary import MEASURES, as_records, headline, table
 
-    check_names(models, method or ())
+    check_choice("loss", loss, MEASURES)
+    check_names(models, method)
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
-        raise BadInput(
-            data, "expected documents with subtopics to measure by, got none", "apply needs no labels"
-        )
+        problem = "expected documents with subtopics to measure by, got none"
+        raise BadInput(data, problem, "apply needs no labels")
+    if not method:
+        method, remarks = usual_methods(found)
+        for remark in remarks:
+            note(remark)
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
-            typer.echo(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
+            note(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
             marked = "judged"
         sets = _marked(sets, marked)
-        loss = "weighted" if marked == "subtopics" else "unweighted"
-        rivals["tuned mmr"] = estimators.baselines.MMR(k).fit(sets.sets, sets.labels, loss=loss)
+        rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(
+            sets.sets, sets.labels, loss=loss, costs=_costs(sets, budget), budget=budget
+        )
     degrees = None if marks == "subtopics" else _marked(found, marks).labels
-    result = compare_methods(
-        found, models, method or None, k, rivals=rivals, degrees=degrees, random_state=seed
-    )
+    more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}
+    limits: Any = {"costs": _costs(found, budget), "budget": budget}
+    result = compare_methods(found, models, method, k, loss=loss, **limits, **more)
     skipped = len(read.sets) - len(found.sets)
     if as_json:
-        record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
-        print_json(record)
+        counts = {"queries": len(found.sets), "skipped": skipped, "k": k, "budget": budget, "loss": loss}
+        print_json(counts | {"methods": as_records(result)})
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
-        f"{len(found.sets)} queries{left_out}, {k} documents each; wins and p: {result.first} against the others"
+        f"{len(found.sets)} queries{left_out}, {result.limit} each; wins and p: {MEASURES[loss]} of {result.first} "
+        "against the others"
     )
     print_table(*table(result))
     typer.echo(headline(result))
@@ -343,22 +355,26 @@ def _marked(found: LabelledSets, marks: str) -> LabelledSets:
 def _load(path: Path) -> Selector:
     model = structsvm.load(path)
     if not isinstance(model, (structsvm.DiverseRanker, structsvm.SVMDiv)):
-        raise BadInput(
-            path,
-            f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}",
-            "train one with: structsvm diversify train",
-        )
+        problem = f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}"
+        raise BadInput(path, problem, "train one with: structsvm diversify train")
     return model
 
 
-def _lengths(candidates: Any) -> list[int]:
-    """Return the number of words of each document, at least one as costs must be positive."""
-    texts = candidates.texts if candidates.documents is None else candidates.documents.texts
-    if texts is None:
-        raise ValueError(
-            "--budget: expected documents with texts, whose words are counted, got embeddings alone"
+def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
+    """Return the stated cost of each document, or its number of words, at least one as costs must be positive."""
+    if budget is None:
+        return None
+    if stated := [one.costs for one in found.sets if one.costs is not None]:
+        if len(stated) < len(found.sets):
+            raise BadInput("--budget", f"expected costs in all sets or in none, got {len(stated)} with costs")
+        return stated
+    texts = [one.texts if one.documents is None else one.documents.texts for one in found.sets]
+    if any(one is None for one in texts):
+        problem = (
+            "expected documents with a cost, or with texts whose words are counted, got embeddings alone"
         )
-    return [max(1, len(t.split() if isinstance(t, str) else t)) for t in texts]
+        raise BadInput("--budget", problem)
+    return [[max(1, len(t.split() if isinstance(t, str) else t)) for t in one] for one in texts]
 
 
 def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> None:
@@ -367,13 +383,11 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     ]
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
-        raise BadInput(
-            "--run", f"expected queries that differ, got {twice!r} twice: a run has each topic once"
-        )
+        problem = f"expected queries that differ, got {twice!r} twice: a run has each topic once"
+        raise BadInput("--run", problem)
+    each = zip(topics, found.sets, chosen, strict=True)
     rows = [
-        (topic, one.ids[d], float(len(own) - rank))
-        for topic, one, own in zip(topics, found.sets, chosen, strict=True)
-        for rank, d in enumerate(own.tolist())
+        (topic, s.ids[d], float(len(own) - k)) for topic, s, own in each for k, d in enumerate(own.tolist())
     ]
     if not rows:
         raise BadInput("--run", "expected documents to write, got none: the budget is below every document")

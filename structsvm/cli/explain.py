@@ -11,7 +11,7 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
-from structsvm.cli.tables import kept_medians, read_for_model
+from structsvm.cli.tables import read_for_model, with_medians
 from structsvm.cli.terminal import note, print_json, print_table
 from structsvm.common.user_warnings import ordered_columns
 
@@ -41,9 +41,8 @@ def show(
         if data.y is None:
             raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
         with ordered_columns():
-            result = permutation_importance(
-                ranker, data.X, data.y, qid=data.qid, measure=measure, random_state=0
-            )
+            options: Any = {"measure": measure, "random_state": 0}
+            result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
         for entry, value in zip(table, result.mean.tolist(), strict=True):
             entry["importance"] = value
     key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
@@ -104,21 +103,17 @@ def explain(
 
 
 def _print(table: list[dict[str, Any]]) -> None:
-    from structsvm.plots.pages import Column
+    from structsvm.plots.pages import columns
 
     names = list(table[0])
     rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
-    print_table([Column(name, name != "feature") for name in names], rows)
+    print_table(columns(names[0], numbers=names[1:]), rows)
 
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:
     paths.check_input(path)
-    rows = read_for_model(path, columns, ranker, sparse=False if not paths.is_table(path) else None)
-    if (medians := kept_medians(ranker)) is not None:
-        from structsvm.features.scaling import filled
-
-        rows = filled(rows, medians)
-    return rows
+    sparse = None if paths.is_table(path) else False
+    return with_medians(read_for_model(path, columns, ranker, sparse=sparse), ranker)
 
 
 def _names(ranker: Any) -> list[str]:
@@ -134,7 +129,7 @@ def _of_linear(ranker: Any) -> list[dict[str, Any]]:
         note("scaled within queries: there are no weights of raw features")
     raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
     columns = {"feature": list(form.names), "scaled": form.weights.tolist()} | raw
-    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+    return _rows(columns)
 
 
 def _of_trees(ranker: Any) -> list[dict[str, Any]]:
@@ -149,7 +144,9 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
         if len(used) == 1:
             leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
             alone[used[0]] += np.ptp(leaves)
-    return [
-        {"feature": name, "splits": int(splits[j]), "range alone": float(alone[j])}
-        for j, name in enumerate(names)
-    ]
+    columns = {"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()}
+    return _rows(columns)
+
+
+def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]

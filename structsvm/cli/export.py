@@ -11,7 +11,7 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.files import Table, read_names, split_names
-from structsvm.cli.tables import kept_medians, read_for_model
+from structsvm.cli.tables import kept_medians, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
@@ -68,13 +68,9 @@ def export(
         ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same
     )
     if check is not None:
-        medians = kept_medians(ranker)
-        trees = hasattr(ranker, "leaves_") or medians is not None
+        trees = hasattr(ranker, "leaves_") or kept_medians(ranker) is not None
         rows = read_for_model(check, columns, ranker, fill="keep" if trees else None, sparse=False)
-        if medians is not None:
-            from structsvm.features.scaling import filled
-
-            rows = filled(rows, medians)
+        rows = with_medians(rows, ranker)
         result = check_export(content, ranker, to, rows.X, **same)
         result.require(to)
         note(f"{check}: {result}")
@@ -82,9 +78,8 @@ def export(
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # model files of 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
-            note(
-                f"training had medians in place of missing features, which no format holds; send them: {said}"
-            )
+            lost = "training had medians in place of missing features, which no format holds"
+            note(f"{lost}; send them: {said}")
     if output is None:
         text = content.decode()
         typer.echo(text, nl=not text.endswith("\n"))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import typer
@@ -93,19 +93,19 @@ class Table(Columns):
             metavar="NUMBER",
             help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
             "but for trees. In train, search and compare also median: that of each feature in training, which predict "
-            "uses too.",
+            "uses too; in convert also nan: they stay missing, for trees.",
         ),
     ] = None
+
+    takes_nan: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.missing not in (None, "median"):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            raise BadInput(
-                f"--features {','.join(names)}",
-                "expected different names with commas between, such as bm25,age",
-            )
+            problem = "expected different names with commas between, such as bm25,age"
+            raise BadInput(f"--features {','.join(names)}", problem)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -119,7 +119,7 @@ class Table(Columns):
             return None
         try:
             value = float(self.missing)
-            if not math.isfinite(value):
+            if math.isinf(value) or (math.isnan(value) and not self.takes_nan):
                 raise ValueError
         except ValueError:
             learned = "a number; only train, search and compare learn medians"
@@ -161,7 +161,7 @@ def read_data(
     if paths.is_table(paths.check_input(path)):
         # the features of a model replace those of the option
         options = {} if features is None else {"features": features}
-    if fill == "keep":  # a store holds none
+    if fill == "keep":  # as a store does
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:
@@ -169,9 +169,8 @@ def read_data(
     except BadInput as error:
         # the first line may be the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
-            raise ValueError(
-                f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
-            ) from None
+            problem = f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
+            raise ValueError(problem) from None
         raise
 
 
@@ -179,19 +178,15 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     """Return rows with the features of a model, in its order, if both have names; warn if the model has none."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
-        note(
-            f"warning: {path}: the model was trained without names of features; {first} are taken by their order"
-        )
+        unnamed = "the model was trained without names of features"
+        note(f"warning: {path}: {unnamed}; {first} are taken by their order")
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     at = {name: j for j, name in enumerate(rows.feature_names)}
     missing = [name for name in names if name not in at]
     if missing:
-        raise BadInput(
-            path,
-            f"expected the features of the model, got none called {missing[0]!r}",
-            "name the columns alike",
-        )
+        problem = f"expected the features of the model, got none called {missing[0]!r}"
+        raise BadInput(path, problem, "name the columns alike")
     return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
 
@@ -269,11 +264,8 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            raise BadInput(
-                second,
-                f"expected another tag or file name than that of {first}, got {name[:60]!a} in both",
-                "rename one of the files",
-            )
+            problem = f"expected another tag or file name than that of {first}, got {name[:60]!a} in both"
+            raise BadInput(second, problem, "rename one of the files")
     return names
 
 

@@ -12,7 +12,7 @@ import typer
 import structsvm
 from structsvm import oracles, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, names_of_runs, read_data
+from structsvm.cli.files import Jobs, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
@@ -38,6 +38,10 @@ class Learning(Group):
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
         "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
+    ] = None
+    features: Annotated[
+        list[str] | None,
+        "With --weights-for a table: its columns of scores, a,b,c or repeated. (default: all other columns)",
     ] = None
     relevance: Annotated[float, "Grade from which a document is relevant."] = 1.0
     loss: Annotated[
@@ -173,11 +177,13 @@ def _print_weights(
     if output is not None:
         paths.check_output(output, inputs)
     table = len(files) == 1 and paths.is_table(files[0])
+    if learning.features is not None and not table:
+        raise BadInput("--features", "expected a table with it, got runs")
     if table == (qrels is not None):
         raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = _read_lists(files[0]) if table else _read(runs, depth, status)
+        lists: Any = _read_lists(files[0], learning.features) if table else _read(runs, depth, status)
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
@@ -235,10 +241,15 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
     typer.echo(f"run    {output}")
 
 
-def _read_lists(path: Path) -> QueryData:
+def _read_lists(path: Path, features: list[str] | None) -> QueryData:
     """Read the candidates of the queries with their scores, labels and holes."""
     try:
-        return read_data(path, fill="keep")
+        data = read_data(path, fill="keep", features=None if features is None else split_names(features))
+        if features is None and data.feature_names is not None:
+            note(
+                f"{path}: searches, by its columns: {', '.join(data.feature_names)}; choose them by --features"
+            )
+        return data
     except BadInput as error:
         if "a finite label" not in error.problem:
             raise

@@ -70,14 +70,8 @@ def analyse(
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
-            read = statistics.read_credits(
-                log,
-                cluster=by,
-                weights=weights,
-                missing_record=missing_record,
-                missing_feedback=missing_feedback,
-                callback=tell,
-            )
+            lacking: Any = {"missing_record": missing_record, "missing_feedback": missing_feedback}
+            read = statistics.read_credits(log, cluster=by, weights=weights, **lacking, callback=tell)
     answer = statistics.analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
@@ -126,10 +120,8 @@ def learn(
     """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
     paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
-        raise BadInput(
-            "--better",
-            f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}",
-        )
+        problem = f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
+        raise BadInput("--better", problem)
 
     from structsvm.online import clicklog
     from structsvm.online.statistics.features import FEATURES
@@ -212,9 +204,8 @@ def simulate(
     rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
-        raise BadInput(
-            str(data), f"expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
-        )
+        problem = f"expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
+        raise BadInput(str(data), problem)
     try:
         user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))
     except BadInput as error:

@@ -19,7 +19,7 @@ from structsvm.common.files import replacing
 
 if TYPE_CHECKING:
     from structsvm.live.assign import Experiment
-    from structsvm.live.store import Store
+    from structsvm.live.store.queries import Store
 
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
@@ -90,9 +90,8 @@ def serve(
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
-            note(
-                f"{settings.secret_path}: expected the secret, got none; a new one is made, which refuses old tokens"
-            )
+            lost = "expected the secret, got none; a new one is made, and old tokens will be refused"
+            note(f"{settings.secret_path}: {lost}")
     from structsvm.live.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
@@ -189,7 +188,8 @@ def export(
 ) -> None:
     """Write the closed lists of an experiment as a click log for 'structsvm interleave analyse' and 'structsvm clicks'.
 
-    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control are not.
+    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control, and lists
+    whose window for clicks is not over, are not written.
     """
     from structsvm.live.reporting import lines_of
 
@@ -197,12 +197,19 @@ def export(
     n = 0
     with _open(store) as opened:
         experiment = _experiment(opened, key, revision)
+        number, window_s = experiment.row.id, experiment.config["window_s"]
+        n_pending = opened.n_after(number, opened.progress(number).watermark)
         with replacing(output) as file:
             for piece in lines_of(opened, experiment):
                 file.write(piece)
                 n += piece.count(b"\n")
-        if n_forgotten := opened.n_forgotten(experiment.row.id):
+        if n_forgotten := opened.n_forgotten(number):
             note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
+        if n_pending:
+            note(
+                f"left out: {n_pending:,} pending impressions: the running service closes each once its window of "
+                f"{window_s:g} s for clicks is over; export again then"
+            )
     typer.echo(f"{output}: {n:,} lists")
 
 
@@ -226,7 +233,7 @@ def backup(
 
 def forget(
     key: Key,
-    unit: Annotated[str, "<UNIT> User or session, as the site names it."],
+    unit: Annotated[str, "<UNIT> Id of the user or session, as the site sends it."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Unlink UNIT from its impressions, and delete its queries; impossible once KEY is stopped."""
@@ -241,14 +248,14 @@ def forget(
                 "its unit key is deleted",
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
-    typer.echo(f"{n:,} impressions" if n else f"no impression of {key} is of the unit {unit!r}")
+    typer.echo(f"{n:,} impressions" if n else f"no impression of {key} has the unit {unit!r}")
 
 
 def clean(
     days: Annotated[int, typer.Option(min=0, help="Days after the last impression.")] = 90,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
+    """Delete the impressions and clicks of experiments that ended long ago; their statistics are kept."""
     with _open(store) as opened:
         n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
     typer.echo(f"{n:,} impressions deleted")

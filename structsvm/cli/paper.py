@@ -24,11 +24,10 @@ def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str
 
     ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
     """
-    from structsvm.plots.pages import Column, measure_name
+    from structsvm.plots.pages import columns, measure_name
 
     letters = {name: chr(ord("a") + k) for k, name in enumerate(results.baselines)}
     measures = results.measures.report
-    columns = [Column("method"), *(Column(measure_name(name), numeric=True) for name in measures)]
     rows = []
     differs = {
         (t.measure, *pair)
@@ -51,7 +50,7 @@ def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str
         f"Bold: the best mean. Letters: different from that method at {level:g} (two-tailed Wilcoxon test, Holm's "
         f"correction for {results.tests.n} tests)."
     )
-    return columns, rows, note
+    return columns("method", numbers=map(measure_name, measures)), rows, note
 
 
 def markdown(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:

@@ -52,15 +52,13 @@ def check_file(path: Path) -> Path:
 def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
-        raise BadInput(
-            "-", "expected the name of a file to write, got the sign for the standard input", "name one"
-        )
+        problem = "expected the name of a file to write, got the sign for the standard input"
+        raise BadInput("-", problem, "name one")
     _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise BadInput(
-                path, f"expected another file than the input, got the same; choose another {option}"
-            )
+            problem = f"expected another file than the input, got the same; choose another {option}"
+            raise BadInput(path, problem)
     if path.is_dir():
         raise BadInput(path, "expected the name of a file to write, got a folder", "add a file name")
     if path.exists() and not path.is_file():
@@ -72,9 +70,8 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
 def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
     if is_packed(path):
-        raise BadInput(
-            path, f"expected a name that ends in .npz, got {path.suffix!r}", "models are compressed already"
-        )
+        problem = f"expected a name that ends in .npz, got {path.suffix!r}"
+        raise BadInput(path, problem, "models are compressed already")
     return check_output(path, inputs, option=option)
 
 
@@ -86,9 +83,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
             continue
         file = check_output(path, sources, option=option).resolve()
         if file in taken:
-            raise BadInput(
-                f"{taken[file]} and {option}", "expected two files, got the same twice", "name another"
-            )
+            problem = "expected two files, got the same twice"
+            raise BadInput(f"{taken[file]} and {option}", problem, "name another")
         taken[file] = option
 
 
@@ -119,9 +115,8 @@ def _check_name(path: Path) -> Path:
     except (NotADirectoryError, PermissionError):  # the check of the folder reports it
         return path
     except OSError as error:
-        raise BadInput(
-            path, f"expected a name that a file can have ({error.strerror})", "choose another"
-        ) from error
+        problem = f"expected a name that a file can have ({error.strerror})"
+        raise BadInput(path, problem, "choose another") from error
     return file
 
 

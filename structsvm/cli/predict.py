@@ -18,7 +18,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import Data, Jobs, Table, load_ranker, predicted, read_data
 from structsvm.cli.options import known
-from structsvm.cli.tables import fill_of, kept_medians, read_for_model
+from structsvm.cli.tables import fill_of, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model, replacing
@@ -59,16 +59,12 @@ def predict(
     trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
-        raise BadInput(
-            f"--output {output}",
-            "expected a name such as scores.txt, scores.csv or scores.parquet",
-            "or state --format",
-        )
+        problem = "expected a name such as scores.txt, scores.csv or scores.parquet"
+        raise BadInput(f"--output {output}", problem, "or state --format")
     form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
     if form == "parquet" and paths.is_stdout(output):
-        raise BadInput(
-            "--format parquet", "expected the name of a file with --output, got the standard output"
-        )
+        problem = "expected the name of a file with --output, got the standard output"
+        raise BadInput("--format parquet", problem)
     sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
         raise BadInput(data, "expected DATA, got a model", "MODEL comes first, DATA second")
@@ -81,9 +77,8 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            raise BadInput(
-                f"--format {form}", "expected --format scores with --dask", "or predict on one machine"
-            )
+            problem = "expected --format scores with --dask"
+            raise BadInput(f"--format {form}", problem, "or predict on one machine")
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
@@ -95,18 +90,14 @@ def predict(
         # scaling and trees do not accept sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
-        rows = read_data(
-            data, columns, fill=fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
-        )
+        of_text = {"sparse": sparse, "n_features": n_features, "n_jobs": jobs}
+        rows = read_data(data, columns, fill=fill, labels=False, **of_text)
         width = _width(rows.X)
         if width < n_features:
-            note(
-                f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
-            )
-    if (values := kept_medians(ranker)) is not None and fill == "keep":
-        from structsvm.features.scaling import filled
-
-        rows = filled(rows, values)
+            known = f"features up to {width}, of the model's {n_features}"
+            note(f"warning: {data}: {known}; the others count as 0")
+    if fill == "keep":
+        rows = with_medians(rows, ranker)
     scores = predicted(ranker, rows, data)
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)
@@ -116,9 +107,8 @@ def predict(
         paths.write_lines(output, map(repr, scores[in_data].tolist()))
         return
     if rows.docid is None:
-        note(
-            f"{data}: no ids of documents (#docid = ...; in a table the column of --docid); rows are numbered"
-        )
+        where = "#docid = ...; in a table the column of --docid"
+        note(f"{data}: no ids of documents ({where}); rows are numbered")
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
         paths.write_lines(output, chain([",".join(table)], _csv_lines(table)))
@@ -144,9 +134,8 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
     text = io.StringIO(newline="")
     write = csv.writer(text, lineterminator="").writerow
-    columns = {name: column.tolist() for name, column in table.items()} | {
-        "score": map(repr, table["score"].tolist())
-    }
+    columns: dict[str, Any] = {name: column.tolist() for name, column in table.items()}
+    columns["score"] = map(repr, columns["score"])
     for line in zip(*columns.values(), strict=True):
         write(line)
         yield text.getvalue()
@@ -157,11 +146,9 @@ def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        raise BadInput(
-            data,
-            "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none",
-            "take --format csv",
-        )
+        where = "#docid = ...; in a table the column of --docid"
+        problem = f"expected the id of each document for a run ({where}), got none"
+        raise BadInput(data, problem, "take --format csv")
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
         if not paths.is_stdout(output):

@@ -34,9 +34,8 @@ class TrainingTable(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.categorical is not None and self.zero_based:
-            raise BadInput(
-                "--zero-based", "expected LETOR text, which has no columns of words for --categorical"
-            )
+            problem = "expected LETOR text, which has no columns of words for --categorical"
+            raise BadInput("--zero-based", problem)
 
     @property
     def learned_fill(self) -> float | Literal["median"] | None:
@@ -74,6 +73,14 @@ def kept_medians(model: Any) -> Float | None:
     """Return the medians that a model was trained with, None for a model without."""
     medians: Float | None = getattr(model, "table_", {}).get("fill")
     return medians
+
+
+def with_medians(rows: QueryData, model: Any) -> QueryData:
+    """Return rows with medians of the model's training, if it has them, in place of missing features."""
+    from structsvm.features.scaling import filled
+
+    medians = kept_medians(model)
+    return rows if medians is None else filled(rows, medians)
 
 
 def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
@@ -134,7 +141,6 @@ def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
     if rows.n_features != model.n_features_in_:
-        raise ValueError(
-            f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
-        )
+        problem = f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
+        raise ValueError(problem)
     return rows

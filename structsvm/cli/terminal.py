@@ -47,21 +47,14 @@ def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
 
     With ``counts`` it says how many of how many are done, with ``data`` how many bytes.
     """
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
     console = Console(stderr=True)
-    figures = [MofNCompleteColumn()] * counts + [DownloadColumn()] * data
-    first, *others = map(TextColumn, texts)
-    columns = (first, BarColumn(), *figures, *others, TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    figures = [progress.MofNCompleteColumn()] * counts + [progress.DownloadColumn()] * data
+    first, *others = map(progress.TextColumn, texts)
+    columns = (first, progress.BarColumn(), *figures, *others, progress.TimeElapsedColumn())
+    return progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def working(text: str) -> Any:
@@ -137,9 +130,8 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            remedy = (
-                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
-            )
+            enough = "700 MB and 200 bytes per query are enough"
+            remedy = f"{enough} for all but --percentiles and the standard input"
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__

@@ -28,9 +28,8 @@ def _one_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"expected one number, got {text!r:.40}; structsvm search tries several"
-        ) from None
+        problem = f"expected one number, got {text!r:.40}; structsvm search tries several"
+        raise typer.BadParameter(problem) from None
 
 
 @dataclass(frozen=True)
@@ -160,10 +159,9 @@ def train(
         progress.check(there.fit_)
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
-        about = (
-            f"{there.n_queries_} queries in {there.n_partitions_} partitions, {there.n_features_in_} features"
-        )
-        _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress)
+        about = f"{there.n_queries_} queries in {there.n_partitions_} partitions"
+        held_there = f"{held:.2f} GB of rows on a worker at the most"
+        _say(there, f"{about}, {there.n_features_in_} features; {held_there}", output, progress)
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"

@@ -43,11 +43,8 @@ def warm_up() -> None:
                 left_out.append(f"left out {name}: {error}")
     folder = kept_in()
     if folder is None:
-        raise BadInput(
-            "warm-up",
-            "expected a folder that can be written, to keep compiled code in",
-            "name one in the environment variable NUMBA_CACHE_DIR",
-        )
+        problem = "expected a folder that can be written, to keep compiled code in"
+        raise BadInput("warm-up", problem, "name one in the environment variable NUMBA_CACHE_DIR")
     for line in left_out:
         typer.echo(line, err=True)
     typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {folder}")
@@ -62,12 +59,8 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     y, qid = made.y, made.qid
     dense = np.ascontiguousarray(made.X)
     rows = sparse.csr_matrix(dense)
-    kinds: dict[str, Any] = {
-        "float64": dense,
-        "float32": dense.astype(np.float32),
-        "sparse": rows,
-        "sparse float32": rows.astype(np.float32),
-    }
+    single = {"float32": dense.astype(np.float32), "sparse float32": rows.astype(np.float32)}
+    kinds: dict[str, Any] = {"float64": dense, "sparse": rows, **single}
     wide = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), (len(y), 300))
 
     def ranker(X: Any, loss: str, **options: Any) -> None:
@@ -102,11 +95,10 @@ def _pairs(X: Any, y: Any, qid: Any) -> None:
 
 
 def _descents(X: Any, y: Any, qid: Any) -> None:
-    structsvm.PairwiseSGD(n_steps=1000, random_state=0).fit(X, y, qid=qid)
-    views = [[0, 1], [2, 3]]
-    structsvm.CoRegularizedSGD(views=views, n_steps=1000, random_state=0).fit(
-        X, y, qid=qid, unlabeled=qid > qid.mean()
-    )
+    brief: Any = {"n_steps": 1000, "random_state": 0}
+    structsvm.PairwiseSGD(**brief).fit(X, y, qid=qid)
+    views = structsvm.CoRegularizedSGD(views=[[0, 1], [2, 3]], **brief)
+    views.fit(X, y, qid=qid, unlabeled=qid > qid.mean())
     for utility in ("ndcg@10", "map", "mrr", "ranknet"):
         structsvm.LambdaRank(utility, max_epochs=2, random_state=0).fit(X, y, qid=qid)
 
@@ -153,9 +145,8 @@ def _clicks() -> None:
         [1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2, [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0],
         session=[1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6],
     )  # fmt: skip
-    structsvm.ClickSVM(propensities=clicks.harvest(cells)).fit(
-        [[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6]
-    )
+    ranker = structsvm.ClickSVM(propensities=clicks.harvest(cells))
+    ranker.fit([[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6])
     clicks.trust_bias(cells)
     for model in (*labelled("structsvm.clicks", "abbreviation").values(), clicks.CascadeModel):
         model().fit(cells)
@@ -171,11 +162,7 @@ def _files() -> None:
 
 def _online() -> None:
     from structsvm.online.bandits.by_name import compiled_names
-    from structsvm.online.simulation.gradient_descent import descend, descend_rankings
 
+    world = [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]]
     for name in compiled_names():
-        online.simulate(
-            name, [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]], horizon=300, n_runs=2, seed=0
-        )
-    descend("P1", horizon=100, seed=0)
-    descend_rankings(readers.make_ranking(10, 5, 3, random_state=0), horizon=100, seed=0)
+        online.simulate(name, world, horizon=300, n_runs=2, seed=0)

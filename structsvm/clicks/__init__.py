@@ -43,27 +43,6 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "structsvm.clicks.cascades": (
-            "CascadeModel ClickChainModel DependentClickModel DynamicBayesianModel "
-            "SimplifiedDynamicBayesianModel"
-        ),
-        "structsvm.clicks.cells": "ClickCells",
-        "structsvm.clicks.evaluation": "CounterfactualEstimate evaluate_from_clicks",
-        "structsvm.clicks.holding_out": "divide_by_query",
-        "structsvm.clicks.judging": "ClickJudgments judgments",
-        "structsvm.clicks.interleaving_log": "cells_of_log",
-        "structsvm.clicks.position_based": "PositionBasedModel UserBrowsingModel",
-        "structsvm.clicks.propensities": "Propensities TrustBias harvest trust_bias",
-        "structsvm.clicks.quality": "held_out_quality model_quality",
-        "structsvm.clicks.reading": "read_clicks",
-        "structsvm.clicks.session_text": "read_sessions",
-        "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
-        "structsvm.clicks.tables": "read_table",
-        "structsvm.clicks.team_drafts": "read_team_draft_table read_team_draft_ubi",
-        "structsvm.clicks.ubi": "read_ubi",
-        "structsvm.clicks.losses": "click_weights",
-    },
     label={"log": "cells_of_log", "sessions": "read_sessions", "table": "read_table", "ubi": "read_ubi"},
     abbreviation={
         "CCM": "ClickChainModel",

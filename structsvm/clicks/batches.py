@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from structsvm.clicks.cells import ClickCells, Dropped
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, Dropped
 from structsvm.common.checks import BadInput
 
 _BATCH = 1 << 20  # impressions counted at once
@@ -40,8 +40,9 @@ class Parts:
 class Batches:
     """Count lists as a reader yields them."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, max_position: int = MAX_POSITION) -> None:
         self.dropped = Dropped()
+        self._options: dict[str, Any] = {"first_position": 1, "max_position": max_position}
         self._source, self._parts, self._lists = source, Parts(), 0
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
 
@@ -65,7 +66,7 @@ class Batches:
     def _count(self) -> None:
         *columns, session = self._columns
         try:
-            self._parts.add(ClickCells.from_arrays(*columns, session=session, first_position=1))
+            self._parts.add(ClickCells.from_arrays(*columns, session=session, **self._options))
         except BadInput as error:
             raise error if error.argument != "log" else error.renamed(self._source) from None
         for column in self._columns:

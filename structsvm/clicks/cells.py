@@ -354,10 +354,8 @@ def check_cells(cells: object) -> None:
     """Raise unless ``cells`` are a counted click log."""
     if not isinstance(cells, ClickCells):
         kind = "a data frame" if hasattr(cells, "columns") else type(cells).__name__
-        raise BadInput(
-            "cells", f"expected a counted click log, got {kind}",
-            "read a file by structsvm.clicks.read_clicks, a data frame by read_table",
-        )  # fmt: skip
+        remedy = "read a file by structsvm.clicks.read_clicks, a data frame by read_table"
+        raise BadInput("cells", f"expected a counted click log, got {kind}", remedy)
 
 
 def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:

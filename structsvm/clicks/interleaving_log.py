@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Batches
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
 from structsvm.protocols import Int
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LISTS = 1 << 14  # lists held at once as objects
 
 
-def cells_of_log(log: object) -> ClickCells:
+def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells:
     """Count a click log of ``structsvm.online``.
 
     The coins of interleaving move documents between positions, so such a log determines propensities, as far as the
@@ -33,6 +33,8 @@ def cells_of_log(log: object) -> ClickCells:
     log : ClickLog or path
         A path is read a few thousand lines at a time, by the rules of :func:`structsvm.online.clicklog.read_log`.
         Memory grows with the distinct cells and lists, and by 24 bytes per impression with an id.
+    max_position : int, default=1000
+        Impressions beyond are left out and counted.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def cells_of_log(log: object) -> ClickCells:
     """
     from structsvm.online.clicklog import ClickLog, Line
 
-    batches = Batches("log")
+    batches = Batches("log", max_position)
     if isinstance(log, ClickLog):
         batches.dropped.count("list without feedback", log.n_missing_feedback)
         batches.dropped.count("list without a record", log.n_missing_record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import log2
 from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs
-from structsvm.protocols import Float, Int, Oracle, Separator
+from structsvm.protocols import Float, Int, Oracle
 
 Weighting = Literal["ips", "policy"]
 
@@ -86,9 +85,7 @@ _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
 def loss_by_name(name: Any) -> Oracle:
     """Return the oracle of a loss of clicks."""
     kind, _ = _parsed(name)
-    if kind == "pairs":
-        return WeightedPairs()
-    return MeanOfPairs() if kind == "mean_pairs" else WeightedLogRank()
+    return WeightedPairs(kind == "mean_pairs") if kind.endswith("pairs") else WeightedLogRank()
 
 
 def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
@@ -110,33 +107,3 @@ def _parsed(name: Any) -> tuple[str, int | None]:
             "loss", "expected 'pairs', 'mean_pairs', 'dcg' or 'mrr', or 'dcg@10', 'mrr@10' (any cut-off)", value=name
         )  # fmt: skip
     return match[1], None if match[2] is None else int(match[2])
-
-
-@dataclass(frozen=True)
-class MeanOfPairs:
-    """The loss of :class:`~structsvm.oracles.weighted.WeightedPairs` per other document of the query."""
-
-    # The sum of the hinges of a click grows with the length of its list, so long lists decide; here a click
-    # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are
-    # not touched, so that the loss stays unbiased.
-
-    def bind(self, y: Float, offsets: Int) -> Separator:
-        """Bind to weights ``y`` grouped by ``offsets``."""
-        return _MeanOfPairsSeparator(y, offsets)
-
-
-class _MeanOfPairsSeparator:
-    exact = True
-
-    def __init__(self, y: Float, offsets: Int) -> None:
-        self._sum = WeightedPairs().bind(y, offsets)
-        self._lengths = np.diff(offsets)
-        self.query_weights, self.informative = self._sum.query_weights, self._sum.informative
-
-    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """See :class:`structsvm.protocols.Separator`."""
-        self._sum.separate(scores, first, last, loss, coef)
-        lengths = self._lengths[first:last]
-        others = np.maximum(lengths - 1, 1)
-        loss /= others
-        coef /= np.repeat(others, lengths)

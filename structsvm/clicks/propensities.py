@@ -454,10 +454,8 @@ class _Likelihood:
             value = self.value(phi) if level_off else new
             if np.abs(phi).max() > _BOX:
                 break
-        raise BadInput(
-            "cells", "expected clicks that determine all propensities, got some without a finite estimate",
-            "estimate fewer positions with {last}",
-        )  # fmt: skip
+        problem = "expected clicks that determine all propensities, got some without a finite estimate"
+        raise BadInput("cells", problem, "estimate fewer positions with {last}")
 
     def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
         """Return the covariance of the logarithms of all propensities, clustered by query, and its sample sizes.
@@ -525,10 +523,8 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
 
     check_clicked(clicks)
     if (clicks == shows).all():
-        raise BadInput(
-            "cells", f"expected impressions without a click, too, got clicks on all {shows.sum():,}",
-            "log every document that was shown",
-        )  # fmt: skip
+        expected = f"expected impressions without a click, too, got clicks on all {shows.sum():,}"
+        raise BadInput("cells", expected, "log every document that was shown")
     n_nodes = n + tail
     node = np.minimum(position, n)
     n_rows = int(row.max()) + 1 if row.size else 0

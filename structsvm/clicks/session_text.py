@@ -6,11 +6,11 @@ from os import PathLike
 from pathlib import Path
 
 from structsvm.clicks.batches import Batches
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.files import read_lines, shorten
 
 
-def read_sessions(path: str | PathLike[str]) -> ClickCells:
+def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION) -> ClickCells:
     """Read session text (plain, gzip, bzip2 or xz).
 
     A line holds sessions that end in ``;``, each the query, a tab, the shown documents with commas between, a colon,
@@ -21,6 +21,8 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
     Parameters
     ----------
     path : path
+    max_position : int, default=1000
+        Impressions beyond are left out and counted.
 
     Returns
     -------
@@ -47,7 +49,7 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
     (ClickCells(1 queries, 2 rows, 4 cells, 4 shows, 1 clicks), {'click on a document that was not shown': 1})
     """
     path = Path(path)
-    batches = Batches(str(path))
+    batches = Batches(str(path), max_position)
     for number, line in read_lines(path):
         for session in line.split(";"):
             text = session.strip()

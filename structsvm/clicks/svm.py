@@ -260,10 +260,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         number, length = np.repeat(np.arange(data.n_queries), lengths), np.repeat(lengths, lengths)
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
         if clicked.shape[0] < self.cv:
-            raise BadInput(
-                "cv", f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}",
-                "collect more of the log, or state {C} of ClickSVM", value=self.cv,
-            )  # fmt: skip
+            problem = f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}"
+            raise BadInput("cv", problem, "collect more of the log, or state {C} of ClickSVM", value=self.cv)
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         clicks = weights[number] * data.y

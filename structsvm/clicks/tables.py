@@ -249,11 +249,8 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
     own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
     if np.unique(own).size < own.size:
         twice = next(word for word in distinct if f"{word}.0" in distinct)
-        raise BadInput(
-            source,
-            f"column {name!r}: expected each id in one form, got {twice} and {twice}.0",
-            "write whole numbers",
-        )
+        problem = f"column {name!r}: expected each id in one form, got {twice} and {twice}.0"
+        raise BadInput(source, problem, "write whole numbers")
     return own[inverse]
 
 

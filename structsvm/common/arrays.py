@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import json
 import math
@@ -13,7 +12,6 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_MAGIC = b"\x93NUMPY"
 _LARGEST_HEADER = 10_000
 _DTYPE_KINDS = "biufU"
 _MAX_MEMBERS = 100_000
@@ -38,36 +36,19 @@ class Header(NamedTuple):
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Read the header of a ``.npy`` file (versions 1.0 to 3.0), and nothing of its array; raise Damaged if invalid."""
-    # the format: magic, version (2 bytes), length of the header (2 bytes in version 1, else 4), a Python dictionary
-    lead = file.read(8)
-    if lead[:6] != _MAGIC or len(lead) < 8 or lead[6] not in (1, 2, 3):
-        raise Damaged("it does not begin as an array does")
-    width = 2 if lead[6] == 1 else 4
-    length = int.from_bytes(file.read(width), "little")
-    if not 0 < length <= _LARGEST_HEADER:
-        raise Damaged(f"a header of {length} bytes")
-    raw = file.read(length)
-    if len(raw) < length:
-        raise Damaged("it is truncated in its header")
+    """Read the header of a ``.npy`` file (versions 1.0 and 2.0), and nothing of its array; raise Damaged if invalid."""
+    read: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
-        fields = ast.literal_eval(raw.decode("utf-8" if lead[6] == 3 else "latin-1").strip())
         # a text dtype may declare any width: nothing is allocated for it here
-        dtype, fortran, shape = np.dtype(fields["descr"]), fields["fortran_order"], fields["shape"]
-        if set(fields) != {"descr", "fortran_order", "shape"} or not isinstance(fields["descr"], str):
-            raise ValueError
-    except Exception:  # literal_eval and dtype raise nearly any error for random bytes
+        version = np.lib.format.read_magic(file)
+        shape, fortran, dtype = read[version](file, max_header_size=_LARGEST_HEADER)
+    except Exception:  # NumPy raises nearly any error for random bytes
         raise Damaged("its header does not describe an array") from None
-    if (
-        dtype.kind not in _DTYPE_KINDS
-        or not dtype.isnative
-        or dtype.itemsize == 0
-        or type(fortran) is not bool
-    ):
-        raise Damaged(f"an array of {fields['descr']!r:.40}")
-    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
+    if dtype.kind not in _DTYPE_KINDS or not dtype.isnative or dtype.itemsize == 0:
+        raise Damaged(f"an array of {dtype!s:.40}")
+    if not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise Damaged(f"an array of shape {shape!r:.40}")
-    return Header(dtype, shape, fortran, 8 + width + length)
+    return Header(dtype, shape, fortran, file.tell())
 
 
 def read_json(raw: bytes) -> Any:
@@ -117,10 +98,8 @@ class Archive:
         except Exception as error:
             raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
-            raise Damaged(
-                f"{name}: declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}, there are "
-                f"{max(0, member.file_size - header.start)}"
-            )
+            declared = f"declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}"
+            raise Damaged(f"{name}: {declared}, there are {max(0, member.file_size - header.start)}")
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:

@@ -43,6 +43,8 @@ class CandidateSet:
         the system did not retrieve the document.
     query : str, optional
         Text of the query (Okapi BM25 needs it), or its name or number.
+    costs : array-like of float, shape (n_documents,), optional
+        Costs of the documents, > 0, such as tokens: ``predict(sets, costs=[one.costs for one in sets], budget=450)``.
     vocabulary : sequence of str, optional
         Names of the columns when ``texts`` is a matrix; only explanations use them.
 
@@ -57,6 +59,7 @@ class CandidateSet:
     ids : list of str
     features : ndarray of float64, shape (n_documents, n_features), or None
     query : str or None
+    costs : ndarray of float64, shape (n_documents,), or None
     vocabulary : list of str or None
 
     Examples
@@ -74,6 +77,7 @@ class CandidateSet:
         features: Any = None,
         *,
         query: str | None = None,
+        costs: Any = None,
         vocabulary: Sequence[str] | None = None,
     ) -> None:
         self.kind, self.texts = _documents(texts, "texts")
@@ -98,6 +102,7 @@ class CandidateSet:
             raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
         self.features = None if features is None else _features(features, n)
         self.query = None if query is None else str(query)
+        self.costs = None if costs is None else _check_costs(self, costs)
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None:
             if self.kind != "counts":
@@ -112,6 +117,7 @@ class CandidateSet:
         features: Any = None,
         *,
         query: str | None = None,
+        costs: Any = None,
         documents: CandidateSet | None = None,
     ) -> CandidateSet:
         """Return a candidate set from pairwise similarities, such as the cosines of embeddings.
@@ -123,7 +129,7 @@ class CandidateSet:
         ----------
         similarity : array-like, shape (n_documents, n_documents)
             Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
-        ids, features, query
+        ids, features, query, costs
             As for other sets; by default those of ``documents``.
         documents : CandidateSet, optional
             The same documents as texts: :class:`~structsvm.DiverseRanker` uses their words and the similarity.
@@ -143,9 +149,8 @@ class CandidateSet:
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
             i, j = asymmetric[0].tolist()
-            raise _no_similarity(
-                f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
-            )
+            problem = f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
+            raise _no_similarity(problem)
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
@@ -158,7 +163,8 @@ class CandidateSet:
             ids = documents.ids if ids is None else ids
             features = documents.features if features is None else features
             query = documents.query if query is None else query
-        candidates = cls([""] * len(matrix), ids=ids, features=features, query=query)
+            costs = documents.costs if costs is None else costs
+        candidates = cls([""] * len(matrix), ids=ids, features=features, query=query, costs=costs)
         candidates.kind, candidates.texts = "similarity", None
         candidates.similarity, candidates.documents = matrix, documents
         return candidates
@@ -319,17 +325,21 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
     limits = np.broadcast_to(limits, (len(sets),))
     pairs: list[tuple[Float | None, float]] = []
     for i, (candidates, cost) in enumerate(zip(sets, costs_of_sets, strict=True)):
-        prices = _as_numbers(cost, f"costs[{i}]")
-        if prices.shape != (len(candidates),):
-            expected = f"expected {len(candidates)} finite numbers > 0, one for each document"
-            raise BadInput("costs", f"{expected}, got shape {prices.shape}", at=f"[{i}]")
-        bad = np.flatnonzero(~(np.isfinite(prices) & (prices > 0)))
-        if bad.size:
-            got = f"got {prices[bad[0]]:g} for document {candidates.ids[bad[0]]!r}"
-            remedy = "leave out empty documents, or give them a cost"
-            raise BadInput("costs", f"expected finite numbers > 0, {got}", remedy, at=f"[{i}][{bad[0]}]")
-        pairs.append((prices, float(limits[i])))
+        pairs.append((_check_costs(candidates, cost, f"[{i}]"), float(limits[i])))
     return pairs
+
+
+def _check_costs(candidates: CandidateSet, costs: Any, at: str = "") -> Float:
+    prices = _as_numbers(costs, f"costs{at}")
+    if prices.shape != (len(candidates),):
+        expected = f"expected {len(candidates)} finite numbers > 0, one for each document"
+        raise BadInput("costs", f"{expected}, got shape {prices.shape}", at=at)
+    bad = np.flatnonzero(~(np.isfinite(prices) & (prices > 0)))
+    if bad.size:
+        got = f"got {prices[bad[0]]:g} for document {candidates.ids[bad[0]]!r}"
+        remedy = "leave out empty documents, or give them a cost"
+        raise BadInput("costs", f"expected finite numbers > 0, {got}", remedy, at=f"{at}[{bad[0]}]")
+    return prices
 
 
 def _as_numbers(values: Any, argument: str, expected: str = "numbers") -> Float:
@@ -378,15 +388,11 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
         return "text", documents
     of_text = isinstance(documents[0], str)
     for i, document in enumerate(documents):
-        if not isinstance(document, str) if of_text else not _is_tokens(document):
-            raise TypeError(
-                f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
-            )
+        words = isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
+        if not (isinstance(document, str) if of_text else words):
+            problem = f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+            raise TypeError(problem)
     return "tokens", [list(d) for d in documents]
-
-
-def _is_tokens(document: Any) -> bool:
-    return isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
 
 
 def _features(features: Any, n: int) -> Float:

@@ -70,9 +70,8 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
         elif kept_in is None:
             not_kept("no folder for it can be written")
         elif not usual:
-            _warn(
-                f"compiled code is kept in {kept_in}, as the usual folder cannot be written; {_CACHE_REMEDY}"
-            )
+            why = "as the usual folder cannot be written"
+            _warn(f"compiled code is kept in {kept_in}, {why}; {_CACHE_REMEDY}")
     _stop()
     _state.count += 1
     _announce()

@@ -44,7 +44,7 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
         warn_user(
             f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
             f"training part, too, such as {shared[0]}, so that scores are not those of whole queries; split by query: "
-            "cv=QueryKFold()",
+            "cv=QueryKFold()"
         )
 
 
@@ -52,9 +52,8 @@ def _in_cross_validation() -> bool:
     # _fit_and_score is the function of scikit-learn that fits and scores one split
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_name == "_fit_and_score" and frame.f_globals.get("__name__", "").startswith(
-            "sklearn."
-        ):
+        module = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name == "_fit_and_score" and module.startswith("sklearn."):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

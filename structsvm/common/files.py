@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 
+AnyPath = str | os.PathLike[str]
+
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _UNSUPPORTED = {b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -134,16 +136,12 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
     except (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system; gzip, bz2 and Arrow raise a plain OSError for invalid data
-        whole, problem, remedy = (
-            "an intact",
-            f"a damaged one ({error or 'no reason given'})",
-            "fetch it again",
-        )
+        whole, problem = "an intact", f"a damaged one ({error or 'no reason given'})"
+        remedy = "fetch it again"
         if isinstance(error, EOFError):
             whole, problem = "a complete", "a truncated one"
-        elif isinstance(
-            error, MemoryError
-        ):  # an xz header states how much it needs, a damaged one any amount
+        elif isinstance(error, MemoryError):
+            # an xz header states how much it needs, a damaged one any amount
             problem, remedy = "one that needs more memory than there is", f"{remedy} or decompress it first"
         raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 
@@ -189,12 +187,11 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         for piece in _decompress(path, kind, source, n_bytes):
             total += len(piece)
             if total > max(FREE_BYTES, factor * size):
-                raise BadInput(
-                    path,
+                problem = (
                     f"expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more text: a "
-                    "decompression bomb?",
-                    "if the file is right, state a larger {max_expansion}",
+                    "decompression bomb?"
                 )
+                raise BadInput(path, problem, "if the file is right, state a larger {max_expansion}")
             if begin is not None:
                 begin += piece
                 if len(begin) < len(_BOM):
@@ -310,6 +307,20 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
             yield number, decode(raw, f"{path}:{number}").removesuffix("\r")
 
 
+def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield place and object of each line of JSON Lines that is not blank."""
+    import msgspec
+
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                record = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError):
+                problem = f"expected a JSON object on each line, got {shorten(line)}"
+                raise BadInput(f"{path}:{number}", problem) from None
+            yield f"{path}:{number}", record
+
+
 def decode(raw: bytes, place: str) -> str:
     """Return the text of a line or an id; raise ValueError, with ``place``, for bytes that the module refuses."""
     try:
@@ -366,9 +377,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             missing = "" if path.parent.is_dir() else "; create its folder first"
-            raise OSError(
-                error.errno,
-                f"not written, any earlier file is untouched ({error.strerror}){missing}",
-                str(path),
-            ) from error
+            problem = f"not written, any earlier file is untouched ({error.strerror}){missing}"
+            raise OSError(error.errno, problem, str(path)) from error
         raise

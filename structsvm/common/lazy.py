@@ -1,23 +1,19 @@
-"""``attach``: names of a package that are imported when first used, from a table in its ``__init__``.
+"""``attach``: names of a package that are imported when first used, by the imports that type checkers read.
 
     if TYPE_CHECKING:
         from structsvm.online.bandits.rucb import RUCB as RUCB
 
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {"structsvm.online.bandits.rucb": "RUCB"},
-        label={"rucb": "RUCB"},
-    )
+    __getattr__, __dir__, __all__ = attach(__name__, label={"rucb": "RUCB"})
 
-Type checkers read the imports, the program reads the table. Nothing is read from source files, which an installation of
-compiled files does not have. ``tests/test_architecture.py`` compares imports and table, and the labels with the
-attributes of the classes.
+The imports of the block are never executed: their names and modules are read from the source of the ``__init__``.
+``tests/test_architecture.py`` compares the labels with the attributes of the classes.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -29,15 +25,23 @@ _LABELS: dict[str, dict[str, dict[str, str]]] = {}
 """Package to attribute to labels to names."""
 
 
-def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]) -> Attached:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``.
+def _imports(package: str) -> Iterator[tuple[str, str]]:
+    """Yield name and module of each ``from module import name`` in the block ``if TYPE_CHECKING`` of a package."""
+    source: Any = sys.modules[package].__loader__
+    for block in ast.parse(source.get_source(package)).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            for line in block.body:
+                assert isinstance(line, ast.ImportFrom)
+                yield from ((one.name, str(line.module)) for one in line.names)
 
-    ``members`` maps modules to the names that are exported from them, separated by blanks; names under ``package``
-    itself are its submodules, which a star import leaves out. ``labels`` map the short names by which users choose
-    members, such as "rucb", to the members.
+
+def attach(package: str, **labels: Mapping[str, str]) -> Attached:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``, which calls this.
+
+    Names that are imported from ``package`` itself are its submodules, which a star import leaves out. ``labels`` map
+    the short names by which users choose members, such as "rucb", to the members.
     """
-    # a name under the package itself is a submodule; any other is an attribute of the module that it is listed under
-    homes = {name: module for module, names in members.items() for name in names.split()}
+    homes = dict(_imports(package))
     exported = sorted(name for name, module in homes.items() if module != package)
     _HOMES[package] = {name: homes[name] for name in homes if homes[name] != package}
     _LABELS[package] = {attribute: dict(given) for attribute, given in labels.items()}

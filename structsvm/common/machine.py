@@ -14,9 +14,8 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise BadInput(
-            "n_jobs", "expected a number of threads of at least 1, or -1 for all processors", value=n_jobs
-        )
+        problem = "expected a number of threads of at least 1, or -1 for all processors"
+        raise BadInput("n_jobs", problem, value=n_jobs)
     if n_jobs > 0:
         return int(n_jobs)
     # processors that the scheduler gives this process, which may be fewer than those of the machine
@@ -41,10 +40,7 @@ def return_freed_memory() -> bool:
     # a call of the C library that this process is linked to
     try:
         trim = ctypes.CDLL(None).malloc_trim
-    except (
-        AttributeError,
-        OSError,
-        TypeError,
-    ):  # another C library; on Windows there is no library without a name
+    # another C library; on Windows there is no library without a name
+    except (AttributeError, OSError, TypeError):
         return False
     return bool(trim(0))

@@ -104,9 +104,7 @@ def _reading_class() -> Any:
     return Kernel
 
 
-def make_cache(
-    stamp: Callable[[Any], Any], entries: Any, writable: Callable[[Path], bool], root: Path
-) -> Any:
+def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root: Path) -> Any:
     """Return a cache class whose code has the stamp of ``stamp`` and whose files are ``entries``; None if unavailable.
 
     Messages show ``root`` as the folder of code that is kept beside its source.

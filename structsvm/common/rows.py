@@ -65,12 +65,9 @@ def check_sparse(X: Any, name: str = "X") -> None:
         _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", axis)
     elif X.format == "coo":
         if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
-            raise BadInput(
-                name,
-                f"expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} "
-                f"and {X.col.shape[0]}",
-                DAMAGED,
-            )
+            got = f"got {X.row.shape[0]} and {X.col.shape[0]}"
+            problem = f"expected a row and a column for each of {X.data.shape[0]} values, {got}"
+            raise BadInput(name, problem, DAMAGED)
         _check_range(X.row, n_rows, f"{name}.row", "row")
         _check_range(X.col, n_columns, f"{name}.col", "column")
 

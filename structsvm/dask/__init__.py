@@ -16,10 +16,4 @@ if TYPE_CHECKING:
     from structsvm.dask.cross_validation import DaskStructuralRankerCV as DaskStructuralRankerCV
     from structsvm.dask.estimator import DaskStructuralRanker as DaskStructuralRanker
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.dask.cross_validation": "DaskStructuralRankerCV",
-        "structsvm.dask.estimator": "DaskStructuralRanker",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -14,6 +14,9 @@ from typing import Any
 from structsvm.common.checks import BadInput
 from structsvm.dask.rows import call
 
+Parts = Sequence[Any]
+"""Futures of the partitions, or what they are computed from."""
+
 _POLL = 0.25
 """Seconds between two checks of the cluster while no result arrives, after which a lost worker is noticed."""
 
@@ -40,18 +43,14 @@ def connected(client: Any) -> Iterator[Any]:
             client = distributed.get_client()
     if client is not None:
         if not isinstance(client, distributed.Client) or client.asynchronous:
-            raise BadInput(
-                "client",
-                f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
-            )
+            problem = f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}"
+            raise BadInput("client", problem)
         with client.as_current():
             # a client that the user gives stays open; only errors of the connection are translated
             try:
                 yield client
-            except (
-                CancelledError,
-                distributed.comm.CommClosedError,
-            ) as error:  # raised by any call of the block
+            # raised by any call of the block
+            except (CancelledError, distributed.comm.CommClosedError) as error:
                 raise _no_scheduler(client) from error
         return
     with (
@@ -97,10 +96,8 @@ def memory_limits(client: Any) -> dict[str, float]:
 
 def _no_scheduler(client: Any) -> ClusterError:
     address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
-    return ClusterError(
-        f"lost the connection to the scheduler {address}; start the cluster again, and fit again with the same "
-        "checkpoint= to go on where it was"
-    )
+    remedy = "start the cluster again, and fit again with the same checkpoint= to go on where it was"
+    return ClusterError(f"lost the connection to the scheduler {address}; {remedy}")
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
@@ -132,9 +129,7 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
     return list(results)
 
 
-def ask(
-    client: Any, function: Any, parts: Sequence[Any], *rest: Any, timeout: float, place: str
-) -> list[Any]:
+def ask(client: Any, function: Any, parts: Any, *rest: Any, timeout: float, place: str) -> list[Any]:
     """Return the results of a function for each partition, computed where the partition is."""
     futures = [client.submit(function, part, *rest, pure=False) for part in parts]
     return gather(client, futures, timeout, place)
@@ -164,15 +159,11 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
-            raise ClusterError(
-                f"no worker for {_NO_WORKER:g} s while waiting for {place}; start some, and fit again with the same "
-                "checkpoint= to go on where it was"
-            )
+            remedy = "start some, and fit again with the same checkpoint= to go on where it was"
+            raise ClusterError(f"no worker for {_NO_WORKER:g} s while waiting for {place}; {remedy}")
         if now - last > timeout:
-            raise ClusterError(
-                f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there; raise timeout= if a "
-                "partition takes that long"
-            )
+            waited = f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there"
+            raise ClusterError(f"{waited}; raise timeout= if a partition takes that long")
         if notice is not None:
             changed = notice(there)
             if changed is not None:

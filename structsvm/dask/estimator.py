@@ -18,17 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
-from structsvm.dask.cluster import (
-    ClusterError,
-    DaskPartitions,
-    ask,
-    connected,
-    count_threads,
-    gather,
-    memory_limits,
-)
+from structsvm.dask import cluster
 from structsvm.dask.groups import Groups, whole_queries
-from structsvm.dask.rows import Rows, facts, hold, scored, summary
+from structsvm.dask.rows import Dealt, Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
@@ -148,13 +140,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     @all_or_nothing
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        sample_weight: Any = None,
-        features: Sequence[str] | None = None,
+        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, features: Any = None
     ) -> Self:
         """Train on the rows of all partitions.
 
@@ -183,23 +169,19 @@ class DaskStructuralRanker(BaseEstimator):
             problem = "expected none, as only a DataFrame and Parquet files have columns with names"
             raise BadInput("features", problem)
         with (
-            connected(self.client) as client,
-            self._whole(client, X, y, qid, sample_weight, features) as (parts, about),
+            cluster.connected(self.client) as client,
+            self._whole(client, (X, y, qid, sample_weight), features) as (parts, about),
         ):
             self._train(client, parts, about)
         return self
 
-    def _held(
-        self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
-    ) -> list[Any]:
+    def _held(self, client: Any, raw: list[Any], about: Sequence[Any], folds: Dealt) -> list[Any]:
         """Return futures of the partitions of the problem, on the workers of their rows; set the attributes on them."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
-        futures = [
-            client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
-            for rows in raw
-        ]
-        about_parts = ask(client, facts, futures, timeout=self.timeout, place="the partitions")
+        options = self.loss, self.relevance, self.scaler_, folds
+        futures = [client.submit(hold, rows, *options, pure=False) for rows in raw]
+        about_parts = cluster.ask(client, facts, futures, timeout=self.timeout, place="the partitions")
         self.n_queries_ = sum(one.n_queries for one in about_parts)
         self.n_uninformative_ = sum(one.n_uninformative for one in about_parts)
         if self.n_uninformative_ == self.n_queries_:
@@ -215,7 +197,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
         futures = self._held(client, raw, about, None)
-        parts = DaskPartitions(client, futures, self.timeout)
+        parts = cluster.DaskPartitions(client, futures, self.timeout)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         problem = {"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale}
         C, options = usual_C(self.C, self.loss), self._solving()
@@ -230,24 +212,17 @@ class DaskStructuralRanker(BaseEstimator):
 
     @contextlib.contextmanager
     def _whole(
-        self,
-        client: Any,
-        X: Any,
-        y: Any,
-        qid: Any,
-        sample_weight: Any,
-        features: Sequence[str] | None = None,
-        coef: Float | None = None,
+        self, client: Any, given: tuple[Any, ...], features: Any = None, coef: Float | None = None
     ) -> Iterator[tuple[list[Any], list[Any]]]:
         """Yield futures of rows of whole queries, or with ``coef`` of their scores, and the summaries of partitions."""
         if coef is not None and hasattr(self, "feature_names_in_"):
             features = self.feature_names_in_.tolist()
-        source = pieces(X, y, qid, sample_weight, n_threads=count_threads(client), features=features)
-        limits = memory_limits(client)
+        source = pieces(*given, n_threads=cluster.count_threads(client), features=features)
+        limits = cluster.memory_limits(client)
         limit = sum(limits.values())
         # refused before anything is read, as a worker without memory is killed and takes its work with it
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
-            raise ClusterError(
+            raise cluster.ClusterError(
                 f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(limits)} workers have {limit / 1e9:.1f} GB "
                 "together; use more memory, or stores (structsvm convert), which are mapped instead of read"
             )
@@ -267,7 +242,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
         """Return futures of texts of the same width: a text only lists nonzero features, which may be few."""
-        about = ask(client, summary, raw, timeout=self.timeout, place="the texts")
+        about = cluster.ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in about))
         as_sparse = any(one.kind == "CSR" for one in about)
         if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in about):
@@ -322,9 +297,9 @@ class DaskStructuralRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
-        with connected(self.client) as client:
+        with cluster.connected(self.client) as client:
             features = None if names is None else names.tolist()
-            source = pieces(path, y, qid, None, n_threads=count_threads(client), features=features)
+            source = pieces(path, y, qid, None, n_threads=cluster.count_threads(client), features=features)
             if source.reload is not None:
                 source = source.reload(self.n_features_in_, None)
             # all parts are computed at once, and fetched one after the other; rows are freed when they are scored
@@ -333,7 +308,7 @@ class DaskStructuralRanker(BaseEstimator):
             del raw
             try:
                 for k, future in enumerate(futures):
-                    yield gather(client, [future], self.timeout, f"part {k} of the files")[0]
+                    yield cluster.gather(client, [future], self.timeout, f"part {k} of the files")[0]
             finally:
                 client.cancel(futures)
 
@@ -367,7 +342,7 @@ class DaskStructuralRanker(BaseEstimator):
         scores = self.predict(X, qid=qid if self._within_queries() else None)
         if isinstance(qid, str):
             qid = X[qid]
-        with connected(self.client) as client:
+        with cluster.connected(self.client) as client:
             column = scores.to_frame() if hasattr(scores, "to_frame") else scores[:, None]
             source = pieces(column, scores, qid, None, n_threads=1)
             try:
@@ -414,10 +389,10 @@ class DaskStructuralRanker(BaseEstimator):
             # raises for a bad name before rows are read
             evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **options)
         with (
-            connected(self.client) as client,
-            self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),
+            cluster.connected(self.client) as client,
+            self._whole(client, (X, y, qid, sample_weight), coef=self.coef_) as (parts, _),
         ):
-            answers = ask(
+            answers = cluster.ask(
                 client, _measure, parts, tuple(metrics), options,
                 timeout=self.timeout, place="the partitions (evaluation)",
             )  # fmt: skip
@@ -510,7 +485,7 @@ def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any
 
 def _report(client: Any, parts: Sequence[Any], about: Sequence[Any]) -> dict[str, dict[str, float]]:
     """Return and log the memory that each worker needs; raise ClusterError if one has less."""
-    limits = memory_limits(client)
+    limits = cluster.memory_limits(client)
     table = {address: {"rows": 0.0, "planes": 0.0, "limit": limit} for address, limit in limits.items()}
     holders = client.who_has(list(parts))
     for part, one in zip(parts, about, strict=True):
@@ -524,7 +499,7 @@ def _report(client: Any, parts: Sequence[Any], about: Sequence[Any]) -> dict[str
             address, each["rows"] / 1e9, each["planes"] / 1e9, each["limit"] / 1e9,
         )  # fmt: skip
         if each["rows"] + each["planes"] > each["limit"]:
-            raise ClusterError(
+            raise cluster.ClusterError(
                 f"worker {address} has {each['limit'] / 1e9:.1f} GB for {each['rows'] / 1e9:.1f} GB of rows and up to "
                 f"{each['planes'] / 1e9:.1f} GB of planes; use more memory, stores (structsvm convert), which are "
                 "mapped instead of read, or solver='one_slack', which keeps no planes"

@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.dask.cluster import ask
+from structsvm.dask.cluster import Parts, ask
 from structsvm.dask.rows import (
     Rows,
+    Summaries,
     Summary,
     ids_of_hashes,
     join,
@@ -34,7 +35,7 @@ _AT_ONCE = 10_000_000
 """Number of query ids that the driver compares at once."""
 
 
-def check_summaries(summaries: Sequence[Summary]) -> None:
+def check_summaries(summaries: Summaries) -> None:
     """Raise for partitions whose rows have other features, columns or types of ids."""
     first = summaries[0]
     for one in summaries:
@@ -43,10 +44,8 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
             assert one.names is not None, "of one source"
             assert first.names is not None, "of one source"
             k = next(k for k, (a, b) in enumerate(zip(first.names, one.names, strict=True)) if a != b)
-            raise BadInput(
-                one.place,
-                f"expected the columns of {first.place} in their order, got {one.names[k]!r} for {first.names[k]!r}",
-            )
+            got = f"got {one.names[k]!r} for {first.names[k]!r}"
+            raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
         _check_same(one, first, "kind", "{} rows")
         remedy = "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
@@ -59,18 +58,14 @@ def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: 
         raise BadInput(one.place, problem, remedy)
 
 
-def _with_rows(
-    client: Any, raw: Sequence[Any], timeout: float, place: str
-) -> tuple[list[Any], list[Summary]]:
+def _with_rows(client: Any, raw: Parts, timeout: float, place: str) -> tuple[list[Any], list[Summary]]:
     """Return the partitions that are not empty, and their summaries."""
     summaries = ask(client, summary, raw, timeout=timeout, place=place)
     kept = [k for k, one in enumerate(summaries) if one.n_rows]
     return [raw[k] for k in kept], [summaries[k] for k in kept]
 
 
-def whole_queries(
-    client: Any, raw: Sequence[Any], groups: Groups, timeout: float
-) -> tuple[list[Any], list[Summary]]:
+def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tuple[list[Any], list[Summary]]:
     """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's."""
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
@@ -83,14 +78,12 @@ def whole_queries(
     far = [(q, parts) for q, parts in cut if not _at_borders(summaries, q, parts)]
     query, at = far[0] if groups == "mend" and far else cut[0]
     places = [summaries[k].place for k in at]
-    where = (
-        " and ".join(places) if len(places) < 4 else f"{places[0]}, {places[1]} and {len(places) - 2} more"
-    )
+    few = len(places) < 4
+    where = " and ".join(places) if few else f"{places[0]}, {places[1]} and {len(places) - 2} more"
     if groups == "refuse":
         others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
-        problem = (
-            f"query {query!r} is cut: it has rows in {where}{others}; training would have another objective"
-        )
+        why = "training would have another objective"
+        problem = f"query {query!r} is cut: it has rows in {where}{others}; {why}"
         mend = "use {groups='mend'}, which moves rows to the neighbour"
         raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
     if groups == "mend" and far:
@@ -103,9 +96,7 @@ def whole_queries(
     return whole, again
 
 
-def _cut(
-    client: Any, raw: Sequence[Any], summaries: Sequence[Summary], timeout: float
-) -> list[tuple[Any, list[int]]]:
+def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[tuple[Any, list[int]]]:
     """Return each query that is in several partitions, with the numbers of these, ordered by the numbers."""
     found: dict[Any, set[int]] = {}
     # ids that rise from partition to partition: only the queries at borders can be cut
@@ -131,24 +122,23 @@ def _cut(
         return []
     wanted = np.array(sorted(by_hash), dtype=np.uint64)
     holders = sorted(set().union(*by_hash.values()))
-    ids_of_holders = ask(
-        client, ids_of_hashes, [raw[k] for k in holders], wanted, timeout=timeout, place=_IDS
-    )
-    for k, ids in zip(holders, ids_of_holders, strict=True):
+    parts = [raw[k] for k in holders]
+    ids_of_parts = ask(client, ids_of_hashes, parts, wanted, timeout=timeout, place=_IDS)
+    for k, ids in zip(holders, ids_of_parts, strict=True):
         for query in ids.values():
             found.setdefault(query, set()).add(k)
     cut = [(query, sorted(parts)) for query, parts in found.items() if len(parts) > 1]
     return sorted(cut, key=lambda entry: entry[1])
 
 
-def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) -> bool:
+def _at_borders(summaries: Summaries, query: Any, parts: Sequence[int]) -> bool:
     """Return whether the partitions of a query are neighbours, and the query is at each border between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)
     )
 
 
-def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
+def _mend(client: Any, raw: Parts, cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
     """Move the rows of each cut query to the first partition that has any."""
     # the rows stay on the workers: each move is a task that takes them from one partition, and one that joins them
     gets: dict[int, list[Any]] = {}
@@ -157,12 +147,10 @@ def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]])
         for k in others:
             gets.setdefault(first, []).append(client.submit(take_query, raw[k], query, pure=False))
             drops.setdefault(k, []).append(query)
-    return [
-        rows
-        if k not in gets and k not in drops
-        else client.submit(join, rows, *gets.get(k, []), drop=drops.get(k, []), pure=False)
-        for k, rows in enumerate(raw)
-    ]
+    moved = list(raw)
+    for k in gets.keys() | drops.keys():
+        moved[k] = client.submit(join, raw[k], *gets.get(k, []), drop=drops.get(k, []), pure=False)
+    return moved
 
 
 def _frame(rows: Rows) -> Any:
@@ -171,9 +159,8 @@ def _frame(rows: Rows) -> Any:
 
     data = rows.data
     if not isinstance(data.X, np.ndarray):
-        raise BadInput(
-            rows.place, "expected dense rows to shuffle, got a sparse matrix", "sort the data by query first"
-        )
+        problem = "expected dense rows to shuffle, got a sparse matrix"
+        raise BadInput(rows.place, problem, "sort the data by query first")
     frame = pd.DataFrame(data.X, columns=[f"f{j}" for j in range(data.n_features)])
     weight = np.ones(data.n_rows) if rows.weight is None else rows.weight
     return frame.assign(label=data.y, query=widened(data.qid), weight=weight)
@@ -192,7 +179,7 @@ def _shape(rows: Rows) -> tuple[Any, tuple[str, ...] | None, bool]:
     return _frame(rows).iloc[:0], rows.data.feature_names, rows.weight is not None
 
 
-def _shuffled(client: Any, raw: Sequence[Any]) -> list[Any]:
+def _shuffled(client: Any, raw: Parts) -> list[Any]:
     """Return new partitions, each with all rows of its queries."""
     import dask.dataframe as dd
     from dask import delayed

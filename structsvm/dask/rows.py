@@ -14,27 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Float, Oracle
-from structsvm.queries import (
-    LARGEST,
-    QueryData,
-    check_features,
-    first_beyond,
-    group_queries,
-    refuse_first,
-    refuse_masked,
-    rows_in_groups,
-    value_at,
-)
+from structsvm.protocols import Float
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 
 Stamp = tuple[int, int]
 """Size of a file, and checksum of its first and last bytes; the metadata of a Parquet file are at its end."""
+
+Dealt = tuple[int, int] | None
+"""Number of folds, and the seed; None without folds."""
 
 _ENDS = 1 << 16
 
@@ -63,7 +56,7 @@ class Rows:
     another worker, they are mapped there.
     """
 
-    data: QueryData
+    data: queries.QueryData
     weight: Float | None
     place: str
     origin: tuple[str, int, int, Stamp] | None = None
@@ -110,7 +103,10 @@ class Summary(NamedTuple):
     """Smallest and largest id."""
 
 
-def n_bytes(data: QueryData) -> int:
+Summaries = Sequence[Summary]
+
+
+def n_bytes(data: queries.QueryData) -> int:
     """Return the size of features and labels in bytes."""
     X = data.X
     parts = [X.data, X.indices, X.indptr] if bool(sparse.issparse(X)) else [X]
@@ -137,26 +133,23 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         names = tuple(str(name) for name in X.columns)
         for name, kind in zip(X.columns, X.dtypes, strict=True):
             if getattr(kind, "kind", "O") not in "biuf":
-                raise BadInput(
-                    "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
-                )
+                problem = f"expected numbers in the column {str(name)!r}, got {kind}"
+                raise BadInput("X", problem, "drop or encode it")
         # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
-    X = check_features(X)
+    X = queries.check_features(X)
     n_rows = int(X.shape[0])
     labels = _column("y", y, n_rows)
-    bad = first_beyond(X, LARGEST)
+    bad = queries.first_beyond(X, queries.LARGEST)
     if bad is not None:
         column = f"{bad[1]}" if names is None else repr(names[bad[1]])
-        raise BadInput(
-            "X",
-            f"row {bad[0]}, column {column}: expected a finite number up to {LARGEST:g}, got {value_at(X, *bad)}",
-            "fill missing values first",
-        )
+        expected = f"expected a finite number up to {queries.LARGEST:g}, got {queries.value_at(X, *bad)}"
+        problem = f"row {bad[0]}, column {column}: {expected}"
+        raise BadInput("X", problem, "fill missing values first")
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
-    refuse_masked("qid", qid)
+    queries.refuse_masked("qid", qid)
     ids = qid.to_numpy() if hasattr(qid, "to_numpy") else np.asarray(qid)
     if hasattr(qid, "cat"):
         missing = np.flatnonzero(np.asarray(qid.isna()))
@@ -167,13 +160,13 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     weights = None
     if weight is not None:
         weights = _column("sample_weight", weight, n_rows)
-        refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+        queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     return _grouped(X, labels, ids, weights, names, place)
 
 
 def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place: str) -> Rows:
     """Return checked rows, grouped by query."""
-    data = rows_in_groups(X, y, group_queries(ids, int(X.shape[0])), feature_names=names)
+    data = queries.rows_in_groups(X, y, queries.group_queries(ids, int(X.shape[0])), feature_names=names)
     return Rows(data, weight if weight is None or data.order is None else weight[data.order], place)
 
 
@@ -185,7 +178,7 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_rows,):
         raise BadInput(name, f"expected {n_rows} values, one for each row of X, got shape {array.shape}")
-    refuse_first(name, array, ~np.isfinite(array), "a finite number")
+    queries.refuse_first(name, array, ~np.isfinite(array), "a finite number")
     return array
 
 
@@ -225,16 +218,10 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     parts = [kept, *others]
     if len(parts) == 1:
         return parts[0]
-    X = [part.data.X for part in parts]
-    stacked: Any = (
-        sparse.vstack(X, format="csr") if any(sparse.issparse(one) for one in X) else np.concatenate(X)
-    )
-    ids = np.concatenate([part.data.qid for part in parts])
-    labels = np.concatenate([part.data.y for part in parts])
-    weight = None
-    if first.weight is not None:
-        weight = np.concatenate([part.weight for part in parts if part.weight is not None])
-    return _grouped(stacked, labels, ids, weight, first.data.feature_names, first.place)
+    names = "X", "qid", "y"
+    X, ids, labels = (queries.stacked([getattr(part.data, name) for part in parts]) for name in names)
+    weight = queries.stacked([part.weight for part in parts])
+    return _grouped(X, labels, ids, weight, first.data.feature_names, first.place)
 
 
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
@@ -242,11 +229,11 @@ def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
     data = rows.data
     X = scaled(data, scaler) if data.n_rows else data.X
     column = linear_scores(X, coef)[:, np.newaxis]
-    kept = QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
+    kept = queries.QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
     return Rows(kept, rows.weight, rows.place)
 
 
-def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
+def scaled(data: queries.QueryData, scaler: QueryScaler | None) -> Any:
     """Return the features for the trainer: scaled, which copies them, or as they are."""
     return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
@@ -269,14 +256,7 @@ class Held:
     ``folds`` is the number of folds and the seed; the fold of a query only depends on its id.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        loss: str | Oracle,
-        relevance: float,
-        scaler: QueryScaler | None,
-        folds: tuple[int, int] | None,
-    ) -> None:
+    def __init__(self, rows: Rows, loss: Any, relevance: float, scaler: Any, folds: Dealt) -> None:
         self._arguments = rows, loss, relevance, scaler, folds
         # calls run in threads of the worker, and change the cached planes
         self.lock = threading.Lock()
@@ -292,7 +272,7 @@ class Held:
         self._scaled = scaled(data, scaler)
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
 
-    def queries(self) -> tuple[QueryData, Float, Any]:
+    def queries(self) -> tuple[queries.QueryData, Float, Any]:
         """Return the rows that are trained on, and weight and fold of each query."""
         return dataclasses.replace(self._arguments[0].data, X=self._scaled), self._weights, self._folds
 
@@ -306,7 +286,7 @@ class Held:
         return sys.getsizeof(self._arguments[0]) + self.part.n_bytes
 
 
-def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
+def _folds(ids: Any, folds: Dealt) -> Any:
     if folds is None:
         return None
     # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get different high bits

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
-from structsvm.dask.cluster import ask
+from structsvm.dask.cluster import Parts, ask
 from structsvm.dask.rows import Rows
 from structsvm.estimators.linear import Scale, make_scaler
 from structsvm.features.scaling import QueryScaler, column_edges, column_sums, shift_and_scale
@@ -17,7 +17,7 @@ from structsvm.protocols import Float
 
 
 def fitted_scaler(
-    client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float
+    client: Any, raw: Parts, n_features: int, scale: Scale, timeout: float
 ) -> QueryScaler | None:
     """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
 

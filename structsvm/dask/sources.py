@@ -26,6 +26,10 @@ _PART_BYTES = 1 << 31
 """Largest size of a partition of files: enough work for a round, and not too much to repeat."""
 
 
+Units = Sequence[tuple[Path, list[int], int]]
+"""Files with row groups and numbers of rows."""
+
+
 class Pieces(NamedTuple):
     """The partitions of the input, as delayed tasks."""
 
@@ -59,9 +63,8 @@ def pieces(
     """
     if is_path(X):
         if sample_weight is not None:
-            raise BadInput(
-                "sample_weight", "expected none for files; read them with dask.dataframe to add it"
-            )
+            problem = "expected none for files; read them with dask.dataframe to add it"
+            raise BadInput("sample_weight", problem)
         return _of_files(X, y, qid, n_threads, features)
     if _is(X, "dask.dataframe", "npartitions"):
         return Pieces(_of_frame(X, y, qid, sample_weight, features), None)
@@ -75,12 +78,11 @@ def pieces(
 
         make = delayed(_of_anything, pure=False)
         return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
-    raise BadInput(
-        "X",
+    problem = (
         "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR texts "
-        f"or stores, got {type(X).__name__}",
-        code="dask.dataframe.from_pandas(X, npartitions=4)",
+        f"or stores, got {type(X).__name__}"
     )
+    raise BadInput("X", problem, code="dask.dataframe.from_pandas(X, npartitions=4)")
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
@@ -96,9 +98,8 @@ def _of_anything(part: Any, place: str) -> Rows:
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
         X, y, qid, weight = [*part, None][:4]
         return to_rows(X, y, qid, weight, place)
-    raise BadInput(
-        place, f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
-    )
+    problem = f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
+    raise BadInput(place, problem)
 
 
 def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | None) -> list[Any]:
@@ -166,9 +167,8 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
             raise BadInput(name, f"expected a dask Array with the chunks of X, got {type(column).__name__}")
         known = not np.isnan([*X.chunks[0], *getattr(column, "chunks", ((np.nan,),))[0]]).any()
         if known and column.shape[0] != X.shape[0]:
-            raise BadInput(
-                name, f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
-            )
+            problem = f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
+            raise BadInput(name, problem)
         if known and column.chunks[0] != X.chunks[0]:
             column = column.rechunk(X.chunks[:1])
         parts = list(np.ravel(column.to_delayed()))
@@ -255,7 +255,7 @@ def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[i
     return [0, *sorted({int(cut) for cut in inner if 0 < cut < len(sizes)}), len(sizes)]
 
 
-def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, list[int], int]]:
+def _merged(units: Units) -> list[tuple[Path, list[int], int]]:
     """Return units with one entry per file, instead of one per row group."""
     merged: list[tuple[Path, list[int], int]] = []
     for file, groups, n in units:
@@ -266,9 +266,7 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
     return merged
 
 
-def _load_tables(
-    units: Sequence[tuple[Path, list[int], int]], layout: Layout, stamps: dict[Path, Stamp]
-) -> Rows:
+def _load_tables(units: Units, layout: Layout, stamps: dict[Path, Stamp]) -> Rows:
     # checked again on the worker, and each time that a lost partition is rebuilt
     first, last = units[0][0], units[-1][0]
     for file, expected in stamps.items():
@@ -307,11 +305,8 @@ def _of_texts(
         raise BadInput("X", "expected LETOR texts, got an empty folder")
     make = delayed(_load_text, pure=False)
     stamps = stamps or [stamp(file) for file in files]
-    return Pieces(
-        [make(str(file), n_features, as_sparse, noted) for file, noted in zip(files, stamps, strict=True)],
-        None,
-        lambda width, kind: _of_texts(files, width, kind, stamps),
-    )
+    parts = [make(str(file), n_features, as_sparse, one) for file, one in zip(files, stamps, strict=True)]
+    return Pieces(parts, None, lambda width, kind: _of_texts(files, width, kind, stamps))
 
 
 def _load_text(path: str, n_features: int | None, as_sparse: bool | None, expected: Stamp) -> Rows:

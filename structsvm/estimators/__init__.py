@@ -20,14 +20,4 @@ if TYPE_CHECKING:
     from structsvm.estimators.structural import model_path as model_path
     from structsvm.estimators.view import as_regressor as as_regressor
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.estimators.choosing_C": "crossed select_C",
-        "structsvm.estimators.cross_validation": "cross_validate_C",
-        "structsvm.estimators.fusion": "FusionModel fusion_path",
-        "structsvm.estimators.hybrid": "HybridWeights hybrid_weights",
-        "structsvm.estimators.structural": "model_path",
-        "structsvm.estimators.view": "as_regressor",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -114,12 +114,11 @@ class AccuracySVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         shares = [float(importance[relevant].sum()), float(importance[~relevant].sum())]
         if 0.0 in shares:
-            raise BadInput(
-                "y",
-                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
-                f"{data.y.min():g} to {data.y.max():g} only",
-                "check the labels, {relevance} and sample_weight",
+            got = f"got {data.y.min():g} to {data.y.max():g} only"
+            problem = (
+                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, {got}"
             )
+            raise BadInput("y", problem, "check the labels, {relevance} and sample_weight")
         importance /= importance.sum()
         if self.variant == "acc2":
             importance[relevant] *= shares[1] / shares[0]
@@ -157,11 +156,7 @@ def _narrow(X: Any) -> Any:
         return X
     most = np.iinfo(np.int32).max
     if max(X.nnz, X.shape[1]) > most:
-        raise BadInput(
-            "X",
-            f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}",
-            "train on a part of the queries",
-        )
-    return sparse.csr_matrix(
-        (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape, copy=False
-    )
+        problem = f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}"
+        raise BadInput("X", problem, "train on a part of the queries")
+    indices, indptr = (array.astype(np.int32) for array in (X.indices, X.indptr))
+    return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape, copy=False)

@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import (
-    CandidateSet,
-    check_budget,
-    check_degrees,
-    check_grades,
-    check_sets,
-)
+from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
@@ -35,8 +29,12 @@ from structsvm.protocols import Float, Int
 
 __all__ = [
     "MMR", "Clairvoyant", "EssentialPages", "FacilityLocation", "OkapiBM25", "OriginalOrder", "RandomChoice",
-    "UnweightedCoverage", "XQuAD",
+    "TopScores", "UnweightedCoverage", "XQuAD",
 ]  # fmt: skip
+
+Sets = Sequence[CandidateSet]
+Count = int | None
+"""Number of documents; None is the method's own."""
 
 _Gain = Callable[[list[int]], Float]
 """From the documents chosen so far to what each document would add."""
@@ -52,9 +50,7 @@ class _Method:
 
     k: int = 5
 
-    def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
+    def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
         """Return the documents chosen from each set; ``costs`` and ``budget`` as for ``DiverseRanker.predict``."""
         checked = check_sets(sets)
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
@@ -107,17 +103,13 @@ class RandomChoice(_Method):
 
     random_state: int = 0
 
-    def predict(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
-    ) -> list[Int]:
+    def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
         """Return the documents chosen from each set."""
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
-        orders = [
-            np.random.default_rng(seed).permutation(len(one))
-            for seed, one in zip(seeds, checked, strict=True)
-        ]
-        return self._predict(checked, (_fixed(-np.argsort(order)) for order in orders), k, costs, budget)
+        draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
+        gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
+        return self._predict(checked, gains, k, costs, budget)
 
 
 class OriginalOrder(_Method):
@@ -133,6 +125,34 @@ class OriginalOrder(_Method):
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         return _fixed(-np.arange(len(candidates)))
+
+
+@dataclass(eq=False)
+class TopScores(_Method):
+    """The documents of the highest score, as a retriever returns them.
+
+    Parameters
+    ----------
+    k : int, default=5
+    score : int, default=0
+        The document feature that is the score.
+
+    Examples
+    --------
+    >>> TopScores(2).predict([CandidateSet(["a", "b", "c"], features=[[0.1], [0.3], [0.2]])])
+    [array([1, 2])]
+    """
+
+    label = "score"
+
+    score: int = 0
+
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        if candidates.features is None:
+            raise BadInput(
+                "sets", f"expected document features, the first of them a score, got {candidates!r}"
+            )
+        return _fixed(_relevance(candidates, np.zeros(0), self.score))
 
 
 @dataclass(eq=False)
@@ -271,13 +291,7 @@ class MMR(_Method):
         check_flag("per_cost", self.per_cost)
 
     def fit(
-        self,
-        sets: Sequence[CandidateSet],
-        labels: Any,
-        *,
-        loss: str = "unweighted",
-        costs: Any = None,
-        budget: Any = None,
+        self, sets: Sets, labels: Any, *, loss: str = "unweighted", costs: Any = None, budget: Any = None
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
@@ -385,13 +399,7 @@ class _LabelledMethod(_Method):
     """Base of those that know the subtopics when choosing."""
 
     def predict(  # type: ignore[override]
-        self,
-        sets: Sequence[CandidateSet],
-        k: int | None = None,
-        *,
-        labels: Any,
-        costs: Any = None,
-        budget: Any = None,
+        self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
         checked = check_sets(sets)
@@ -522,22 +530,18 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
     if score >= candidates.features.shape[1]:
         raise BadInput("score", f"expected a column of {candidates.features.shape[1]} features", value=score)
     column = unit_range(candidates.features[:, score : score + 1])
-    return (
-        unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))[:, 0]
-        if smooth
-        else column[:, 0]
-    )
+    if smooth:
+        column = unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))
+    return column[:, 0]
 
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
     if candidates.query is None:
-        raise ValueError(
-            f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
-        )
+        problem = f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
+        raise ValueError(problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        raise ValueError(
-            f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
-        )
+        problem = f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
+        raise ValueError(problem)
     if vocabulary is None:
         raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()

@@ -19,12 +19,16 @@ from structsvm.trainers.certificate import NothingLearnedWarning
 _log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]
+Weights = Float | None
+"""One per query; None for equal ones."""
+
+Folds = Iterable[tuple[Int, Float]]
+"""For each fold the numbers of its held-out queries, and their values."""
+
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
 
-def select_C(
-    Cs: Float, values: Float, weights: Float | None = None, *, selection: Selection = "max"
-) -> float:
+def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Selection = "max") -> float:
     """Return the value of C to train with.
 
     ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard error
@@ -92,7 +96,7 @@ def choose_column(
 
 
 def crossed(
-    Cs: Float, values: Float, fold: Int, weights: Float | None = None, selection: Selection = "max"
+    Cs: Float, values: Float, fold: Int, weights: Weights = None, selection: Selection = "max"
 ) -> Float:
     """Return a value per query by the C that the other folds choose, so that no query chooses its own.
 
@@ -172,15 +176,16 @@ class Choice(NamedTuple):
 def choose_C(
     Cs: Float,
     weights: Float,
-    folds: Iterable[tuple[Int, Float]],
+    folds: Folds,
     *,
     selection: Selection = "max",
     callback: Callable[[int], object] | None = None,
+    fixed: bool = False,
 ) -> Choice:
     """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
 
     ``folds`` may train lazily; ``callback`` is called with the number of folds done. Of alternatives the first with the
-    best mean, at its best C, is chosen.
+    best mean, at its best C, is chosen. A C at an end of the grid is logged unless the grid is ``fixed``.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
@@ -209,7 +214,8 @@ def choose_C(
         raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
     means = np.average(values[tested], weights=weights[tested], axis=0)
     best, C = choose_column(Cs, values[tested], weights[tested], selection=selection)
-    say_edge(Cs, means if means.ndim == 1 else means[best], C)
+    if not fixed:
+        say_edge(Cs, means if means.ndim == 1 else means[best], C)
     return Choice(C, values, best, len(idle) < number, fold)
 
 

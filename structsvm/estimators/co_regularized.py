@@ -11,9 +11,9 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import all_or_nothing, split_qid
+from structsvm.estimators.fitted import TrainingRows, all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.pairwise_sgd import PairwiseSGD, TrainingRows
+from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.estimators.weight_constraints import column_of
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
@@ -178,11 +178,8 @@ class CoRegularizedSGD(PairwiseSGD):
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            raise BadInput(
-                "views",
-                "expected a whole number >= 1 or a list that has the columns of each view",
-                value=self.views,
-            )
+            problem = "expected a whole number >= 1 or a list that has the columns of each view"
+            raise BadInput("views", problem, value=self.views)
         names = getattr(self, "feature_names_in_", None)
         out = []
         for v, view in enumerate(self.views):
@@ -212,9 +209,8 @@ class CoRegularizedSGD(PairwiseSGD):
             if self.scaler_ is not None:
                 X = scale_rows(self.scaler_, X, qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            raise BadInput(
-                "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
-            )
+            problem = "expected a matrix of the same kind as X, got one dense and one sparse"
+            raise BadInput("X_unlabeled", problem)
         if self._saw_qid:  # otherwise fit has already warned
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -19,15 +19,7 @@ from structsvm.common.candidates import CandidateSet, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
-from structsvm.estimators.choosing_C import (
-    Choice,
-    Selection,
-    check_grid,
-    check_selection,
-    choose_C,
-    crossed,
-    select_C,
-)
+from structsvm.estimators import choosing_C
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
@@ -93,14 +85,16 @@ class CrossValidated:
     cv: Any = 5
     scoring: str | Callable[[Float, Float], float] | None = None
     convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec"
-    selection: Selection = "max"
+    selection: choosing_C.Selection = "max"
     random_state: int | None = None
 
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The first and the last C of the default grid, and its length."""
+    _fixed_grid = False
+    """Whether users cannot widen the grid, so that it is no advice that C is at an end of it."""
 
     def _grid(self) -> Float:
-        return geomspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
+        return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
 
     def check_options(self: Any) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
@@ -108,7 +102,7 @@ class CrossValidated:
         self._check_options()
 
     def _check_choice(self) -> None:
-        check_selection(self.selection)
+        choosing_C.check_selection(self.selection)
         if not callable(self._measured()):
             self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
 
@@ -137,25 +131,21 @@ class CrossValidated:
         part.warn_of_ties(f"{type(self).__name__}, training rows")
 
     def _choose(
-        self,
-        Cs: Float,
-        weights: Float,
-        folds: Iterable[tuple[Int, Float]],
-        ids: Callable[[], NDArray[Any]],
-        rows: Any = None,
-    ) -> Choice:
+        self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
+    ) -> choosing_C.Choice:
         """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
-        choice = choose_C(Cs, weights, folds, selection=self.selection)
+        choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection, fixed=self._fixed_grid)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
-        values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
+        values = choosing_C.crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
         _log.info("C = %g chosen by %s", choice.C, self.scoring_)
-        if self.scoring is None and self.scoring_ == "map" and not _names_a_measure(self.loss):
-            _log.warning(
-                "the loss names no measure, so MAP chose C; pass scoring=, or give the oracle a measure"
-            )
+        loss = self.loss
+        named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
+        if self.scoring is None and self.scoring_ == "map" and not named:
+            remedy = "pass scoring=, or give the oracle a measure"
+            _log.warning("the loss names no measure, so MAP chose C; %s", remedy)
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -214,9 +204,8 @@ class CrossValidated:
         held = self.held_out_
         counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
         if not counted.any():
-            raise BadInput(
-                "cv", "expected at least 2 test parts with a query of positive weight, got one", "pass cv=5"
-            )
+            problem = "expected at least 2 test parts with a query of positive weight, got one"
+            raise BadInput("cv", problem, "pass cv=5")
         held = replace(held, per_query=held.per_query[counted], query_ids=held.query_ids[counted])
         return held, self._held_weights[counted]
 
@@ -226,22 +215,19 @@ class CrossValidated:
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
         known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test part
-        return replace(
-            part.result, per_query=part.result.per_query[known], query_ids=part.result.query_ids[known]
-        )
+        values, ids = part.result.per_query[known], part.result.query_ids[known]
+        return replace(part.result, per_query=values, query_ids=ids)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Return training and test parts as query numbers."""
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
-                raise BadInput(
-                    "cv",
+                problem = (
                     "expected a number of folds from 2 to the number of queries, got "
-                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}",
-                    "pass qid" if n_queries == 1 else "",
-                    value=n_folds,
+                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}"
                 )
+                raise BadInput("cv", problem, "pass qid" if n_queries == 1 else "", value=n_folds)
             order = np.arange(n_queries)
             if self.random_state is not None:
                 order = np.random.default_rng(self.random_state).permutation(n_queries)
@@ -257,12 +243,11 @@ class CrossValidated:
         except TypeError:
             pairs = []
         if not pairs or any(len(pair) != 2 for pair in pairs):
-            raise BadInput(
-                "cv",
+            problem = (
                 "expected a number of folds, a splitter such as QueryKFold(3), or pairs (train, test) of arrays of "
-                "query numbers",
-                value=self.cv,
+                "query numbers"
             )
+            raise BadInput("cv", problem, value=self.cv)
         splits = [
             (_query_numbers(a, n_queries, f"cv, training part {i}"), _query_numbers(b, n_queries, f"cv, test part {i}"))
             for i, (a, b) in enumerate(pairs)
@@ -270,20 +255,15 @@ class CrossValidated:
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                raise BadInput(
-                    "cv", f"query {shared[0]} is in its training and its test part", at=f", split {i}"
-                )
+                problem = f"query {shared[0]} is in its training and its test part"
+                raise BadInput("cv", problem, at=f", split {i}")
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
-            raise BadInput(
-                "cv",
-                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more",
+            problem = (
+                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
             )
+            raise BadInput("cv", problem)
         return splits
-
-
-def _names_a_measure(loss: Any) -> bool:
-    return isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
 
 
 def _repeated(data: QueryData, fold: Int) -> int:
@@ -376,10 +356,9 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 part, held_out = self._scaled(data.select(training), data.select(testing))
                 with training_part(number):
                     problem = self._bind(part, weights[training])
-                values = [
-                    self._values(held_out.y, held_out.qid, linear_scores(held_out.X, fit.w))
-                    for fit in self._train(problem, Cs.tolist())
-                ]
+                fits = self._train(problem, Cs.tolist())
+                scores = (linear_scores(held_out.X, fit.w) for fit in fits)
+                values = [self._values(held_out.y, held_out.qid, each) for each in scores]
                 yield testing, np.stack(values, axis=1)
 
         with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
@@ -406,7 +385,7 @@ class HeldOutLosses(NamedTuple):
 
     Cs: Float
     losses: Float
-    selection: Selection = "max"
+    selection: choosing_C.Selection = "max"
     fold: Int | None = None
     """The fold that held each set out; -1 for sets without subtopics."""
 
@@ -419,13 +398,13 @@ class HeldOutLosses(NamedTuple):
     def C(self) -> float:
         """The C that ``selection`` chooses; the smaller one of equal mean losses."""
         measured = ~np.isnan(self.losses).any(axis=1)
-        return select_C(self.Cs, -self.losses[measured], selection=self.selection)
+        return choosing_C.select_C(self.Cs, -self.losses[measured], selection=self.selection)
 
     @property
     def held_out(self) -> EvaluationResult:
         """``1 - loss`` of each set by the C that the other folds choose; NaN for sets without subtopics."""
         assert self.fold is not None
-        values = 1.0 + crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
+        values = 1.0 + choosing_C.crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
         return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
 
     def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
@@ -446,9 +425,8 @@ class HeldOutLosses(NamedTuple):
         if other is not None and other.shape != values.shape:
             raise BadInput("baseline", f"expected {values.size} losses, one per set, got shape {other.shape}")
         known = ~np.isnan(values)
-        return estimate_of(
-            "1 - loss", values[known], baseline=None if other is None else other[known], level=level
-        )
+        other = None if other is None else other[known]
+        return estimate_of("1 - loss", values[known], baseline=other, level=level)
 
 
 def cross_validate_C(
@@ -458,7 +436,7 @@ def cross_validate_C(
     Cs: Sequence[float],
     *,
     folds: int = 5,
-    selection: Selection = "max",
+    selection: choosing_C.Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
     """Return the loss of each C on held-out sets; ``model`` is not changed.
@@ -495,26 +473,25 @@ def cross_validate_C(
     >>> held_out.losses.shape, held_out.C in (0.1, 10.0)
     ((8, 2), True)
     """
-    grid = check_grid(Cs)
-    check_selection(selection)
+    grid = choosing_C.check_grid(Cs)
+    choosing_C.check_selection(selection)
     found = check_sets(sets)
     matrices = check_grades(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
     check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
 
+    def part(numbers: Sequence[int]) -> tuple[list[Any], list[Any]]:
+        return [found[i] for i in numbers], [matrices[i] for i in numbers]
+
     def held_out() -> Iterator[tuple[Int, Float]]:
         for fold in range(folds):
             testing = measured[fold::folds]
             training = [i for number, i in enumerate(measured) if number % folds != fold]
-            fits = clone(model).path(
-                [found[i] for i in training], [matrices[i] for i in training], grid.tolist()
-            )
-            labelled, sets = [matrices[i] for i in testing], [found[i] for i in testing]
-            losses = [fit.losses(sets, labelled) for fit in fits]
+            losses = [fit.losses(*part(testing)) for fit in clone(model).path(*part(training), grid.tolist())]
             yield np.array(testing), -np.stack(losses, axis=1)
 
     tell = None if callback is None else lambda done: callback(done, folds)
-    choice = choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
+    choice = choosing_C.choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
     return HeldOutLosses(grid, -choice.values, selection, choice.fold)
 
 

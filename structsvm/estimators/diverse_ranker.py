@@ -57,10 +57,15 @@ class Choice(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Documents that were free at a step: their features, and the gain of each."""
+    """Documents that were free at a step: their features, the gain of each, and which was chosen."""
 
-    features: Float
+    features: Any
     gains: Float
+    best: int
+
+
+_Policy = Callable[[Walk, Any, Float], int]
+"""From the path so far, features (or None) and gains of the free documents to the one to choose."""
 
 
 class _Prepared(NamedTuple):
@@ -368,15 +373,14 @@ class DiverseRanker(Selector, BaseEstimator):
             weights = fit.w * prepared.scale
             if kept is not None:
                 walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                taken = (
-                    step for one, gain, keep in walks for step in _steps(one, gain, keep, _by_score(weights))
-                )
-                rows, graded = _scaled(taken, prepared.scale)
+                own = (step for walk in walks for step in _steps(*walk, _by_score(weights)))
+                rows, graded = _scaled(own, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            for t, regret in enumerate(_regrets(one, gain, weights, self.k)):
-                regrets[t] += regret / len(prepared.sets)
+            own = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
+            for t, step in enumerate(own):
+                regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
         self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
@@ -406,7 +410,7 @@ class DiverseRanker(Selector, BaseEstimator):
         check_choice("loss", self.loss, COVERAGE_LOSSES)
 
 
-def _ideal(rng: np.random.Generator) -> Callable[[Walk, Any, Float], int]:
+def _ideal(rng: np.random.Generator) -> _Policy:
     """Return the policy that takes a document of the largest gain."""
 
     def policy(walk: Walk, features: Any, gains: Float) -> int:
@@ -416,7 +420,7 @@ def _ideal(rng: np.random.Generator) -> Callable[[Walk, Any, Float], int]:
     return policy
 
 
-def _by_score(weights: Float) -> Callable[[Walk, Any, Float], int]:
+def _by_score(weights: Float) -> _Policy:
     """Return the policy of a model."""
 
     def policy(walk: Walk, features: Any, gains: Float) -> int:
@@ -425,12 +429,10 @@ def _by_score(weights: Float) -> Callable[[Walk, Any, Float], int]:
     return policy
 
 
-def _steps(
-    one: StepFeatures, gain: SubtopicGain, kept: Any, policy: Callable[[Walk, Any, Float], int]
-) -> Iterator[_Step]:
-    """Yield the informative steps of a path, until no document adds a gain; ``kept`` flags those to keep.
+def _follow(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+    """Yield the steps of a path until no document adds a gain; ``kept`` flags those with features.
 
-    Features are computed for these only, and by the policy where it needs them.
+    Others have none, and compute them only where the policy needs them.
     """
     walk, state = Walk(one), gain.start()
     for keep in kept[: one.n - 1]:
@@ -438,23 +440,18 @@ def _steps(
         if gains.max() <= _EQUAL:
             return
         features = walk.features() if keep else None
-        if features is not None and gains.min() < gains.max() - _EQUAL:
-            yield _Step(features, gains)
-        d = int(walk.free[policy(walk, features, gains)])
-        walk.add(d)
-        state = gain.after(state, d)
-
-
-def _regrets(one: StepFeatures, gain: SubtopicGain, weights: Float, k: int) -> Iterator[float]:
-    """Yield the largest gain minus that of the model's choice, step by step."""
-    walk, state, policy = Walk(one), gain.start(), _by_score(weights)
-    for _ in range(min(k, one.n)):
-        gains = gain.gains(state)[walk.free]
-        best = policy(walk, None, gains)
-        yield float(gains.max() - gains[best])
+        best = policy(walk, features, gains)
+        yield _Step(features, gains, best)
         d = int(walk.free[best])
         walk.add(d)
         state = gain.after(state, d)
+
+
+def _steps(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+    """Yield the steps of a path that ``kept`` flags and in which documents differ."""
+    for step in _follow(one, gain, kept, policy):
+        if step.features is not None and step.gains.min() < step.gains.max() - _EQUAL:
+            yield step
 
 
 def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
@@ -468,14 +465,11 @@ def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
 
 def _check_names(names: list[str], expected: list[str], i: int, candidates: CandidateSet) -> None:
     if names != expected:
+        missing = next((name for name in expected if name not in names), expected[-1])
         raise BadInput(
             "sets",
-            f"expected {len(expected)} features of a step as in training, such as {_first_missing(expected, names)!r}, "
-            f"got {len(names)} of {candidates!r}",
+            f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+            f"{candidates!r}",
             "train and predict on sets of one kind, with as many document features",
             at=f"[{i}]",
         )
-
-
-def _first_missing(expected: list[str], names: list[str]) -> str:
-    return next((name for name in expected if name not in names), expected[-1])

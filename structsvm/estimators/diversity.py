@@ -26,7 +26,7 @@ from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
-from structsvm.oracles.exact_selection import Optimum, best_subset
+from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float
 from structsvm.queries import warn_user
@@ -121,7 +121,7 @@ class SVMDiv(Selector, BaseEstimator):
         choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
     prediction : {"greedy", "exact", "swap"}, default="greedy"
         "greedy" is greedy choice, "swap" adds exchanges. "exact" finds the proven optimum, in a tenth of a second for 5
-        of 100 documents, but the time grows steeply with ``k`` (:meth:`optima` has a time limit).
+        of 100 documents, but the time grows steeply with ``k``.
     separation : {"auto", "greedy", "swap", "exact"}, default="auto"
         The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
@@ -246,44 +246,6 @@ class SVMDiv(Selector, BaseEstimator):
         """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
         return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
 
-    def optima(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, time_limit: float | None = None
-    ) -> list[Optimum]:
-        """Return the documents of highest value ``w . Psi``, each choice with an upper bound on the value of any.
-
-        The choices are those of ``prediction="exact"``, with a time limit: ``gap`` is 0 if the optimum is proven.
-
-        Parameters
-        ----------
-        sets, k
-            As for :meth:`predict`.
-        time_limit : float, optional
-            Seconds per set; by default until the optimum is proven.
-
-        Returns
-        -------
-        list of Optimum
-            As of :func:`structsvm.oracles.best_subset`.
-
-        Examples
-        --------
-        >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
-        >>> model = SVMDiv(C=10, k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
-        >>> [best] = model.optima(sets[:1], time_limit=1.0)
-        >>> best.selection.chosen, best.gap
-        (array([0, 2]), 0.0)
-        """
-        check_is_fitted(self, "coef_")
-        features, many = self._word_features(self.levels_), self._many(k)
-        stop = threading.Event()
-
-        def search(candidates: CandidateSet) -> Optimum:
-            coverage, values = self._value(features, candidates)
-            benefits = self.benefits_.ravel()
-            return best_subset(coverage, benefits, values, many, time_limit=time_limit, stop=stop.is_set)
-
-        return self._each(search, check_sets(sets), stop)
-
     def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
         """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
         checked = check_sets(sets)
@@ -358,20 +320,15 @@ class SVMDiv(Selector, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if callable(self.loss) or self.loss == "alpha_ndcg":
+            remedy = "there is no exact search for others"
             raise BadInput(
-                "loss",
-                "expected a coverage loss ('weighted' or 'unweighted')",
-                "there is no exact search for others",
-                value=self.loss,
+                "loss", "expected a coverage loss ('weighted' or 'unweighted')", remedy, value=self.loss
             )
         check_whole("n_sets", n_sets)
         problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem
         if problem.n_features != self.coef_.shape[0]:
-            raise BadInput(
-                "sets",
-                f"expected {self.n_document_features_} document features as in fit, got "
-                f"{problem.n_features - problem.n_word_features}",
-            )
+            got = f"got {problem.n_features - problem.n_word_features}"
+            raise BadInput("sets", f"expected {self.n_document_features_} document features as in fit, {got}")
         rng = np.random.default_rng(random_state)
         sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
         means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
@@ -399,11 +356,8 @@ class SVMDiv(Selector, BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            raise BadInput(
-                "sets",
-                f"expected {widths[0]} document features as sets[0] has, got {widths[other]}",
-                at=f"[{other}]",
-            )
+            expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            raise BadInput("sets", expected, at=f"[{other}]")
         n_thresholds = len(features.thresholds)
         if scale is None:
             total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
@@ -424,15 +378,9 @@ class SVMDiv(Selector, BaseEstimator):
         n_uninformative = len(found) - len(informative)
         if n_uninformative:
             _log.info("%d of %d candidate sets carry no constraint", n_uninformative, len(found))
-        problem = CoverageProblem(
-            [coverages[i] for i in informative],
-            [matrices[i] for i in informative],
-            features.bins(scale),
-            self.k,
-            loss=self.loss,
-            separation=self._separation,
-            n_jobs=count_threads(self.n_jobs),
-        )
+        parts = [coverages[i] for i in informative], [matrices[i] for i in informative]
+        options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
+        problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
         cone = None
         if self.positive == "benefits":
@@ -514,7 +462,7 @@ class SVMDiv(Selector, BaseEstimator):
                 return greedy(coverage, benefits, values, many)
             if self.prediction == "swap":
                 return swap(coverage, benefits, values, many)
-            return best_subset(coverage, benefits, values, many, stop=stop.is_set).selection
+            return best_subset(coverage, benefits, values, many, stop=stop.is_set)
 
         return self._each(select, tasks, stop)
 
@@ -526,18 +474,15 @@ class SVMDiv(Selector, BaseEstimator):
         """Return the elements that each document covers, and the value of its document features."""
         given = getattr(self, "given_similarity_", None)  # model files of 0.1 lack this field
         if given is not None and given != (candidates.kind == "similarity"):
-            expected, how = (
-                ("sets of given similarities", "make them by CandidateSet.from_similarity (in Python)")
-                if given
-                else ("sets of texts", "train on sets of CandidateSet.from_similarity for them")
-            )
+            expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
+            if given:
+                expected = "sets of given similarities"
+                how = "make them by CandidateSet.from_similarity (in Python)"
             raise BadInput("sets", f"expected {expected}, as in training, got {candidates!r}", how)
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
-            raise ValueError(
-                f"{candidates!r}: expected {self.n_document_features_} document features as in fit, "
-                f"got {coverage.features.shape[1]}"
-            )
+            expected = f"expected {self.n_document_features_} document features as in fit"
+            raise ValueError(f"{candidates!r}: {expected}, got {coverage.features.shape[1]}")
         return coverage, products(coverage.features, self.document_coef_)
 
     def _check_options(self) -> None:

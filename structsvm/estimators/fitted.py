@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
@@ -24,18 +25,6 @@ from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import (
-    LARGEST,
-    Grouping,
-    group_queries,
-    one_query,
-    places_in,
-    refuse_first,
-    refuse_masked,
-    refuse_name,
-    row_groups,
-    warn_user,
-)
 
 _log = logging.getLogger("structsvm")
 
@@ -79,35 +68,35 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         return done
 
     if "Parameters\n" in (fit.__doc__ or ""):  # python -OO removes docstrings
-        whole.__doc__ = completed(cast(str, fit.__doc__), [_USUAL], known)
+        whole.__doc__ = completed(cast(str, fit.__doc__), [cast(str, _usual_fit.__doc__)], known)
     return cast(_Fit, whole)
 
 
-_USUAL = """Train.
+def _usual_fit() -> None:
+    """Train.
 
-Parameters
-----------
-X : array-like or CSR matrix, shape (n_rows, n_features)
-    Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or polars
-    frame may have a column ``qid``, which is not a feature; the argument goes before it.
-y : array-like of numbers, shape (n_rows,)
-    Graded labels.
-qid : array-like of int or str, shape (n_rows,), or int
-    Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
-    :class:`~structsvm.SingleQueryWarning`.
-sample_weight : array-like, shape (n_rows,), optional
-    Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
-validation : tuple (X, y, qid), optional
-    Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a frame
-    with that column.
-n_steps : int, optional
-    Steps of this call; ``self.n_steps`` by default.
+    Parameters
+    ----------
+    X : array-like or CSR matrix, shape (n_rows, n_features)
+        Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or
+        polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
+    y : array-like of numbers, shape (n_rows,)
+        Graded labels.
+    qid : array-like of int or str, shape (n_rows,), or int
+        Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
+        :class:`~structsvm.SingleQueryWarning`.
+    sample_weight : array-like, shape (n_rows,), optional
+        Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
+    validation : tuple (X, y, qid), optional
+        Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+        frame with that column.
+    n_steps : int, optional
+        Steps of this call; ``self.n_steps`` by default.
 
-Returns
--------
-self
-"""
-"""Text that completes the docstring of each ``fit``."""
+    Returns
+    -------
+    self
+    """  # completes the docstring of each ``fit``
 
 
 _OF_OTHER_PACKAGES = (
@@ -127,14 +116,11 @@ def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput
     if not name.startswith(("early", "eval")):
         return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
     if "validation" in known:
-        return BadInput(
-            name, "expected validation queries as a tuple in place of it", "pass {validation=(X, y, qid)}"
-        )
-    return BadInput(
-        name,
-        "expected none, as this ranker trains to its optimum and does not stop by a measure",
-        "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV",
-    )
+        problem = "expected validation queries as a tuple in place of it"
+        return BadInput(name, problem, "pass {validation=(X, y, qid)}")
+    problem = "expected none, as this ranker trains to its optimum and does not stop by a measure"
+    remedy = "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV"
+    return BadInput(name, problem, remedy)
 
 
 def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
@@ -263,7 +249,7 @@ class FittedRanker(Saved):
 
     def _check_queries(self, qid: Any) -> None:
         """Warn that all rows are one query if there are no ids."""
-        one_query(qid, f"{type(self).__name__}.fit")
+        queries.one_query(qid, f"{type(self).__name__}.fit")
 
     def rank(self, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.
@@ -278,7 +264,7 @@ class FittedRanker(Saved):
         X, qid = split_qid(X, qid)
         require_qid(self, qid, "rank")
         scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
+        return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure trained for.
@@ -306,11 +292,11 @@ class FittedRanker(Saved):
         require_qid(self, qid)
         warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
-        qid = one_query(qid, f"{type(self).__name__}.score")
+        qid = queries.one_query(qid, f"{type(self).__name__}.score")
         result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance)
         if sample_weight is None:
             return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
+        weights = query_weights(sample_weight, scores, queries.group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
 
     @property
@@ -345,13 +331,13 @@ class FittedRanker(Saved):
         return tags
 
 
-def ranks(scores: Float, grouping: Grouping) -> Int:
+def ranks(scores: Float, grouping: queries.Grouping) -> Int:
     """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order."""
     n = scores.shape[0]
     rows = np.arange(n) if grouping.order is None else grouping.order
-    order = np.lexsort((-scores[rows], row_groups(grouping.offsets)))
+    order = np.lexsort((-scores[rows], queries.row_groups(grouping.offsets)))
     out = np.empty(n, dtype=np.int64)
-    out[rows[order]] = places_in(grouping.offsets)
+    out[rows[order]] = queries.places_in(grouping.offsets)
     return out
 
 
@@ -376,13 +362,9 @@ def no_constraint(
         remedy = "check the labels and qid"
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-    return BadInput(
-        "y",
-        f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; got "
-        f"{n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
-        remedy,
-        others={name: loss},
-    )
+    got = f"got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}"
+    problem = f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; {got}"
+    return BadInput("y", problem, remedy, others={name: loss})
 
 
 def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
@@ -391,7 +373,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight"
         )
@@ -409,13 +391,13 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     relevant = y >= relevance
     below = (y > 0) & ~relevant
     if y.max() <= relevance and (y[below] % 1 != 0).any():
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
             f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
             f"{y[y > 0].min():g} if all above 0 are, or loss='ndcg@10', which uses all grades"
         )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
-        warn_user(
+        queries.warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
             f"{relevance:g}, and the loss {model.loss!r} does not tell their grades apart, {y[relevant].min():g} to "
             f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
@@ -424,7 +406,7 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
-    refuse_name(qid)
+    queries.refuse_name(qid)
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
         X = X.to_pandas()
     columns = getattr(X, "columns", None)
@@ -440,27 +422,19 @@ class TrainingRows(NamedTuple):
     X: Any
     y: Float
     qid: Any
-    grouping: Grouping
+    grouping: queries.Grouping
     weights: Float
 
 
 def read_rows(
-    model: Any,
-    X: Any,
-    y: Any,
-    qid: Any,
-    sample_weight: Any,
-    *,
-    vectors: int = 0,
-    reset: bool = True,
-    **kinds: Any,
+    model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
     """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
-    grouping = group_queries(qid, X.shape[0])
-    weights = query_weights(sample_weight, X, grouping)
+    grouping = queries.group_queries(qid, X.shape[0])
+    weights = query_weights(weight, X, grouping)
     if reset:
         model._saw_qid = qid is not None
     model._check_queries(qid)
@@ -474,26 +448,25 @@ def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
-def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
+def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Float:
     """Return one weight per query, the mean of its rows; ones without ``sample_weight``."""
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:
         return np.ones(lengths.shape[0])
-    refuse_masked("sample_weight", sample_weight)
+    queries.refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
     # checked here, as scikit-learn's message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
-        raise BadInput(
-            "sample_weight",
-            f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}",
-            "repeat each for the rows of its query",
-        )
+        problem = f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}"
+        raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    most = f"a number up to {LARGEST:g}"  # beyond, sums would overflow
-    refuse_first("sample_weight", weights, weights > LARGEST, most, "divide all, only their ratios count")
+    queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+    most = f"a number up to {queries.LARGEST:g}"  # beyond, sums would overflow
+    queries.refuse_first(
+        "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
+    )
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
@@ -503,19 +476,15 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
     """Return rows of ``validation=(X, y, qid)``, grouped and scaled as in training, with their labels and offsets."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
-        raise BadInput(
-            "validation", f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
-        )
+        problem = f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
+        raise BadInput("validation", problem)
     X, qid = split_qid(validation[0], validation[2] if len(validation) == 3 else None)
     if qid is None and model._saw_qid:
-        raise BadInput(
-            "validation",
-            "expected query ids, as in fit: (X, y, qid)",
-            "without them all rows would be ranked as one query",
-        )
+        problem = "expected query ids, as in fit: (X, y, qid)"
+        raise BadInput("validation", problem, "without them all rows would be ranked as one query")
     with naming("validation"):
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
-        grouping = group_queries(qid, X.shape[0])
+        grouping = queries.group_queries(qid, X.shape[0])
         if getattr(model, "scaler_", None) is not None:
             X = scale_rows(model.scaler_, X, qid)
     if grouping.order is not None:
@@ -529,22 +498,16 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
     A query is useful if its ranking changes the measure.
     """
     if useful.shape[0] < 2:
-        raise BadInput(
-            "early_stopping",
-            "expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
-            f"got {useful.shape[0]}",
-            "pass {validation=(X, y, qid)}, or {early_stopping=False}",
-        )
+        expected = "expected at least 2 queries whose ranking changes the measure, one of them to hold out"
+        problem = f"{expected}, got {useful.shape[0]}"
+        raise BadInput("early_stopping", problem, "pass {validation=(X, y, qid)}, or {early_stopping=False}")
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]
 
 
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
     """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
-    return BadInput(
-        "validation",
-        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means a "
-        f"label >= {model.relevance:g})",
-        f"check them, {{{name}}} and {{relevance}}",
-        others={name: getattr(model, name)},
-    )
+    got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
+    problem = f"expected a query whose ranking changes {{{name}}}, {got}"
+    remedy = f"check them, {{{name}}} and {{relevance}}"
+    return BadInput("validation", problem, remedy, others={name: getattr(model, name)})

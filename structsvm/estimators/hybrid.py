@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +30,9 @@ _PULL = 3.0
 A few dozen queries do not tell two lists' weights: without it they lose against equal weights on TREC DL 2020.
 """
 _FEWEST = 5
-_EDGES = logging.getLogger("structsvm")
-"""The log that reports a C at an end of the grid; here the grid is fixed, so the report is suppressed."""
+_ZEROS = 0.05
+"""Share of zeros in a column without holes above which they are probably documents that the list lacks."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
-
-
-def _never(record: logging.LogRecord) -> bool:
-    """Filter out the warning that C is at an end of the grid."""
-    return "of the grid" not in record.msg
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +52,10 @@ class HybridWeights:
     estimate : Estimate
         Score of learned weights on new queries, by :meth:`structsvm.StructuralRankerCV.estimate`.
     against : dict of str to Comparison
-        The same queries against "equal weights" and "RRF" (k = 60) of the same lists; without p-value below 10 queries.
+        The same queries against "equal weights", "RRF" (k = 60) and the "best single list"; without p-value below 10
+        queries.
+    best_list : str
+        Name of the clause that ranks these queries best if it is used alone.
     n_queries, depth, k : int
         Judged queries, and how the lists were fused.
 
@@ -75,6 +72,7 @@ class HybridWeights:
     C: float
     estimate: Estimate
     against: dict[str, Comparison]
+    best_list: str
     n_queries: int
     depth: int
     k: int
@@ -114,7 +112,8 @@ class HybridWeights:
         ]
         lines.append(repr(self.estimate))
         for name, one in self.against.items():
-            lines.append(f"  against {name}, {self.estimate.mean - one.mean_difference:.3f}: {one!r}")
+            label = name + f" ({self.best_list})" * (name == "best single list")
+            lines.append(f"  against {label}, {self.estimate.mean - one.mean_difference:.3f}: {one!r}")
         return "\n".join([*lines, self.advice])
 
 
@@ -196,6 +195,8 @@ def hybrid_weights(
             f"{int(np.isnan(scores).any(axis=1).sum())} of {len(scores)} documents",
             "log the rank features of all hits in Vespa, or choose another fusion",
         )  # fmt: skip
+    if isinstance(runs, QueryData) and not engine.complete:
+        _warn_of_zeros(names, runs.X)
     n = len(offsets) - 1
     if n < _FEWEST:
         raise BadInput("qrels", f"expected at least {_FEWEST} judged queries, got {n}")
@@ -210,29 +211,40 @@ def hybrid_weights(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights then
             warnings.filterwarnings("ignore", ".* have equal scores", UserWarning)
-            _EDGES.addFilter(_never)
-            try:
-                model.fit(part.X, part.y, qid=part.qid)
-            finally:
-                _EDGES.removeFilter(_never)
+            model.fit(part.X, part.y, qid=part.qid)
         found: Float = model.coef_[:-1] + _PULL * model.coef_[-1]
         return found / found.sum() if found.any() else np.full(len(names), 1 / len(names))
 
     search = StructuralRankerCV(loss, Cs=_GRID, cv=_FEWEST, positive=True, random_state=random_state)
+    search._fixed_grid = True
     weights = trained(search, np.arange(n))
     again = StructuralRanker(loss, C=search.C_, positive=True)
     resampled = np.stack([trained(again, rng.integers(0, n, n)) for _ in range(n_boot)])
     lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
-    others = {"equal weights": columns, "RRF": clause_columns(scores, offsets, "ranks")}
-    measure, held_out, against = search.scoring_, search.held_out_.per_query, {}
-    for name, each in others.items():
-        other = evaluate(measure, y, each.sum(axis=1), qid=data.qid, ties="average").per_query
-        estimate = estimate_of(measure, held_out, baseline=other)
+    measure, ranks = search.scoring_, clause_columns(scores, offsets, "ranks")
+    values = lambda score: evaluate(measure, y, score, qid=data.qid, ties="average")  # noqa: E731
+    alone = [values(column) for column in ranks.T]
+    best = int(np.argmax([each.mean for each in alone]))
+    others = {"equal weights": values(columns.sum(axis=1)), "RRF": values(ranks.sum(axis=1))}
+    against = {}
+    for name, other in (others | {"best single list": alone[best]}).items():
+        estimate = estimate_of(measure, search.held_out_.per_query, baseline=other.per_query)
         against[name] = cast(Comparison, estimate.difference)
     estimate = estimate._replace(difference=None)
     return HybridWeights(
-        to, names, weights, lower, upper, float(search.C_), estimate, against, n, depth, k
+        to, names, weights, lower, upper, float(search.C_), estimate, against, names[best], n, depth, k
     )  # fmt: skip
+
+
+def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
+    """Warn of columns without holes in which many scores are 0."""
+    share = np.where(np.isnan(scores).any(axis=0), 0.0, (scores == 0).mean(axis=0))
+    if filled := [f"{name} ({part:.0%})" for name, part in zip(names, share, strict=True) if part > _ZEROS]:
+        warnings.warn(
+            f"many scores are 0: {', '.join(filled)}; if the list lacks these documents, leave their cells empty "
+            "(NaN): the engine normalizes only the scores of the list",
+            stacklevel=3,
+        )
 
 
 def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...], Float, Float, Int]:

@@ -12,18 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.protocols import Float
-from structsvm.queries import (
-    LARGEST,
-    bad_value,
-    check_sparse,
-    column_numbers,
-    first_beyond,
-    refuse_masked,
-    warn_user,
-)
 
 
 class FeatureScaleWarning(UserWarning):
@@ -66,7 +58,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         return
     called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
-    warn_user(
+    queries.warn_user(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
         "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
@@ -106,9 +98,9 @@ def validate_rows(
     ``reset=False`` compares with the features of ``fit``; ``missing`` accepts NaN; ``qid`` serves messages only.
     """
     for name, values in (("X", X), ("y", y)):
-        refuse_masked(name, values)
+        queries.refuse_masked(name, values)
     X = _named_by_numbers(X, None if reset else model)
-    check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
+    queries.check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,
@@ -124,9 +116,9 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    bad = first_beyond(X, LARGEST, missing=missing)
+    bad = queries.first_beyond(X, queries.LARGEST, missing=missing)
     if bad is not None:
-        raise bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
+        raise queries.bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
     if reset and labelled:
         _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
     return (X, y) if labelled else X
@@ -137,17 +129,14 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
 
     A fitted model without names refuses such a frame; columns 0, 1, 2, ... are those of an array.
     """
-    numbers = column_numbers(X)
+    numbers = queries.column_numbers(X)
     if numbers is None:
         return X
     if model is not None and not hasattr(model, "feature_names_in_"):
         shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
-        raise BadInput(
-            "X",
-            f"expected columns as in training, which had no names, got a frame whose columns are called {shown}",
-            "train on a frame with these columns, or pass its values in the order of training",
-            code="X.to_numpy()",
-        )
+        problem = f"expected columns as in training, which had no names, got a frame whose columns are called {shown}"
+        remedy = "train on a frame with these columns, or pass its values in the order of training"
+        raise BadInput("X", problem, remedy, code="X.to_numpy()")
     X = X.copy(deep=False)
     X.columns = list(map(str, numbers))
     return X
@@ -162,7 +151,7 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
         values = X[:, column]
         if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
             called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
-            warn_user(
+            queries.warn_user(
                 f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
                 "the features; drop it, as new rows have no labels"
             )
@@ -183,13 +172,11 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         last = int(X.indices[at]) + 1
         where = f"; feature {last}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
-    raise BadInput(
-        "X",
+    problem = (
         f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "
-        f"which this machine has {memory_bytes() / 1e9:.0f}{where}",
-        "number the features without gaps",
-        code="X[:, np.unique(X.indices)]",
+        f"which this machine has {memory_bytes() / 1e9:.0f}{where}"
     )
+    raise BadInput("X", problem, "number the features without gaps", code="X[:, np.unique(X.indices)]")
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
@@ -210,11 +197,8 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         if dtype in _NUMERIC:
             continue
         if dtype.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
-            raise BadInput(
-                "X",
-                f"expected numbers, got {dtype} in the column {str(name)!r}",
-                "turn it into a number, such as days since a date, or drop it",
-            )
+            problem = f"expected numbers, got {dtype} in the column {str(name)!r}"
+            raise BadInput("X", problem, "turn it into a number, such as days since a date, or drop it")
         values = np.asarray(column, dtype=object).ravel()
         found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
         if found is not None:
@@ -233,18 +217,15 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         )  # fmt: skip
 
 
-_NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)} | {
-    "bool",
-    "boolean",
-}
+_NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+_NUMERIC |= {"bool", "boolean"}
 
 
 def _check_labels(y: Any, qid: Any) -> None:
     """Raise an error that names the row of the first label that is not a finite number."""
     if isinstance(y, str):
-        raise BadInput(
-            "y", f"expected a label of each row, got {y!r:.40}", f"pass the column, as in frame[{y!r:.40}]"
-        )
+        problem = f"expected a label of each row, got {y!r:.40}"
+        raise BadInput("y", problem, f"pass the column, as in frame[{y!r:.40}]")
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
         return
@@ -255,12 +236,9 @@ def _check_labels(y: Any, qid: Any) -> None:
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string or None
             expected, shown = "a number for a label", repr(value)
-        raise BadInput(
-            "y",
-            f"expected {expected}, got {shown}",
-            "grade the row or drop it",
-            at=f"[{row}]{_query(row, labels.size, qid)}",
-        ) from None
+        problem = f"expected {expected}, got {shown}"
+        remedy = "grade the row or drop it"
+        raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
 
 
 def _cell(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
@@ -289,15 +267,13 @@ def categories_of(X: Any) -> Categories:
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):
-            raise BadInput(
-                "X", f"expected a name for the column of categories {name!r}", "rename it to a string"
-            )
+            problem = f"expected a name for the column of categories {name!r}"
+            raise BadInput("X", problem, "rename it to a string")
         known = _known(X[name])
         strange = next((one for one in known if not isinstance(one, str | int | float)), None)
         if strange is not None:
-            raise BadInput(
-                "X", f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
-            )
+            problem = f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
+            raise BadInput("X", problem)
         found[name] = sorted(known, key=lambda one: (isinstance(one, str), one))
     return found
 
@@ -337,7 +313,7 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
     unseen = {value for value in values[np.isnan(numbers)] if value is not None and value == value}
     if unseen:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
-        warn_user(
+        queries.warn_user(
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
             f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
         )

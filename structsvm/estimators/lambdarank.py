@@ -13,39 +13,21 @@ from sklearn.utils import check_random_state
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
-from structsvm.estimators.fitted import (
-    FittedRanker,
-    all_or_nothing,
-    choose_held_out,
-    no_constraint,
-    read_rows,
-    read_validation,
-    scaled_rows,
-    unmeasurable,
-    warn_of_uninformative,
-)
+from structsvm.estimators import fitted
 from structsvm.estimators.input_rows import naming
 from structsvm.estimators.linear import Scale, check_usual
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
+from structsvm.trainers import lambdarank
 from structsvm.trainers.forces import BoundUtility, Utility
-from structsvm.trainers.lambdarank import (
-    Epoch,
-    LambdaRankFit,
-    Schedule,
-    ascend,
-    column_figures,
-    initial_weights,
-    network_scores,
-)
 
 _ENOUGH_QUERIES = 20
 """Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
 
 
 @parameters
-class LambdaRank(FittedRanker, BaseEstimator):
+class LambdaRank(fitted.FittedRanker, BaseEstimator):
     """Linear or neural ranker trained to increase a ranking measure directly (Burges, Ragno and Le 2006).
 
     Two documents of a query with ``y_i > y_j`` are pulled apart by the force ``|change of U if they swapped| / (1 +
@@ -128,9 +110,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
     warm_start: bool = False
     relevance: float = 1.0
     random_state: Any = None
-    callback: Callable[[Epoch], object] | None = None
+    callback: Callable[[lambdarank.Epoch], object] | None = None
 
-    @all_or_nothing
+    @fitted.all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> LambdaRank:
@@ -142,10 +124,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
             The weight of a query is the mean over its rows; only ratios of weights matter.
         """
         utility, rng = self._check_parameters()
-        before: LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
+        before: lambdarank.LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
         # the scaling, and the weights of the first layer with their gradient, moments and best values
         vectors = 8 + 6 * (self.hidden[0] if self.hidden else 1)
-        X, y, qid, grouping, weights = read_rows(
+        X, y, qid, grouping, weights = fitted.read_rows(
             self, X, y, qid, sample_weight, vectors=vectors, reset=before is None
         )
         self._saw_qid, X = qid is not None, check_features(X)
@@ -153,8 +135,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
             self.scaler_ = None
             if self.scale.startswith("query-"):
                 self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)
-        else:
-            self._check_layers(before)
+        elif tuple(self.hidden) != (layers := tuple(w.shape[1] for w in before.weights[:-1:2])):
+            problem = f"expected {layers}, the net that warm_start goes on with"
+            raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)
         y = y if grouping.order is None else y[grouping.order]
@@ -165,17 +148,14 @@ class LambdaRank(FittedRanker, BaseEstimator):
         start = before
         if start is None:
             method = self.scale if self.scaler_ is None else "none"
-            start = LambdaRankFit(
-                initial_weights(X.shape[1], self.hidden, rng),
-                *column_figures(X, method, grouping.order),
-                history=[],
-                best_epoch=0,
-            )
-        schedule = Schedule(
+            weights_ = lambdarank.initial_weights(X.shape[1], self.hidden, rng)
+            figures = lambdarank.column_figures(X, method, grouping.order)
+            start = lambdarank.LambdaRankFit(weights_, *figures, history=[], best_epoch=0)
+        schedule = lambdarank.Schedule(
             float(self.learning_rate), float(self.lam), int(self.batch_size), int(self.max_epochs),
             int(self.n_iter_no_change),
         )  # fmt: skip
-        self.fit_ = ascend(
+        self.fit_ = lambdarank.ascend(
             X, y, grouping.order, grouping.offsets, utility, start, rng, schedule,
             query_weights=np.where(held, 0.0, weights), validation=watched, callback=self.callback,
         )  # fmt: skip
@@ -186,7 +166,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        return network_scores(self.fit_, scaled_rows(self, X, qid))
+        return lambdarank.network_scores(self.fit_, fitted.scaled_rows(self, X, qid))
 
     def _measure(self) -> str:
         return {"ranknet": "roc"}.get(self._utility, self._utility)
@@ -202,47 +182,31 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            raise no_constraint(self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility")
-        warn_of_uninformative(self, self.utility)
+            labels = y.min(), y.max()
+            raise fitted.no_constraint(self.utility, labels, self.n_queries_, self.relevance, "utility")
+        fitted.warn_of_uninformative(self, self.utility)
         return useful
 
     def _hold_out(
-        self,
-        X: Any,
-        y: Float,
-        grouping: Grouping,
-        useful: Any,
-        utility: Utility,
-        rng: np.random.RandomState,
-        validation: Any,
+        self, X: Any, y: Float, grouping: Grouping, useful: Any, utility: Utility, rng: Any, validation: Any
     ) -> tuple[Any, tuple[Any, Float, Int] | None]:
         """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
-            X, y, offsets = read_validation(self, validation)
+            X, y, offsets = fitted.read_validation(self, validation)
             with naming("validation"):
                 matters = BoundUtility(utility, y, offsets).informative.any()
             if not matters:
-                raise unmeasurable(self, "utility", y)
+                raise fitted.unmeasurable(self, "utility", y)
             return held, (X, y, offsets)
         stops = self.early_stopping
         if isinstance(stops, str):  # "auto"
             stops = bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
         if not stops:
             return held, None
-        held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
+        held[fitted.choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
         _, offsets, rows = choose_groups(grouping.offsets, held)
         return held, (X[rows if grouping.order is None else grouping.order[rows]], y[rows], offsets)
-
-    def _check_layers(self, before: LambdaRankFit) -> None:
-        layers = tuple(w.shape[1] for w in before.weights[:-1:2])
-        if tuple(self.hidden) != layers:
-            raise BadInput(
-                "hidden",
-                f"expected {layers}, the net that warm_start goes on with",
-                "begin a new one with {warm_start=False}",
-                value=self.hidden,
-            )
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_usual(self)

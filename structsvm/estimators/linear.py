@@ -11,14 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from structsvm.common.checks import (
-    check_choice,
-    check_flag,
-    check_fraction,
-    check_number,
-    check_positive,
-    check_whole,
-)
+from structsvm.common import checks
 from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import FittedRanker, read_rows, scaled_rows, split_qid
 from structsvm.estimators.input_rows import warn_of_scale
@@ -30,13 +23,15 @@ Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "que
 SCALES = get_args(Scale)
 
 _RANGES: dict[str, Callable[..., object]] = {
-    **dict.fromkeys(("tol", "validation_fraction"), check_fraction),
-    **dict.fromkeys(("relevance", "learning_rate"), check_positive),
-    **dict.fromkeys(("lam", "mu"), partial(check_number, least=0.0)),
-    **dict.fromkeys(("max_passes", "n_steps", "n_iter_no_change", "batch_size", "max_epochs"), check_whole),
-    **dict.fromkeys(("average", "decompose", "warm_start"), check_flag),
-    "normalize": partial(check_choice, choices=("pairs", "query")),
-    "scale": partial(check_choice, choices=SCALES),
+    **dict.fromkeys(("tol", "validation_fraction"), checks.check_fraction),
+    **dict.fromkeys(("relevance", "learning_rate"), checks.check_positive),
+    **dict.fromkeys(("lam", "mu"), partial(checks.check_number, least=0.0)),
+    **dict.fromkeys(
+        ("max_passes", "n_steps", "n_iter_no_change", "batch_size", "max_epochs"), checks.check_whole
+    ),
+    **dict.fromkeys(("average", "decompose", "warm_start"), checks.check_flag),
+    "normalize": partial(checks.check_choice, choices=("pairs", "query")),
+    "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
 }
 """Checks of the parameters that have one range in all rankers."""

@@ -114,11 +114,8 @@ class OrdinalSVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         self.grades_ = np.unique(data.y[importance > 0])
         if self.grades_.size < 2:
-            raise BadInput(
-                "y",
-                f"expected rows of at least two different labels, got {self.grades_[0]:g} only",
-                "check the labels and sample_weight",
-            )
+            problem = f"expected rows of at least two different labels, got {self.grades_[0]:g} only"
+            raise BadInput("y", problem, "check the labels and sample_weight")
         if self.decompose:
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
         else:
@@ -150,9 +147,8 @@ class OrdinalSVM(LinearSVM):
     def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
         """Train one machine, and return its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
-        separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
-            y, everything, weights=importance
-        )
+        oracle = OrdinalHinge(balanced=self.class_weight == "balanced")
+        separator = oracle.bind(y, everything, weights=importance)
         problem = RankingProblem(data.X, everything, separator)
         if self.solver == "cvxpy":
             fit = ordinal_interior_point(problem, data.X, separator.sides[0], C, tol=float(self.tol))

@@ -11,30 +11,14 @@ from sklearn.utils import check_random_state
 
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import (
-    TrainingRows,
-    all_or_nothing,
-    choose_held_out,
-    read_rows,
-    read_validation,
-    unmeasurable,
-    warn_of_uninformative,
-)
+from structsvm.estimators import fitted
 from structsvm.estimators.linear import LinearRanker, Scale, check_usual, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, row_groups
+from structsvm.trainers import pairwise_descent
 from structsvm.trainers.pair_index import PairIndex, index_pairs
-from structsvm.trainers.pairwise_descent import (
-    Descent,
-    Views,
-    descend,
-    descend_until,
-    mean_squared_norms,
-    start,
-    view_weights,
-)
 
 _PIECE = 500_000
 """Steps per compiled call, as Ctrl-C is handled only between calls."""
@@ -45,6 +29,10 @@ _VECTORS = 12
 _STEEPEST = 1e12
 """Largest ``eta_0 lam``. Steps are ``1 / (lam t)`` to twelve digits there; beyond 1e16 the first step would multiply
 the weights by 1 - 1 = 0, and later ones divide by that."""
+
+
+Advance = Callable[[pairwise_descent.Descent, int], pairwise_descent.Descent]
+"""From a state and a number of steps to the state after them."""
 
 
 @parameters
@@ -133,7 +121,7 @@ class PairwiseSGD(LinearRanker):
     relevance: float = 1.0
     random_state: Any = None
 
-    @all_or_nothing
+    @fitted.all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> Self:
@@ -146,7 +134,7 @@ class PairwiseSGD(LinearRanker):
         """
         return self._learn(X, y, qid, sample_weight, validation=validation)
 
-    @all_or_nothing
+    @fitted.all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> Self:
@@ -176,7 +164,7 @@ class PairwiseSGD(LinearRanker):
             # drawn before the views, so that it does not depend on them
             seed = int(rng.randint(0, 2**31 - 1))
             self.views_ = self._choose_views(rng, rows.X.shape[1])
-            self.fit_ = start(self._layout, seed)
+            self.fit_ = pairwise_descent.start(self._layout, seed)
             self.history_: list[tuple[int, float]] = []
         labeled = None if mask is None else ~mask
         held_out, weights = None, rows.weights
@@ -187,15 +175,12 @@ class PairwiseSGD(LinearRanker):
             if begins:
                 self._set_step_sizes(rows, index)
             others = self._unlabeled_pairs(rows, mask, *unlabeled[1:], weights)
-            self._train(
-                self._stepper(rows, index, *others),
-                held_out,
-                int(self.n_steps) if n_steps is None else n_steps,
-            )
+            n_steps = int(self.n_steps) if n_steps is None else n_steps
+            self._train(self._stepper(rows, index, *others), held_out, n_steps)
         return self
 
     def _unlabeled_pairs(
-        self, rows: TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self, rows: fitted.TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
         """Return the matrix that has the unlabelled rows, and the index of their pairs: SPD has none."""
         return None, None
@@ -224,14 +209,14 @@ class PairwiseSGD(LinearRanker):
 
     def _rows(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
-    ) -> TrainingRows:
+    ) -> fitted.TrainingRows:
         """Return validated and scaled rows in the order given, without a copy to group them."""
         if unlabeled is not None:  # labels of these rows are meaningless and may be missing
             given = np.asarray(y)
             y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
             if y.shape == unlabeled.shape:  # other shapes are refused below
                 y[unlabeled] = 0.0
-        rows = read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS, reset=first)
+        rows = fitted.read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS, reset=first)
         X, qid, grouping = check_features(rows.X), rows.qid, rows.grouping
         if first:
             self.scaler_ = make_scaler(self.scale)
@@ -245,31 +230,30 @@ class PairwiseSGD(LinearRanker):
         return rows._replace(X=X)
 
     @property
-    def _layout(self) -> Views:
-        return Views.of(self.views_)
+    def _layout(self) -> pairwise_descent.Views:
+        return pairwise_descent.Views.of(self.views_)
 
-    def _index(self, rows: TrainingRows, labeled: Any, weights: Float, *, required: bool = True) -> PairIndex:
+    def _index(
+        self, rows: fitted.TrainingRows, labeled: Any, weights: Float, *, required: bool = True
+    ) -> PairIndex:
         index = index_pairs(rows.y, rows.grouping, rows=labeled, weights=weights, normalize=self.normalize)
         self.n_queries_ = int(weights.shape[0])
         self.n_uninformative_ = int((weights > 0).sum()) - index.n_queries
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            raise BadInput(
-                "y",
-                "no query carries a constraint: at least one needs documents of different labels; got "
-                f"{self.n_queries_} queries, {labels}",
-                "check the labels and qid",
-            )
+            problem = "no query carries a constraint: at least one needs documents of different labels"
+            problem = f"{problem}; got {self.n_queries_} queries, {labels}"
+            raise BadInput("y", problem, "check the labels and qid")
         # expected: unlabelled rows have no constraint
-        warn_of_uninformative(self, "pairs", warn=required and labeled is None)
+        fitted.warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
-    def _set_step_sizes(self, rows: TrainingRows, index: PairIndex) -> None:
+    def _set_step_sizes(self, rows: fitted.TrainingRows, index: PairIndex) -> None:
         n_views = len(self.views_)
         if self.eta_0 == "auto":
             labels = rows.y if self.loss == "hinge" else None
-            norms = mean_squared_norms(rows.X, index, self._layout, self.fit_.seed, labels)
+            norms = pairwise_descent.mean_squared_norms(rows.X, index, self._layout, self.fit_.seed, labels)
             self.eta_0_ = np.divide(1.0, norms, out=np.ones(n_views), where=norms > 0)
         else:
             self.eta_0_ = np.full(n_views, float(self.eta_0))
@@ -284,15 +268,15 @@ class PairwiseSGD(LinearRanker):
             raise BadInput("views_", f"expected columns from 0 to {n_features - 1}, and weights for each")
 
     def _stepper(
-        self, rows: TrainingRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
-    ) -> Callable[[Descent, int], Descent]:
+        self, rows: fitted.TrainingRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
+    ) -> Advance:
         layout, lam = self._layout, float(self.lam)
         self._check_arrays(rows.X.shape[1])
         eta_0 = np.minimum(self.eta_0_, _STEEPEST / lam if lam > 0 else np.inf)
 
-        def advance(state: Descent, n_steps: int) -> Descent:
+        def advance(state: pairwise_descent.Descent, n_steps: int) -> pairwise_descent.Descent:
             for done in range(0, n_steps, _PIECE):
-                state = descend(
+                state = pairwise_descent.descend(
                     rows.X, rows.y, index, layout, state, min(_PIECE, n_steps - done), eta_0=eta_0, lam=lam,
                     loss=self.loss, **self._batch(X_unlabeled, unlabeled),
                 )  # fmt: skip
@@ -301,14 +285,14 @@ class PairwiseSGD(LinearRanker):
         return advance
 
     def _hold_out(
-        self, rng: np.random.RandomState, rows: TrainingRows, labeled: Any, validation: Any
+        self, rng: np.random.RandomState, rows: fitted.TrainingRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Return the validation rows, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
-            X, y, offsets = read_validation(self, validation)
+            X, y, offsets = fitted.read_validation(self, validation)
             number = row_groups(offsets)
             if not self._measurable(y, number).size:
-                raise unmeasurable(self, "measure", y)
+                raise fitted.unmeasurable(self, "measure", y)
             return (X, y, number), rows.weights
         if not self.early_stopping:
             return None, rows.weights
@@ -320,7 +304,7 @@ class PairwiseSGD(LinearRanker):
         useful = self._measurable(rows.y[in_order], row_query)
         useful = useful[rows.weights[useful] > 0]
         held = np.zeros(rows.weights.shape[0], dtype=np.bool_)
-        held[choose_held_out(useful, self.validation_fraction, rng)] = True
+        held[fitted.choose_held_out(useful, self.validation_fraction, rng)] = True
         chosen = in_order[held[row_query]]
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
@@ -334,36 +318,27 @@ class PairwiseSGD(LinearRanker):
         )
         return best.query_ids[best.per_query > worst.per_query].astype(np.int64)
 
-    def _train(
-        self,
-        advance: Callable[[Descent, int], Descent],
-        held_out: tuple[Any, Float, Any] | None,
-        n_steps: int,
-    ) -> None:
+    def _train(self, advance: Advance, held_out: tuple[Any, Float, Any] | None, n_steps: int) -> None:
         if held_out is None:
             self.fit_ = advance(self.fit_, n_steps)
         else:
             X, y, qid = held_out
 
-            def value(state: Descent) -> float:
+            def value(state: pairwise_descent.Descent) -> float:
                 scores = linear_scores(X, self._coef(state))
                 return evaluate_part(self.measure, y, scores, qid=qid, relevance=self.relevance).result.mean
 
-            self.fit_, self.history_ = descend_until(
-                advance,
-                value,
-                self.fit_,
-                n_steps,
-                every=max(1, n_steps // 20),
-                patience=int(self.n_iter_no_change),
+            pace = {"every": max(1, n_steps // 20), "patience": int(self.n_iter_no_change)}
+            self.fit_, self.history_ = pairwise_descent.descend_until(
+                advance, value, self.fit_, n_steps, **pace
             )
         self.coef_ = self._coef(self.fit_)
 
-    def _coef(self, state: Descent) -> Float:
+    def _coef(self, state: pairwise_descent.Descent) -> Float:
         """Return the mean of the views' predictions as one weight vector."""
         coef = np.zeros(self.n_features_in_)
         for columns, w in zip(
-            self.views_, view_weights(state, self._layout, average=self.average), strict=True
+            self.views_, pairwise_descent.view_weights(state, self._layout, average=self.average), strict=True
         ):
             coef[columns] += w
         return coef / len(self.views_)

@@ -14,6 +14,9 @@ from structsvm.common.names import QID
 from structsvm.protocols import Int
 from structsvm.queries import group_queries, row_groups
 
+Split = tuple[Int, Int]
+"""Rows of the training and of the test part."""
+
 
 class QueryKFold(BaseCrossValidator):
     """Splitter into folds of whole queries, which requests ``qid`` from metadata routing.
@@ -50,12 +53,8 @@ class QueryKFold(BaseCrossValidator):
         check_whole("n_splits", n_splits, 2)
         check_flag("shuffle", shuffle)
         if random_state is not None and not shuffle:
-            raise BadInput(
-                "random_state",
-                "expected none, as queries are not shuffled",
-                "pass {shuffle=True}",
-                value=random_state,
-            )
+            problem = "expected none, as queries are not shuffled"
+            raise BadInput("random_state", problem, "pass {shuffle=True}", value=random_state)
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
@@ -64,9 +63,7 @@ class QueryKFold(BaseCrossValidator):
         """Return the number of folds; the arguments are ignored."""
         return int(self.n_splits)
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None
-    ) -> Iterator[tuple[Int, Int]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None) -> Iterator[Split]:
         """Yield the rows of the training and of the test part of each fold.
 
         Parameters
@@ -88,11 +85,10 @@ class QueryKFold(BaseCrossValidator):
         if ids is None and QID in getattr(X, "columns", ()):
             ids = X[QID].to_numpy()
         if ids is None:
+            problem = "expected the query of each row, got none"
+            remedy = "call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
             raise BadInput(
-                "qid",
-                "expected the query of each row, got none",
-                "call sklearn.set_config(enable_metadata_routing=True) and pass qid along",
-                code="cross_val_score(..., cv=QueryKFold(5), params={'qid': qid})",
+                "qid", problem, remedy, code="cross_val_score(..., cv=QueryKFold(5), params={'qid': qid})"
             )
         grouping = group_queries(ids, n_rows)
         n_queries = grouping.offsets.shape[0] - 1

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
+from structsvm.estimators import weight_constraints
 from structsvm.estimators.fitted import (
     all_or_nothing,
     no_constraint,
@@ -18,13 +19,6 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.weight_constraints import (
-    Constraints,
-    Monotone,
-    Penalty,
-    check_weights,
-    compile_weights,
-)
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
@@ -123,9 +117,9 @@ class StructuralRanker(LinearSVM):
     relevance: float = 1.0
     scale: Scale = "none"
     positive: bool = False
-    monotone_constraints: Monotone = None
-    constraints: Constraints = None
-    penalty: Penalty = None
+    monotone_constraints: weight_constraints.Monotone = None
+    constraints: weight_constraints.Constraints = None
+    penalty: weight_constraints.Penalty = None
     max_passes: int = 1000
     stabilise: bool = True
     qp: Literal["active_set", "cvxpy"] = "active_set"
@@ -170,9 +164,7 @@ class StructuralRanker(LinearSVM):
             return "map"
         return name
 
-    def _prepare(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any
-    ) -> tuple[RankingProblem, tuple[Any, ...]]:
+    def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
         """Return the problem, and the further arguments of :meth:`_keep`."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
@@ -182,7 +174,7 @@ class StructuralRanker(LinearSVM):
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
-        cone, region = compile_weights(self, problem.n_features)
+        cone, region = weight_constraints.compile_weights(self, problem.n_features)
         return fit_path(
             problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
             stabilise=self.stabilise, qp=self.qp, callback=self.callback,
@@ -197,7 +189,8 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
-        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), check_weights(self))
+        needed = weight_constraints.check_weights(self)
+        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), needed)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
@@ -211,14 +204,9 @@ class StructuralRanker(LinearSVM):
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
             raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
-        factors = separator.query_weights
-        return RankingProblem(
-            data.X,
-            data.offsets,
-            separator,
-            weights=weights if factors is None else weights * factors,
-            n_jobs=self.n_jobs,
-        )
+        if separator.query_weights is not None:
+            weights = weights * separator.query_weights
+        return RankingProblem(data.X, data.offsets, separator, weights=weights, n_jobs=self.n_jobs)
 
 
 @parameters

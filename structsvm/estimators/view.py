@@ -43,12 +43,11 @@ def as_regressor(ranker: Any) -> Any:
     check_is_fitted(ranker)
     scaler = getattr(ranker, "scaler_", None)
     if scaler is not None and scaler.within == "query":
-        raise BadInput(
-            "ranker",
+        problem = (
             f"expected scores of single rows, got {type(ranker).__name__} with scale={ranker.scale!r}, whose scores "
-            "depend on the other rows of the query",
-            "train with scale='minmax' or 'zscore'",
+            "depend on the other rows of the query"
         )
+        raise BadInput("ranker", problem, "train with scale='minmax' or 'zscore'")
     return _Scores(ranker)
 
 
@@ -66,9 +65,8 @@ class _Scores(RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Raise TypeError: R^2, the score of regressors, has no meaning for ranking scores."""
-        raise TypeError(
-            "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
-        )
+        problem = "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
+        raise TypeError(problem)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -28,20 +28,14 @@ def check_weights(model: Any) -> set[str]:
     """Raise for options that are invalid for any data; return the abilities that trainers need for them."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
-        raise BadInput(
-            "monotone_constraints",
-            "expected no signs for weights that are all >= 0",
-            "leave out {positive=True}",
-        )
+        problem = "expected no signs for weights that are all >= 0"
+        raise BadInput("monotone_constraints", problem, "leave out {positive=True}")
     if monotone is not None:
         if isinstance(monotone, (str, bytes)) or not (
             isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
         ):
-            raise BadInput(
-                "monotone_constraints",
-                "expected -1, 0 or 1 for each feature, or a mapping from names or columns to them",
-                value=monotone,
-            )
+            problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to them"
+            raise BadInput("monotone_constraints", problem, value=monotone)
         items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
         for key, sign in items:
             if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
@@ -66,10 +60,7 @@ def _by_key(monotone: Any) -> Any:
 
 
 def signs_by_feature(
-    monotone: Monotone,
-    n_features: int,
-    names: Sequence[str] | None,
-    column_numbers: tuple[int, ...] | None = None,
+    monotone: Monotone, n_features: int, names: Any, column_numbers: tuple[int, ...] | None = None
 ) -> Float | None:
     """Return the sign of each weight, from options checked by :func:`check_weights`; None if all are free."""
     if monotone is None:
@@ -78,10 +69,8 @@ def signs_by_feature(
     signs, told = np.zeros(n_features), set()
     if not isinstance(monotone, Mapping):
         if len(monotone) != n_features:
-            raise BadInput(
-                "monotone_constraints",
-                f"expected one sign for each of {n_features} features, got {len(monotone)}",
-            )
+            problem = f"expected one sign for each of {n_features} features, got {len(monotone)}"
+            raise BadInput("monotone_constraints", problem)
         signs[:] = monotone
     else:
         for key, sign in monotone.items():
@@ -95,9 +84,8 @@ def signs_by_feature(
 
 
 def _twice(key: Any) -> BadInput:
-    return BadInput(
-        "monotone_constraints", "this feature has a sign already", "name it once", at=f"[{key!r}]"
-    )
+    problem = "this feature has a sign already"
+    return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
@@ -128,9 +116,8 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     if model.constraints is None and model.penalty is None:
         return signs, None
     by = "positive=True" if model.positive else "monotone_constraints"
-    region = Convex(
-        n_features, model.constraints, model.penalty, signs, names, column_numbers=numbers, signs_by=by
-    )
+    given = model.constraints, model.penalty, signs, names
+    region = Convex(n_features, *given, column_numbers=numbers, signs_by=by)
     model.constraints_, model.penalty_ = region.constraints, region.penalty
     return None, region
 

@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from structsvm.export.search_engines import write_export as write_export
     from structsvm.export.terms import score_difference as score_difference
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.export.model_file": "load",
-        "structsvm.export.linear": "linear_form",
-        "structsvm.export.checking": "ExportCheck check_export",
-        "structsvm.export.pyterrier": "PyTerrierRanker",
-        "structsvm.export.search_engines": "FORMATS export_model write_export",
-        "structsvm.export.terms": "score_difference",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -23,15 +23,4 @@ if TYPE_CHECKING:
     from structsvm.features.word_features import Level as Level
     from structsvm.features.word_features import WordFeatures as WordFeatures
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.features.binning": "BinnedFeatures",
-        "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
-        "structsvm.features.leaves": "LeafFeatures",
-        "structsvm.features.marks": "soft_subtopics",
-        "structsvm.features.scaling": "QueryScaler",
-        "structsvm.features.word_counts": "smooth_similarity",
-        "structsvm.features.word_features": "Level WordFeatures",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -179,11 +179,9 @@ class _Cover:
 
 @kernel
 def _gains(values, levels, best, left, level, document, rows, n_cuts):
-    """Return gains of the documents ``rows``, as means over all candidates.
-
-    The columns are facility location, probability of cover, both again weighted by each document feature, and for each
-    level the share of candidates to which the document is the first to be near.
-    """
+    """Return gains of the documents ``rows``, as means over all candidates."""
+    # The columns are facility location, probability of cover, both again weighted by each document feature, and for
+    # each level the share of candidates to which the document is the first to be near.
     n, m = document.shape
     out = np.zeros((rows.shape[0], 2 + 2 * m + n_cuts))
     for i in range(rows.shape[0]):

@@ -64,6 +64,8 @@ class _Stemmed:
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
     """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set alone."""
     n = len(candidates)
+    if candidates.documents is not None:  # the texts of a set of given similarities
+        candidates = candidates.documents
     if candidates.kind == "similarity":
         raise TypeError(f"{candidates!r}: expected texts, words or counts, as the method reads words")
     if candidates.kind == "counts":

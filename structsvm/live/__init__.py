@@ -27,12 +27,4 @@ if _MISSING:
         f"structsvm.live needs {_MISSING[0]}: pip install 'structsvm-ranking[live]'", name=_MISSING[0]
     )
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.live.app": "create_app",
-        "structsvm.live.client": "Client",
-        "structsvm.live.service": "Service",
-        "structsvm.live.settings": "Settings",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -45,9 +45,7 @@ class Guardrails(_Strict):
 
     control: Annotated[bool, said("Whether production beside the share is recorded for comparison.")] = True
     clickless_margin: Annotated[Part, said("How much larger the share of clickless lists may be.")] = 0.05
-    slow_ms: Annotated[
-        float, Meta(ge=0, le=1e7, description="Milliseconds from which an answer is slow.")
-    ] = 1000
+    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Answers that take longer are slow.")] = 1000
     slow_margin: Annotated[Part, said("How much larger the share of slow answers may be.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
@@ -63,7 +61,7 @@ class Stop(_Strict):
 
 
 class EngineUse(_Strict, omit_defaults=True):
-    """The engine of one ranker, and what its requests have besides."""
+    """The engine of one ranker, and what it adds to requests."""
 
     engine: Annotated[str, said("Name of an engine in the configuration file of the service.")]
     body: Annotated[dict[str, Any], said("Merged into the body.")] = field(default_factory=dict)
@@ -91,7 +89,7 @@ class Config(_Strict, kw_only=True):
     actions: Annotated[
         dict[Id, Literal[0, 1]],
         Meta(
-            min_length=1, max_length=20, description="Actions that are taken: 1 counts as a click, 0 is kept only."
+            min_length=1, max_length=20, description="Actions that are taken: 1 is a click, 0 only kept."
         ),
     ] = field(default_factory=lambda: {"click": 1})  # fmt: skip
     log_query: Annotated[bool, said("Whether the query text is kept.")] = False
@@ -108,7 +106,7 @@ class Revision(_Strict):
     """An experiment and its state."""
 
     key: str
-    revision: Annotated[int, said("Counts meanings, from 1.")]
+    revision: Annotated[int, said("From 1; a change of meaning makes a new one.")]
     state: State
 
 
@@ -119,7 +117,7 @@ class Experiment(Config, kw_only=True):
     revision: int
     state: State
     created_at: Annotated[int, said("Milliseconds.")]
-    engine_hashes: Annotated[dict[str, str] | None, said("Of what its engines rank by.")] = None
+    engine_hashes: Annotated[dict[str, str] | None, said("Of the settings by which its engines rank.")] = None
 
 
 class Experiments(_Strict):
@@ -155,7 +153,7 @@ class Acknowledge(_Strict):
 
 
 class Acknowledged(_Strict):
-    """The guardrails that begin anew."""
+    """The guardrails that were restarted."""
 
     acknowledged: list[str]
 
@@ -202,10 +200,8 @@ class Assigned(_Strict):
 
     serve: Served
     rankers: Annotated[list[str], said("Whose rankings are needed.")]
-    assignment: Annotated[str | None, said("To hand to show; bandits need it.")] = None
-    why: Annotated[
-        str | None, said("Why not interleaved; with control, call show with production's ranking.")
-    ] = None
+    assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
+    why: Annotated[str | None, said("Why not interleaved; with control, call show all the same.")] = None
 
 
 class Show(_Strict):
@@ -245,11 +241,11 @@ class Shown(_Strict, kw_only=True):
 
 
 class Click(Struct):
-    """A click on a document, named by itself or by its place."""
+    """A click on a document, which is named by its id or its rank."""
 
     token: Annotated[Any, said("Of the list.")]
-    document: Annotated[Any, said("Id of the document; or its place.")] = None
-    place: Annotated[Any, said("From 1; or the document.")] = None
+    document: Annotated[Any, said("Id of the document; or its rank.")] = None
+    place: Annotated[Any, said("Its rank, from 1; or the document.")] = None
     action: Annotated[Any, said("One of the experiment's.")] = "click"
     dwell_s: Annotated[Any, said("Seconds that the user stayed.")] = None
 
@@ -274,9 +270,7 @@ class Taken(_Strict):
     duplicate: Annotated[Count, said("Recorded before.")]
     late: Annotated[Count, said("After the window: kept, never counted.")]
     rejected: list[Rejected]
-    ignored: Annotated[Count | None, said("UBI events of other lists, or that are no actions asked for.")] = (
-        None
-    )
+    ignored: Annotated[Count | None, said("UBI events of other lists or other actions.")] = None
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------
@@ -312,9 +306,7 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[
-        list[float] | None, said("That a beats b, and the reverse; valid at every look.")
-    ] = None
+    log_evidence: Annotated[list[float] | None, said("That a beats b, and the reverse, at any look.")] = None
 
 
 class Guardrail(_Strict):
@@ -385,7 +377,7 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[str | None, said("That lists count one by one, where users may search often.")]
+    caution: Annotated[str | None, said("Where users search often: that each list counts by itself.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
     control: Annotated[Count, said("Lists of production alone, for comparison.")]
     not_compared: NotCompared

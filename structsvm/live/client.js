@@ -25,7 +25,7 @@
     } else if (tries < waits.length) timer = setTimeout(send, waits[tries++]);
   }
 
-  // the same click twice is one click for the service, so that to send again does no harm
+  // the same click twice is one click for the service, so sending it again does no harm
   const add = (token, what, action) => { queue.push({ token, ...what, action }); keep(); send(); };
   const leave = () => {
     if (queue.length && document.visibilityState === "hidden" && navigator.sendBeacon(url, text(queue.slice(0, 100))))

@@ -49,7 +49,7 @@ class Client:
     """
 
     def __init__(
-        self, url: str, *, key: str | None = None, timeout_s: float = 0.2, rest_s: float = 2.0
+        self, url: str, *, key: str | None = None, timeout_s: float = 0.2, rest_s: float = 2
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadInput("url", "expected an http or https address", value=url)
@@ -60,13 +60,8 @@ class Client:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
 
     def assign(
-        self,
-        experiment: str,
-        request_id: str,
-        *,
-        unit: str | None = None,
-        context: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        self, experiment: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:  # fmt: skip
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
         Avoids computing rankings that are not shown (bandits, a small share); optional for two rankers. Where the
@@ -77,19 +72,10 @@ class Client:
         return {"serve": "production", "why": answer} if isinstance(answer, str) else answer
 
     def show(
-        self,
-        experiment: str,
-        request_id: str,
-        rankings: Mapping[str, Sequence[str]],
-        *,
-        production: str,
-        length: int,
-        offset: int = 0,
-        unit: str | None = None,
-        query: str | None = None,
-        assignment: str | None = None,
+        self, experiment: str, request_id: str, rankings: Mapping[str, Sequence[str]], *, production: str, length: int,
+        offset: int = 0, unit: str | None = None, query: str | None = None, assignment: str | None = None,
         context: Mapping[str, Any] | None = None,
-    ) -> Page:
+    ) -> Page:  # fmt: skip
         """Return the list to show.
 
         Parameters
@@ -161,9 +147,8 @@ class Client:
             return found if isinstance(found, dict) else "unreachable"
         except urllib.error.HTTPError as error:
             with error:
-                _log.warning(
-                    "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
-                )
+                said = error.read(300).decode(errors="replace")
+                _log.warning("structsvm live: %s: %s %s", path, error.code, said)
             if error.code < 500:  # the call is wrong, but the service works
                 return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:

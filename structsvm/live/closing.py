@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.live.assign import fresh_bandit
+from structsvm.live.assign import decides, fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
@@ -69,15 +69,22 @@ class Folded:
         elif kept:
             self.running = RunningStatistics.from_json(json.dumps(kept["running"]))
         else:
-            self.running = RunningStatistics(
-                config["method"], rankers, length=config["length"], alpha=config["alpha"]
-            )
+            options = {"length": config["length"], "alpha": config["alpha"]}
+            self.running = RunningStatistics(config["method"], rankers, **options)
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
         """Return the statistics of an experiment as they are stored."""
         bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
         return cls(row.config, progress.state, bandit)
+
+    @property
+    def winner(self) -> str | None:
+        """The ranker that has won, at a level that holds at all looks; of bandits only ``best`` decides."""
+        if self.running is not None:
+            return None if self.running.decision is None else self.running.decision["winner"]
+        decided = self.policy.decided() if decides(self.policy) else -1
+        return None if decided < 0 else self.config["rankers"][decided]
 
     def to_json(self) -> str:
         """Return the statistics as JSON."""
@@ -353,15 +360,9 @@ class Closer:
             to, reason = "killed", f"guardrail: {', '.join(alarms)}"
         elif stop["max_impressions"] is not None and folded.n_shown >= stop["max_impressions"]:
             to, reason = "stopped", f"{folded.n_shown} impressions"
-        elif stop["on_winner"] != "keep" and folded.running is not None and folded.running.decision:
-            to, reason = "stopped", f"{folded.running.decision['winner']} has won"
+        elif stop["on_winner"] != "keep" and folded.winner is not None:
+            to, reason = "stopped", f"{folded.winner} has won"
         if to:
             changed = self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
             if changed and to == "killed":
                 log.warning("structsvm live: %s was killed: %s", row.title, reason)
-
-
-def winner_of(config: Mapping[str, Any], state: str) -> str | None:
-    """Return the ranker that has won an interleaving experiment, by its statistics, or None."""
-    running = Folded(config, state).running
-    return None if running is None or running.decision is None else running.decision["winner"]

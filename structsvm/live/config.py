@@ -42,9 +42,8 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     if len(set(rankers)) < len(rankers):
         raise BadInput("rankers", "expected different names")
     if made.kind == "interleaving" and len(rankers) > 10:
-        raise BadInput(
-            "rankers", f"expected at most 10 to interleave, got {len(rankers)}", 'take "kind": "bandit"'
-        )
+        said = f"expected at most 10 to interleave, got {len(rankers)}"
+        raise BadInput("rankers", said, 'take "kind": "bandit"')
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
@@ -92,11 +91,10 @@ def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_policy(made: Config) -> dict[str, Any]:
+    from structsvm.live.assign import decides
     from structsvm.online.bandits import NAMES, make
 
-    policy, options, on_winner = made.policy or "rucb", made.policy_options or {}, made.stop.on_winner
-    if on_winner != "keep":
-        raise BadInput("stop.on_winner", "expected keep, as a bandit has no winner", value=on_winner)
+    policy, options = made.policy or "rucb", made.policy_options or {}
     check_choice("policy", policy, NAMES)
     for name, value in options.items():
         if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
@@ -108,6 +106,9 @@ def _check_policy(made: Config) -> dict[str, Any]:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadInput("policy_options", f"{policy} cannot be made with them ({error})") from None
+    if made.stop.on_winner != "keep" and not decides(bandit):
+        problem, remedy = f"expected keep, as {policy} names no winner", 'take "policy": "best" (with top=1)'
+        raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
 
 

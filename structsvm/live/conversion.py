@@ -1,14 +1,14 @@
-"""Conversion of JSON and TOML to types; errors name the path of the wrong value."""
+"""Values of JSON and TOML: conversion to types, with errors that name the path of the wrong value, and dotted paths."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from structsvm.common.checks import BadInput
-from structsvm.live.engines.answers import at_path
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -34,3 +34,41 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     if field:
         path = ".".join(filter(None, (path, field[1][:80])))
     return path.replace("[...]", ""), said[:1].lower() + said[1:]
+
+
+def at_path(value: Any, path: str) -> Any:
+    """Return the value at a dotted path of nested objects, or None."""
+    for key in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
+    """Return the first string at one of the paths."""
+    for path in paths:
+        value = at_path(body, path)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def number_as_text(value: Any) -> Any:
+    """Return a whole number as text, for comparison of ids, and anything else unchanged."""
+    return str(value) if type(value) is int else value
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """Return one value, a list of several or None as a list."""
+    return value if isinstance(value, list) else () if value is None else (value,)
+
+
+def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested objects; where both have a value, take that of ``second``."""
+    result = dict(first)
+    for key, value in second.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged_mappings(old, value) if both else value  # type: ignore[arg-type]
+    return result

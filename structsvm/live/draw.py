@@ -204,9 +204,8 @@ def page_of(shown: Shown, offset: int) -> Shown:
     if not offset:
         return shown
     begun = -offset % shown.n_rankers
-    rows = tuple(
-        (None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence
-    )
+    end = offset + begun
+    rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
     return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
 
 
@@ -225,10 +224,10 @@ def _rename_once(own: Path, path: Path) -> None:
 
 def _decoded(text: Any, most: int) -> bytes:
     """Return the bytes of signed text of at most so many characters; nothing for anything else."""
+    if type(text) is not str or len(text) > most:
+        return b""
     try:
-        return (
-            base64.b64decode(text, b"-_", validate=True) if type(text) is str and len(text) <= most else b""
-        )
+        return base64.b64decode(text, b"-_", validate=True)
     except ValueError:
         return b""
 

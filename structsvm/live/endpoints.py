@@ -72,9 +72,7 @@ def _check_rate(request: Request) -> None:
         service.used(key)
         return
     if service.keys.refuses(given):
-        raise Refused(
-            401, "key_needed", "expected no key or one that is known; this one may have been removed"
-        )
+        raise Refused(401, "key_needed", "expected no key, or a known one; this one may be removed")
     if not service.click_limit.allows("" if request.client is None else request.client.host):
         raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
 
@@ -103,9 +101,7 @@ def _check_origin(request: Request, service: Service) -> None:
     if origin is None or origin in service.settings.origins:
         return
     if origin.partition("://")[2] != request.headers.get("host"):
-        raise Refused(
-            403, "foreign_origin", "expected a request of this site, or an origin that the service allows"
-        )
+        raise Refused(403, "foreign_origin", "expected a page of this site, or an origin that is allowed")
 
 
 def who(request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,7 +61,13 @@ class Watches:
     only the first list counts, as the next ones are like it.
     """
 
-    NAMES = ("first_place", "clickless", "slow", "sample_ratio")
+    TEXTS: ClassVar[dict[str, str]] = {
+        "first_place": "each ranker is first equally often",
+        "clickless": "share of lists without a click, compared with production alone",
+        "slow": "share of answers slower than {slow_ms:g} ms, compared with production alone",
+        "sample_ratio": "as many units take part as the share says",
+    }
+    NAMES = tuple(TEXTS)
 
     def __init__(self) -> None:
         self.watches = {name: Watch() for name in self.NAMES}
@@ -122,24 +128,15 @@ class Watches:
 
     def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
-        slow = f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone"
-        texts = {
-            "first_place": "each ranker is first equally often",
-            "clickless": "share of lists without a click, compared with production alone",
-            "slow": slow,
-            "sample_ratio": "as many units take part as the share says",
-        }
-        found = []
-        for name, watch in self.watches.items():
-            mean, lower, upper = watch.interval(guardrails["alpha"])
-            limit = guardrails.get(f"{name}_margin", 0.0)
-            found.append(
-                {
-                    "name": name, "alarm": watch.alarm_n is not None, "value": mean, "lower": lower, "upper": upper,
-                    "limit": limit, "n": watch.n, "text": texts[name],
-                }
-            )  # fmt: skip
-        return found
+        return [
+            {
+                "name": name, "alarm": watch.alarm_n is not None,
+                **dict(zip(("value", "lower", "upper"), watch.interval(guardrails["alpha"]), strict=True)),
+                "limit": guardrails.get(f"{name}_margin", 0.0), "n": watch.n,
+                "text": self.TEXTS[name].format(**guardrails),
+            }
+            for name, watch in self.watches.items()
+        ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as values of JSON."""

@@ -33,22 +33,16 @@ class Metrics:
         self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
         # present from the start, so that rates are defined
-        for why in (
-            "timeout",
-            "unreachable",
-            "status",
-            "junk",
-        ):
+        for why in ("timeout", "unreachable", "status", "junk"):
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")
         self.lag = gauge("closer_lag_seconds", "How long the oldest impression that is due waits.", "livemax")
         self.folded = gauge("folded", "Impressions closed by living workers.", "livesum")
-        self.backup = gauge(
-            "backup_timestamp_seconds", "When the newest regular backup was made, since 1970.", "livemax"
-        )
+        self.backup = gauge("backup_timestamp_seconds", "When the newest backup was made.", "livemax")
 
         self.alarm = gauge("alarm", "1 while a guardrail gives alarm.", "livemax", "experiment", "guardrail")
+        self.decided = gauge("decided", "1 once a ranker has won.", "livemax", "experiment")
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
     def answered(self, route: str, status: int, seconds: float) -> None:

@@ -51,11 +51,11 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("post", f"{_ONE}/state"): Operation(
         "Run, pause, stop or kill", "admin", bodies.SetState, bodies.Revision, (404, 409, 422),
         "Workers follow within a second. A killed experiment serves production at once, and may be started again for a "
-        "day; a stopped one is over for good.",
+        "day; a stopped one cannot be restarted.",
     ),
     ("post", f"{_ONE}/acknowledge"): Operation(
         "Acknowledge alarms", "admin", bodies.Acknowledge, bodies.Acknowledged,
-        description="Guardrails that gave alarm begin anew.",
+        description="Guardrails that gave alarm are restarted.",
     ),
     ("post", "/v1/kill"): Operation(
         "Kill every experiment that runs or pauses", "admin", bodies.Kill, bodies.Killed, (422,)

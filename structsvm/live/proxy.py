@@ -31,8 +31,9 @@ from structsvm.common.checks import BadInput
 from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
+from structsvm.live.conversion import at_path, number_as_text
 from structsvm.live.endpoints import endpoint
-from structsvm.live.engines.answers import Query, Unknown, UnusableAnswer, at_path, label_of, number_as_text
+from structsvm.live.engines.answers import Query, Unknown, UnusableAnswer, label_of
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
@@ -109,9 +110,8 @@ class Asked:
         if self.body is None:
             return self
         try:
-            query = engine.dialect.read(
-                self.body, parse_qsl(self.parameters, keep_blank_values=True), engine.also
-            )
+            given = parse_qsl(self.parameters, keep_blank_values=True)
+            query = engine.dialect.read(self.body, given, engine.also)
         except (BadInput, ValueError, RecursionError):
             return self
         reason = query.reason
@@ -240,9 +240,8 @@ class Proxy:
         """Return production's engine, and those of challengers that are configured and of its kind."""
         tables = experiment.get("engines")
         if not tables:
-            raise Refused(
-                409, "no_engines", f"the experiment {key} has no engines; name one for each of its rankers"
-            )
+            said = f"the experiment {key} has no engines; name one for each of its rankers"
+            raise Refused(409, "no_engines", said)
         known = {
             ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
             for ranker in experiment["rankers"]
@@ -335,11 +334,9 @@ class Proxy:
         """Return production's answer to the request: as it came, unless the configuration adds to it."""
         query = asked.query
         if query is _UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
-            headers = {**asked.headers, **asked.encoding}
-            parameters = asked.without(tuple(engine.params))
-            call = self.caller.send(
-                engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
-            )
+            headers, parameters = {**asked.headers, **asked.encoding}, asked.without(tuple(engine.params))
+            given: Any = {"method": asked.method, "headers": headers, "parameters": parameters}
+            call = self.caller.send(engine, asked.raw, **given)
         else:
             call = self._send(engine, asked, query.first, query.size, asked.headers)
         return await self._guarded(engine, call)
@@ -396,9 +393,8 @@ class Proxy:
             content = json.dumps(answer, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return _as_it_came(production, "junk")
-        headers = [
-            (n, v) for n, v in production.headers if n not in (b"content-encoding", b"etag", b"content-md5")
-        ]
+        left_out = (b"content-encoding", b"etag", b"content-md5")
+        headers = [(name, value) for name, value in production.headers if name not in left_out]
         return _response(200, content, headers, serve, why)
 
     async def close(self) -> None:

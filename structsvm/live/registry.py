@@ -13,7 +13,7 @@ from structsvm.common.checks import BadInput
 from structsvm.live.assign import MOST_OUT, Experiment, Policy, delayed_bandit
 from structsvm.live.calls import Refused
 from structsvm.live.clock import Clock
-from structsvm.live.closing import winner_of
+from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, check_key
 from structsvm.live.engines.engine import engine_hashes
 from structsvm.live.guardrails import ACKNOWLEDGED, SHARES, Watches, seen
@@ -59,11 +59,10 @@ class Registry:
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
-            why = f"{key!r} was stopped, which is for good; PUT it again to begin anew"
+            why = f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
             raise Refused(409, "stopped", why)
-        await asyncio.to_thread(
-            self._store.set_state, experiment.row.id, to, now=self._clock.now(), who=who, reason=reason
-        )
+        change: Any = {"now": self._clock.now(), "who": who, "reason": reason}
+        await asyncio.to_thread(self._store.set_state, experiment.row.id, to, **change)
         await self.refresh()
         row = self.known(key).row
         return {"key": key, "revision": row.revision, "state": row.state}
@@ -71,7 +70,7 @@ class Registry:
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
     ) -> dict[str, Any]:
-        """Let a guardrail (None: all) begin anew if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
+        """Restart a guardrail (None: all) if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
         every = (*Watches.NAMES, *SHARES)
@@ -147,10 +146,12 @@ class Registry:
             if old is not None:
                 made.policy = old.policy
             if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                progress = await asyncio.to_thread(self._store.progress, row.id)
-                made.winner = winner_of(row.config, progress.state)
+                made.winner = await asyncio.to_thread(self._winner, row)
             by_id[row.id] = made
         return by_id
+
+    def _winner(self, row: ExperimentRow) -> str | None:
+        return Folded.stored(self._store, row, self._store.progress(row.id)).winner
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
         """Load bandits that have learned, and count the lists that any worker has shown since."""

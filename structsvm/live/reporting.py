@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,23 +36,20 @@ def report(
     if known is None or known[0].version != progress.version:
         folded = Folded.stored(store, row, progress)
         answer = _figures(folded)
-        answer["caution"] = _caution(config)
         answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
-        answer["verdict"] = _verdict(folded, answer)
-        answer["fixed_sample_winner"] = answer.pop("winner")
-        answer["winner"] = answer["verdict"]["winner"]
-        answer["series"] = store.series(row.id)
-        answer["same"], answer["control"] = folded.n_same, folded.n_control
-        answer["as_of_seq"], answer["as_of"] = progress.watermark, folded.last_at
+        answer |= {
+            "verdict": _verdict(folded, answer), "winner": folded.winner, "fixed_sample_winner": answer["winner"],
+            "caution": _caution(config), "series": store.series(row.id), "same": folded.n_same,
+            "control": folded.n_control, "as_of_seq": progress.watermark, "as_of": folded.last_at,
+        }  # fmt: skip
         known = progress, folded, answer
         if kept is not None:
             kept[row.id] = known
     _, folded, answer = known
     counters = store.counters(row.id)
     folded.watches.acknowledge(counters)
-    why = {
-        name.partition(":")[2]: n for name, n in sorted(counters.items()) if name.startswith("not_compared:")
-    }
+    prefix = "not_compared:"
+    why = {name.removeprefix(prefix): n for name, n in sorted(counters.items()) if name.startswith(prefix)}
     late, not_compared = store.n_late(row.id), sum(why.values())
     pending = store.n_after(row.id, progress.watermark)
     oldest = store.first_after(row.id, progress.watermark) if pending else None
@@ -101,36 +97,42 @@ def _caution(config: dict[str, Any]) -> str | None:
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     """Return the answer in one sentence, which is valid at every look."""
     undecided = {"winner": None, "p": None, "decided_at": None}
-    running, bandit = folded.running, figures["bandit"]
+    running, n_duels = folded.running, folded.n_duels
     if running is None:
-        policy: Any = folded.policy
-        if folded.config["policy"] == "best" and policy is not None and policy.decided() >= 0:
-            sentence = (
-                f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
-            )
-            sentence += f"with an error of at most {policy.alpha:g}, however often one looks."
-            return {**undecided, "winner": bandit["best"], "sentence": sentence}
-        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
-        sentence = f"{bandit['best']} is ahead after {folded.n_duels:,} duels; in play: {in_play}."
-        return {**undecided, "sentence": sentence if folded.n_duels else "No duel is closed yet."}
+        sentence = _sentence_of_bandit(folded, figures["bandit"]) if n_duels else "No duel is closed yet."
+        return {**undecided, "winner": folded.winner, "sentence": sentence}
     decision, n = running.decision, running.n_impressions
     if not n:
         return {**undecided, "sentence": "No impression is closed yet."}
     if decision is not None:
-        return {
-            "winner": decision["winner"],
-            "sentence": f"{decision['winner']} wins: decided after {decision['n']:,} impressions at level "
-            f"{running.alpha:g}, however often one looks.",
-            "p": decision["p"],
-            "decided_at": decision["n"],
-        }
+        at, how = decision["n"], f"at level {running.alpha:g}, however often one looks"
+        sentence = f"{folded.winner} wins: decided after {at:,} impressions {how}."
+        return {"winner": folded.winner, "sentence": sentence, "p": decision["p"], "decided_at": at}
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
     sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
     sentence += "nobody is ahead" if level else f"{figures['leader']} is ahead"
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
     if not math.isinf(needed):
-        sentence += f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
+        sentence += f"; at this rate, expected after about {math.ceil(max(needed, n + 1)):,}"
     return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
+
+
+def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
+    from structsvm.online.bandits import BestArm
+
+    policy, names, n = folded.policy, folded.config["rankers"], folded.n_duels
+    if not isinstance(policy, BestArm) or not policy.finished:
+        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
+        return f"{bandit['best']} is ahead after {n:,} duels; in play: {in_play}."
+    if folded.winner is not None:
+        shown = f"{folded.winner} is best: it wins more than {0.5 - policy.epsilon:.0%} of its duels with each other"
+    elif policy.top == 1:
+        shown = "No ranker is best: each loses to another"
+    else:
+        best = ", ".join(names[arm] for arm in policy.leaders())
+        shown = f"The best {policy.top} are {best}: each of them beats each other ranker"
+    error = f"with an error of at most {policy.alpha:g}, however often one looks"
+    return f"{shown}. {n:,} duels show it, {error}."
 
 
 def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
     """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report,
     unless units were forgotten.
     """
-    closed = chain.from_iterable(_closed(store, experiment))
+    closed = _closed(store, experiment)
     return in_pieces(_log_line(experiment, one) for one in closed if one.serve != "control")
 
 
@@ -181,11 +183,20 @@ def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[StoredImpression]]:
-    """Yield the closed impressions in their order, many at a time, without those of forgotten units."""
-    after, closed = 0, store.progress(experiment.row.id).watermark
-    while page := store.impressions(experiment.row.id, after, closed, _PAGE, late=late):
-        yield [one for one in page if one.unit != FORGOTTEN]
+def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[StoredImpression]:
+    """Return the closed impressions in their order, without those of forgotten units."""
+    number = experiment.row.id
+    pages = _pages(store, number, store.progress(number).watermark, _PAGE, late=late)
+    return (one for page in pages for one in page if one.unit != FORGOTTEN)
+
+
+def _pages(
+    store: Store, number: int, upto: int, size: int, *, late: bool
+) -> Iterator[list[StoredImpression]]:
+    """Yield the impressions of an experiment up to a sequence number, many at a time."""
+    after = 0
+    while page := store.impressions(number, after, upto, size, late=late):
+        yield page
         after = page[-1].seq
 
 
@@ -216,7 +227,7 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
 
 def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
     """Yield the closed impressions; ``Service.rows`` describes them."""
-    for one in chain.from_iterable(_closed(store, experiment, late=True)):
+    for one in _closed(store, experiment, late=True):
         documents = one.record["documents"]
         token = Token(experiment.row.id, len(documents), one.shown_at, one.id)
         yield {
@@ -246,8 +257,8 @@ def check_experiment(
     again = Folded(experiment.config)
     problems: list[str] = []
     snapshots: list[dict[str, Any]] = []
-    n, after = 0, 0
-    while page := store.impressions(row.id, after, progress.watermark, batch, late=True):
+    n = 0
+    for page in _pages(store, row.id, progress.watermark, batch, late=True):
         for one in page:
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
@@ -259,7 +270,6 @@ def check_experiment(
             snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             return n, [f"{row.title}: statistics: {error}"]
-        after = page[-1].seq
         n += len(page)
         tell(n)
     kept, made = json.loads(stored.to_json()), json.loads(again.to_json())

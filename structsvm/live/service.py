@@ -116,6 +116,8 @@ class Service:
         self._reports: dict[int, reporting.Figures] = {}
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
+        self._final: set[int] = set()
+        """Settled experiments whose result is among the figures."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """Called when the service stops, such as to close connections."""
 
@@ -218,19 +220,10 @@ class Service:
         return duel
 
     async def show(
-        self,
-        key: str,
-        request_id: str,
-        rankings: Mapping[str, Sequence[str]],
-        *,
-        length: int | None = None,
-        offset: int = 0,
-        unit: str | None = None,
-        query: str | None = None,
-        assignment: str | None = None,
-        elapsed_ms: float | None = None,
-        context: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], *, length: int | None = None,
+        offset: int = 0, unit: str | None = None, query: str | None = None, assignment: str | None = None,
+        elapsed_ms: float | None = None, context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Merge rankings into one list, record it, and return it.
 
         Parameters
@@ -314,9 +307,8 @@ class Service:
         if not isinstance(events, list) or not 1 <= len(events) <= MAX_IDS:
             raise Refused(422, "bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
         now = self.clock.now()
-        tokens = [
-            self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
-        ]
+        read = self.secrets.read
+        tokens = [read(event.get("token")) if isinstance(event, dict) else None for event in events]
         signed = [(event, token) for event, token in zip(events, tokens, strict=True) if token is not None]
         await self.registry.know({token.experiment for _, token in signed})
         lists = {token.impression: self._lists.get(token.impression) for _, token in signed}
@@ -419,9 +411,8 @@ class Service:
         # an experiment that ended may wait for its operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
-        closes = self.closer.alive and self.closer.failing.keys().isdisjoint(
-            {"", *(row.title for row in going)}
-        )
+        watched = {"", *(row.title for row in going)}
+        closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
         return {
             "ready": reads and writes and in_time and closes,
             "writer": writes,
@@ -567,10 +558,14 @@ class Service:
             row = experiment.row
             for state in get_args(State):
                 self.metrics.state.labels(key, state).set(int(state == row.state))
-            guardrails = []
-            if row.state not in ("draft", "stopped"):
-                guardrails = (await self.report(key))["guardrails"]
-            found = {one["name"] for one in guardrails if one["alarm"]}
+            found: set[str] = set()
+            if row.state != "draft" and row.id not in self._final:
+                report = await self.report(key)
+                self.metrics.decided.labels(key).set(int(report["winner"] is not None))
+                if row.state != "stopped":
+                    found = {one["name"] for one in report["guardrails"] if one["alarm"]}
+                elif row.settled:
+                    self._final.add(row.id)
             for name in (*Watches.NAMES, *SHARES):
                 self.metrics.alarm.labels(key, name).set(int(name in found))
             alarms |= {(row.title, name) for name in found}
@@ -583,7 +578,7 @@ class Service:
         """Restart a thread that has died."""
         for part in (self.closer, self.writer):
             if not part.alive:
-                log.error("structsvm live: the %s had died and is started again", type(part).__name__.lower())
+                log.error("structsvm live: the %s died and is restarted", type(part).__name__.lower())
                 part.start()
 
     async def _back_up(self, folder: Path) -> None:
@@ -596,9 +591,8 @@ class Service:
             try:
                 if backups.is_due():
                     now = self.clock.now()
-                    if await asyncio.to_thread(
-                        self.store.lease, "backup", self._owner, now, now + _BACKUP_MS
-                    ):
+                    until = now + _BACKUP_MS
+                    if await asyncio.to_thread(self.store.lease, "backup", self._owner, now, until):
                         await asyncio.to_thread(backups.make)
                 ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
                 await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))

@@ -25,6 +25,8 @@ MAX_HEAD = 65_536
 
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
 
+_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
+
 _log = logging.getLogger("structsvm.live")
 
 
@@ -55,11 +57,10 @@ def worker_app() -> Starlette:
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     # each worker leaves its figures in files named by its number, also after it has died
-    numbers = (
-        {file.stem.rpartition("_")[2] for file in figures().iterdir()} if settings.workers > 1 else set()
-    )
-    if settings.workers > 1 and len(numbers) >= settings.workers:
-        _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
+    if settings.workers > 1:
+        numbers = {file.stem.rpartition("_")[2] for file in figures().iterdir()}
+        if len(numbers) >= settings.workers:
+            _log.warning("structsvm live: a worker that died or stopped answering is replaced")
     return create_app(settings)
 
 
@@ -118,9 +119,7 @@ class LimitedHeaders(HttpToolsProtocol):
         if self._in_head:
             self._head += len(data)
             if self._head > MAX_HEAD:
-                self.transport.write(
-                    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
-                )
+                self.transport.write(_TOO_LONG)
                 self.transport.close()
                 return
         super().data_received(data)

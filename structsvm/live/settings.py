@@ -23,7 +23,7 @@ class Settings:
         Address to listen on.
     port : int, default=8808
     workers : int, default=1
-        Processes that answer.
+        Processes that answer requests.
     secret_file : str or None, default=None
         File with the secrets that sign tokens, newest first, one per line; made where it is missing. By default
         beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
@@ -45,10 +45,10 @@ class Settings:
     close_every_s : float, default=1.0
         Seconds between two runs of the closer.
     behind_s : float, default=0.1
-        A list that is not on disk after so long is not shown, as a user waits for it: production's is.
+        How long a user waits for a list to be on disk; after that, production's list is shown.
     click_rate : float, default=50.0
-        Calls per second that one address may send clicks with, without a key; ten times as many at once, per
-        worker. 0: no limit. Loopback services without keys have none.
+        Calls per second by which one address may send clicks without a key, per worker; ten times as many at once.
+        0: no limit. Loopback services without keys have none.
     trusted_proxies : tuple of str
         Addresses of reverse proxies whose ``X-Forwarded-For`` says who calls; for ``click_rate``.
     backup_folder : str or None, default=None

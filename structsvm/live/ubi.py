@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from structsvm.live.bodies import MAX_IDS
 from structsvm.live.calls import Refused
+from structsvm.live.conversion import at_path, number_as_text
 from structsvm.live.endpoints import body_of, endpoint
-from structsvm.live.engines.answers import at_path, number_as_text
 from structsvm.live.reporting import in_pieces
 from structsvm.live.service import Service
 

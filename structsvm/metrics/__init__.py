@@ -27,16 +27,4 @@ if TYPE_CHECKING:
     from structsvm.metrics.significance import compare as compare
     from structsvm.metrics.significance import holm as holm
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.metrics.diversity": "alpha_ndcg ndeval subtopic_recall weighted_subtopic_loss",
-        "structsvm.metrics.estimates": "Estimate",
-        "structsvm.metrics.evaluation": "available_metrics evaluate",
-        "structsvm.metrics.importance": "permutation_importance",
-        "structsvm.metrics.results": "EvaluationResult",
-        "structsvm.metrics.run_table": "RunTable",
-        "structsvm.metrics.scoring": "make_scorer",
-        "structsvm.metrics.significance": "Comparison compare holm",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

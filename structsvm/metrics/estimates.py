@@ -104,11 +104,8 @@ def estimate_of(
     check_fraction("level", level)
     n = int(values.size)
     if n < FEWEST:
-        raise BadInput(
-            "estimate",
-            f"expected at least {FEWEST} held-out queries of positive weight, got {n}",
-            "judge more",
-        )
+        problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
+        raise BadInput("estimate", problem, "judge more")
     if n < FEW:
         warn_user(f"estimate: {n} queries are few: intervals of fewer than {FEW} hold the mean less often than they "
                   "say, and there is no p-value")  # fmt: skip

@@ -23,13 +23,4 @@ if TYPE_CHECKING:
     from structsvm.online.simulation.worlds import PreferenceMatrix as PreferenceMatrix
     from structsvm.online.simulation.worlds import Utilities as Utilities
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.online": "arena bandits clicklog interleaving simulation statistics users",
-        "structsvm.online.simulation.assumptions": "assumption_report",
-        "structsvm.online.simulation.letor_world": "InterleavedRankers rank_queries",
-        "structsvm.online.simulation.play": "Simulation simulate",
-        "structsvm.online.simulation.worlds": "NormalScores PreferenceMatrix Utilities",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -714,7 +714,5 @@ def _place_of(document: Any, shown: Shown, i: int) -> int:
     for k, one in enumerate(encoded):
         if one == document and type(one) is type(document):
             return k
-    raise BadInput(
-        f"clicks[{i}]",
-        f"document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}",
-    )
+    problem = f"document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}"
+    raise BadInput(f"clicks[{i}]", problem)

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "structsvm.oracles.adapter": "StructuredProblem",
-        "structsvm.oracles.average_precision": "AveragePrecision",
-        "structsvm.oracles.by_name": "LOSSES get_oracle",
-        "structsvm.oracles.exact_selection": "best_subset",
-        "structsvm.oracles.log_rank": "NDCG PrecisionAt ReciprocalRank",
-        "structsvm.oracles.ordinal": "OrdinalHinge",
-        "structsvm.oracles.pairs": "Pairs RocArea",
-        "structsvm.oracles.selection": "budgeted greedy swap",
-        "structsvm.oracles.squared_pairs": "SquaredPairs",
-    },
     label={
         "map": "AveragePrecision",
         "ndcg": "NDCG",

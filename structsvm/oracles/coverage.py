@@ -126,7 +126,7 @@ class CoverageProblem:
         if query.subtopics is None:
             selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
         elif separation == "exact":
-            selection = best_subset(coverage, benefits, values, query.k, subtopics=query.subtopics).selection
+            selection = best_subset(coverage, benefits, values, query.k, subtopics=query.subtopics)
         else:
             search = swap if separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)

@@ -8,41 +8,25 @@ whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shar
 choice. The last three documents are found by visiting all triples: ``w(abc) = sum of gains - sum of weights shared by
 two + weights shared by three``, the last of which is computed only if the bound does not exclude the triple.
 
-For seven documents or more the bounds by pairs are weak. A search that is interrupted is therefore also bounded by the
-linear relaxation, with multipliers found by subgradient steps.
+For seven documents or more the bounds by pairs are weak.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from structsvm.common.candidates import Coverage
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.sums import dot, matmul, products
+from structsvm.common.portable.sums import matmul, products
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 
 _WORK = 2e7
-"""Inner steps between two checks of the clock, some hundredths of a second."""
-
-
-class Optimum(NamedTuple):
-    """The best documents so far, and a bound that no choice exceeds."""
-
-    selection: Selection
-    value: float
-    bound: float
-
-    @property
-    def gap(self) -> float:
-        """Upper bound on the difference between the optimum and ``value``."""
-        return self.bound - self.value
+"""Inner steps between two calls of ``stop``, some hundredths of a second."""
 
 
 def best_subset(
@@ -52,10 +36,9 @@ def best_subset(
     k: int,
     *,
     subtopics: Subtopics | None = None,
-    time_limit: float | None = None,
     stop: Callable[[], bool] | None = None,
-) -> Optimum:
-    """Search for the best ``k`` documents until they are proven optimal, or the time is over.
+) -> Selection:
+    """Return the best ``k`` documents.
 
     Parameters
     ----------
@@ -63,18 +46,15 @@ def best_subset(
         As for :func:`structsvm.oracles.selection.greedy`.
     subtopics : Subtopics, optional
         A coverage loss to add to the value: the loss-augmented argmax.
-    time_limit : float, optional
-        Seconds; by default until the optimum is proven. Checked every few hundredths of a second.
     stop : callable, optional
-        Called equally often; a true answer ends the search. It is needed as Ctrl-C does not reach the threads of a
-        pool.
+        Called every few hundredths of a second; a true answer ends the search with the best choice so far. It is needed
+        as Ctrl-C does not reach the threads of a pool.
 
     Returns
     -------
-    Optimum
-        ``selection``, at least as good as that of :func:`~structsvm.oracles.swap`, where the search begins: documents
-        in the order in which greedy would choose them; its ``value``; ``bound``, which no choice exceeds; and ``gap``,
-        their difference, 0 if the optimum is proven, up to rounding (1e-12 of the sum of all weights).
+    Selection
+        In the order in which greedy would choose the documents; the optimum up to rounding (1e-12 of the sum of all
+        weights).
 
     Examples
     --------
@@ -85,8 +65,8 @@ def best_subset(
     >>> texts = CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"])
     >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(texts)
     >>> found = best_subset(coverage, np.array([1.0]), np.zeros(3), 2)
-    >>> found.selection.chosen, found.value, found.gap
-    (array([1, 2]), 6.0, 0.0)
+    >>> found.chosen, found.value
+    (array([1, 2]), 6.0)
     >>> greedy(coverage, np.array([1.0]), np.zeros(3), 2).value  # begins with the longest text
     5.0
     """
@@ -97,21 +77,14 @@ def best_subset(
         return selection.value + (0.0 if subtopics is None else subtopics.loss(selection.chosen))
 
     if k >= n:
-        return Optimum(start, value(start), value(start))
+        return start
     linear, element_start, element_documents, weights = _elements(coverage, benefits, values, k, subtopics)
     search = _Search(linear, element_start, element_documents, weights, k)
     search.offer(start.chosen)
-    deadline = None if time_limit is None else time.monotonic() + time_limit
-    while search.advance() and (deadline is None or time.monotonic() < deadline):
-        if stop is not None and stop():
-            break
+    while search.advance() and not (stop is not None and stop()):
+        pass
     selection = in_greedy_order(coverage, benefits, values, np.sort(search.best))
-    best = selection if value(selection) > value(start) else start
-    gap = search.gap()
-    if gap > 0:
-        relaxed = _relaxation(linear, element_start, element_documents, weights, k, search.value)
-        gap = min(gap, max(0.0, relaxed - search.value))
-    return Optimum(best, value(best), value(best) + gap)
+    return selection if value(selection) > value(start) else start
 
 
 def _elements(
@@ -147,45 +120,6 @@ def _elements(
     sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
     joined = np.concatenate(sets) if sets else np.zeros(0, dtype=np.int32)
     return linear, np.cumsum(sizes), joined, np.array(weights, dtype=np.float64)
-
-
-def _relaxation(
-    linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, value: float
-) -> float:
-    """Return a bound on the best value, close to that of the linear relaxation; ``value`` is that of some choice."""
-    # For an element of positive weight, [covered] <= min(1, chosen documents that have it) is relaxed with a multiplier
-    # between 0 and its weight. A negative weight is divided among the documents of the element, in proportion to how
-    # often they have been chosen so far. The rest is linear in the documents, so that the k largest values ``worth``
-    # maximise it. The bound is valid for any multipliers.
-    # Steps are Polyak's: the distance to ``value`` over the squared slope, times a factor from 2 down that shrinks
-    # where eight steps brought no lower bound.
-    n = linear.shape[0]
-    has = sparse.csr_matrix(
-        (np.ones(element_documents.shape[0]), element_documents, element_start), shape=(weights.shape[0], n)
-    )
-    of = has.T.tocsr()
-    gains, costs = np.maximum(weights, 0.0), np.maximum(-weights, 0.0)
-    multipliers = gains / np.minimum(k, np.diff(element_start))
-    often = np.full(n, k / n)
-    best, stale, step = np.inf, 0, 2.0
-    for _ in range(200):
-        worth = linear + of @ multipliers - often * (of @ (costs / (has @ often)))
-        top = np.argsort(-worth, kind="stable")[:k]
-        bound = float((gains - multipliers).sum() + worth[top].sum())
-        stale = 0 if bound < best else stale + 1
-        best = min(best, bound)
-        if stale == 8:
-            stale, step = 0, 0.6 * step
-        chosen = np.zeros(n)
-        chosen[top] = 1.0
-        often = np.maximum(0.93 * often + 0.07 * chosen, 1e-6)
-        slope = has @ chosen - 1.0  # derivative of the bound by the multipliers
-        slope[(multipliers <= 0) & (slope > 0) | (multipliers >= gains) & (slope < 0)] = 0.0
-        norm = dot(slope, slope)
-        if norm == 0:
-            break
-        multipliers = np.clip(multipliers - step * (bound - value) / norm * slope, 0.0, gains)
-    return best
 
 
 class _Elements(NamedTuple):
@@ -273,11 +207,6 @@ class _Search:
         """The documents of the best choice so far."""
         return self._best.chosen
 
-    @property
-    def value(self) -> float:
-        """The value of the best choice so far."""
-        return float(self._best.state[0])
-
     def offer(self, chosen: Int) -> None:
         """Start from a known choice."""
         covered = self._elements.member[:, chosen].any(axis=1)
@@ -291,16 +220,6 @@ class _Search:
         )
         self._fresh = False
         return bool(self._best.state[1] >= 0)
-
-    def gap(self) -> float:
-        """Return a bound on how much the optimum exceeds the best choice so far."""
-        # everything unexplored is below a document at one of the open depths whose turn has not come; bounds descend
-        depth = int(self._best.state[1])
-        if depth < 0:
-            return 0.0
-        bounds, position = self._levels.bounds, self._levels.position
-        open_ = [bounds[j, max(0, position[j] - 1)] for j in range(min(depth + 1, self.k - 3))]
-        return max(0.0, float(max(open_)) - self.value)
 
 
 @kernel

@@ -186,12 +186,8 @@ class LogRankSeparator:
             with np.errstate(over="ignore"):
                 total += float(gains.sum())
             if not np.isfinite(total):
-                raise BadInput(
-                    "y",
-                    f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
-                    "use linear gains or smaller grades",
-                    code="NDCG(gain='linear')",
-                )
+                problem = f"expected labels whose gains have a finite sum, got a label {grades.max():g}"
+                raise BadInput("y", problem, "use linear gains or smaller grades", code="NDCG(gain='linear')")
             weights, number = _shares(gains, own, order.members[rows], order.lower[rows], discount)
             shares.append(weights)
             counts.append(number)

@@ -327,10 +327,8 @@ def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
 
 @kernel
 def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # type: ignore[no-untyped-def]
-    """Choose up to ``k`` documents by gain per cost, while it is above ``least`` and the budget lasts.
-
-    Gains include ``sign`` times the reduction of the loss; those returned are without it.
-    """
+    """Choose up to ``k`` documents by gain per cost, while it is above ``least`` and the budget lasts."""
+    # Gains include ``sign`` times the reduction of the loss; those returned are without it.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]

@@ -19,6 +19,8 @@ from structsvm.queries import check_offsets, refuse_first
 class WeightedPairs:
     """``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y``, such as inverse propensities.
 
+    With ``mean`` it is divided by the number of other documents of the query.
+
     ``query_weights`` are ``sum_d y_d``: Propensity SVM-rank (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5).
     """
 
@@ -27,9 +29,14 @@ class WeightedPairs:
     # in violated pairs with j are consecutive, and the sum of their weights is a difference of running sums,
     # O(n log n). If two documents have weights, both orders count, so that the loss may be positive for any scores.
 
+    # The sum of the hinges of a click grows with the length of its list, so long lists decide; with ``mean`` a click
+    # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are not
+    # touched, so that the loss stays unbiased.
+    mean: bool = False
+
     def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
         """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
-        return WeightedPairSeparator(np.asarray(y, dtype=np.float64), offsets)
+        return WeightedPairSeparator(np.asarray(y, dtype=np.float64), offsets, mean=self.mean)
 
 
 class WeightedPairSeparator:
@@ -37,9 +44,9 @@ class WeightedPairSeparator:
 
     exact = True
 
-    def __init__(self, y: Float, offsets: Int) -> None:
+    def __init__(self, y: Float, offsets: Int, *, mean: bool) -> None:
         refuse_first("y", y, ~(np.isfinite(y) & (y >= 0)), "a finite weight >= 0")
-        self._y, self._offsets = y, offsets
+        self._y, self._offsets, self._mean = y, offsets, mean
         self._longest = int(np.diff(offsets).max(initial=1))
         totals, self.informative = _totals(y, offsets)
         self.query_weights: Float | None = totals
@@ -49,6 +56,11 @@ class WeightedPairSeparator:
         n = self._longest
         room = np.empty(n), np.empty(n, np.int32), sort_buffers(n)
         _separate_pairs(scores, first, last, self._offsets, self._y, self.query_weights, *room, loss, coef)
+        if self._mean:
+            lengths = np.diff(self._offsets[first : last + 1])
+            others = np.maximum(lengths - 1, 1)
+            loss /= others
+            coef /= np.repeat(others, lengths)
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,4 @@ if TYPE_CHECKING:
     from structsvm.plots.axes import step_functions as step_functions
     from structsvm.plots.axes import weights as weights
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.plots.axes": (
-            "against_C against_features differences gap partial_dependence precision_recall regret step_functions "
-            "weights"
-        )
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

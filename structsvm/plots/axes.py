@@ -11,7 +11,7 @@ Lines differ in dashes and markers as well as in colour. matplotlib is imported 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
 
+    Ax = Axes | None
 
-def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
+
+def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Ax = None) -> Axes:
     """Draw the largest weights of a linear model as bars, the largest on top; bars to the right raise the score.
 
     Parameters
@@ -58,9 +60,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     return _draw(figures.weights(values, shown, top=top), ax)
 
 
-def step_functions(
-    steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Axes | None = None
-) -> Axes:
+def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Ax = None) -> Axes:
     """Draw the contribution of base functions to a document's score, by their own score (thesis, figure 3.2).
 
     Parameters
@@ -95,7 +95,7 @@ def against_C(
     chosen: float | None = None,
     measure: str | None = None,
     label: str = "",
-    ax: Axes | None = None,
+    ax: Ax = None,
 ) -> Axes:
     """Draw a measure on validation queries against C, with a mark at the chosen C.
 
@@ -141,7 +141,7 @@ def against_features(
     chosen: int | None = None,
     measure: str = "MAP",
     label: str = "",
-    ax: Axes | None = None,
+    ax: Ax = None,
 ) -> Axes:
     """Draw a measure against the number of features that models use, which shows the value of each further feature.
 
@@ -169,9 +169,7 @@ def against_features(
     return _draw(_ringed(figure, f"chosen, {chosen} features", label), ax)
 
 
-def gap(
-    fits: Any, *, x: Literal["passes", "seconds"] = "passes", tol: float | None = None, ax: Axes | None = None
-) -> Axes:
+def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: Ax = None) -> Axes:
     """Draw the relative duality gap during training.
 
     Parameters
@@ -202,9 +200,7 @@ def gap(
     return _draw(figures.gap(histories, x=x, tol=tol), ax)
 
 
-def differences(
-    values: Any, other: Any = None, *, measure: str | None = None, ax: Axes | None = None
-) -> Axes:
+def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Ax = None) -> Axes:
     """Draw one bar per query, sorted from gain to loss.
 
     Parameters
@@ -236,7 +232,7 @@ def differences(
     return _draw(figures.differences(values, measure=measure), ax)
 
 
-def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+def precision_recall(curves: Mapping[str, Any], *, ax: Ax = None) -> Axes:
     """Draw interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
@@ -251,11 +247,9 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
     [0.3, 0.7]
     """
     if not isinstance(curves, Mapping):
-        raise BadInput(
-            "curves",
-            f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
-            "metrics.measures.interpolated_precision computes them query by query; take the mean",
-        )
+        problem = f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}"
+        remedy = "metrics.measures.interpolated_precision computes them query by query; take the mean"
+        raise BadInput("curves", problem, remedy)
     for name, curve in curves.items():
         if np.shape(curve) != (11,):
             raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")
@@ -308,7 +302,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
 
 
-def regret(results: Any, *, ax: Axes | None = None) -> Axes:
+def regret(results: Any, *, ax: Ax = None) -> Axes:
     """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
 
     Parameters
@@ -357,11 +351,9 @@ def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
         return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
     fit = machines[0] if machines else getattr(model, "fit_", model)
     if not hasattr(fit, "gap") or not hasattr(fit, "history"):
-        raise BadInput(
-            "fits",
-            f"expected a model with a duality gap, got {type(model).__name__}, which has none",
-            "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one",
-        )
+        problem = f"expected a model with a duality gap, got {type(model).__name__}, which has none"
+        remedy = "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one"
+        raise BadInput("fits", problem, remedy)
     return [(label, fit.history)]
 
 
@@ -371,7 +363,7 @@ def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
     return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
 
 
-def _draw(figure: figures.Figure, ax: Axes | None) -> Axes:
+def _draw(figure: figures.Figure, ax: Ax) -> Axes:
     """Draw a figure on the given or on new axes."""
     if ax is None:
         from matplotlib import pyplot

@@ -96,15 +96,6 @@ def svg(figure: Figure, alt: str = "") -> str:
     return f'<svg viewBox="0 0 {view}" role="img" aria-label="{title}"><title>{title}</title>{body.strip()}'
 
 
-def png(pixels: Any) -> bytes:
-    """Return a PNG image of numbers from 0 to 1, larger ones darker."""
-    from matplotlib.image import imsave
-
-    buffer = io.BytesIO()
-    imsave(buffer, np.clip(np.asarray(pixels, dtype=np.float64), 0, 1), cmap="gray_r", vmin=0, vmax=1)
-    return buffer.getvalue()
-
-
 def _text(text: str, longest: int = 56) -> str:
     """Return a text without characters that matplotlib interprets, shortened in the middle."""
     cut = text if len(text) <= longest else f"{text[: longest - 14]}…{text[-12:]}"

@@ -14,6 +14,9 @@ _DECADES = 4
 """Powers of ten of time in a chart of regret; more would leave little room for the last ones."""
 
 
+Time = Literal["passes", "seconds"]
+
+
 class Series(NamedTuple):
     """One line of a chart; ``low`` and ``high`` bound a band around it, ``ring`` is the x of a point to mark."""
 
@@ -114,20 +117,14 @@ def weight_names(model: Any) -> list[str]:
     return feature_names(known, np.size(model.coef_))
 
 
-def gap(
-    histories: Mapping[str, Iterable[Any]],
-    *,
-    x: Literal["passes", "seconds"] = "passes",
-    tol: float | None = None,
-) -> Lines:
+def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: float | None = None) -> Lines:
     """Return the relative duality gap during training, without gaps of 0 or infinity, which a log axis cannot show."""
     attribute, label = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}[x]
     series = []
     for name, history in histories.items():
         known = [step for step in history if 0 < step.gap < np.inf]
-        series.append(
-            Series(name, [getattr(step, attribute) for step in known], [step.gap for step in known])
-        )
+        times = [getattr(step, attribute) for step in known]
+        series.append(Series(name, times, [step.gap for step in known]))
     return Lines(
         series, label, "relative duality gap", log_y=True, whole_x=x == "passes", mark=tol,
         mark_name="" if tol is None else f"tolerance {tol:g}",
@@ -154,18 +151,16 @@ def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Di
 def precision_recall(curves: Mapping[str, ArrayLike], *, y_range: tuple[float, float] | None = None) -> Lines:
     """Interpolated precision at recall 0, 0.1, ..., 1."""
     levels = [k / 10 for k in range(11)]
-    series = [
-        Series(name, levels, np.asarray(curve, dtype=np.float64).tolist()) for name, curve in curves.items()
-    ]
+    each = {name: np.asarray(curve, dtype=np.float64).tolist() for name, curve in curves.items()}
+    series = [Series(name, levels, curve) for name, curve in each.items()]
     return Lines(series, "recall", "interpolated precision", y_range=y_range)
 
 
 def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:
     """Return the contributions of base functions to a document's score (thesis, figure 3.2)."""
     series = [Series(step.name, *step.outline()) for step in steps]
-    return Lines(
-        series, "score by the base function", "adds to the score", mark=0.0, y_range=y_range, markers=False
-    )
+    labels = "score by the base function", "adds to the score"
+    return Lines(series, *labels, mark=0.0, y_range=y_range, markers=False)
 
 
 def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.plots import figures
-from structsvm.plots.pages import Column, bar_list, draw, p_value, paragraph, style_in, table
+from structsvm.plots.pages import bar_list, columns, draw, p_value, paragraph, style_in, table
 
 
 def _box(*pieces: str) -> str:
@@ -57,9 +57,7 @@ def simulation(result: Any) -> str:
 
 def analysis(result: Any) -> str:
     """Return the verdict, and a table with a row per pair of rankers."""
-    columns = [
-        Column("pair"), *(Column(name, True) for name in ("wins", "losses", "ties", "p", "always-valid p"))
-    ]  # fmt: skip
+    names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:
         always = pair.always_valid_p_value
@@ -68,7 +66,7 @@ def analysis(result: Any) -> str:
             "–" if always is None else p_value(always),
         ])  # fmt: skip
     notes = [paragraph(text, small=True) for text in result.notes]
-    return _box(paragraph(repr(result)), table(columns, rows, caption=result.estimand), *notes)
+    return _box(paragraph(repr(result)), table(names, rows, caption=result.estimand), *notes)
 
 
 def comparison(result: Any) -> str:
@@ -79,22 +77,21 @@ def comparison(result: Any) -> str:
         **{name: str(getattr(result, name)) for name in ("wins", "losses", "ties")},
         f"p ({result.test})": p_value(result.p_value),
     }
-    columns = [Column(name, True) for name in cells]
-    return _box(table(columns, [list(cells.values())], caption="Paired comparison over queries"))
+    caption = "Paired comparison over queries"
+    return _box(table(columns(numbers=cells), [list(cells.values())], caption=caption))
 
 
 def importances(result: Any, *, top: int = 20) -> str:
     """Return the importance of each feature, the largest first."""
     order = result.order[:top]
     caption = f"{result.measure} lost when the feature is shuffled; {result.baseline:.4f} with all"
-    return _box(
-        bar_list([result.names[j] for j in order], [float(result.mean[j]) for j in order], caption=caption)
-    )
+    names, means = [result.names[j] for j in order], [float(result.mean[j]) for j in order]
+    return _box(bar_list(names, means, caption=caption))
 
 
 def run_table(result: Any) -> str:
     """Return the means of runs, the best of each measure bold, with marks of significant differences."""
-    columns = [Column("run"), *(Column(measure, True) for measure in result.measures)]
     rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
     caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
-    return _box(table(columns, rows, caption=caption), *(paragraph(note) for note in result._note("")))
+    means = table(columns("run", numbers=result.measures), rows, caption=caption)
+    return _box(means, *(paragraph(note) for note in result._note("")))

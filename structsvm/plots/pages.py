@@ -15,8 +15,7 @@ Longer pages are jinja2 templates beside the code that fills them, rendered by :
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from structsvm.common.escaping import escape, printable
+from structsvm.common.escaping import printable
 from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
 from structsvm.plots.figures import Bars, Figure, Lines, Matrix
@@ -38,12 +37,12 @@ class Column(NamedTuple):
     numeric: bool = False
 
 
-class Shelf(NamedTuple):
-    """A ranking to show; ``items`` are pairs of the HTML of a document and whether it is relevant."""
+def columns(*texts: str, numbers: Iterable[str] = ()) -> list[Column]:
+    """Return columns of text, then columns of numbers."""
+    return [*map(Column, texts), *(Column(name, True) for name in numbers)]
 
-    name: str
-    value: str
-    items: Sequence[tuple[str, bool]]
+
+Rows = Iterable[Sequence[str]]
 
 
 def p_value(p: float) -> str:
@@ -98,13 +97,7 @@ def side_by_side(*pieces: str) -> str:
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
 
 
-def table(
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str,
-    highlight: int | Collection[int] | None = None,
-) -> str:
+def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any = None) -> str:
     """Return a table; one that is wider than the screen scrolls in a box, with its first column in view.
 
     The first cell of a row is its heading; rows in ``highlight`` are bold, several if they are equally good.
@@ -145,17 +138,6 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
         for name, v in zip(names, values, strict=True)
     ]
     return _piece("bar_list", rows, signed, caption)
-
-
-def picture(pixels: Any, *, alt: str, size: int = 32) -> str:
-    """Return a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
-    data = base64.b64encode(drawing.png(pixels)).decode()
-    return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="{size}" height="{size}">'
-
-
-def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
-    """Return the first results of several systems for a query; a tick marks relevant ones, a cross the others."""
-    return _piece("rankings", Markup(query), title, shelves)
 
 
 def style_in(name: str) -> str:
@@ -202,7 +184,7 @@ def _environment() -> Environment:
     return environment
 
 
-_IN_TEMPLATES = ("draw", "in_row", "picture", "rankings", "table")
+_IN_TEMPLATES = ("draw", "in_row", "table")
 """Functions that templates call; they have headings and paragraphs as HTML."""
 
 

@@ -140,10 +140,8 @@ def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
 
 @kernel
 def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignore[no-untyped-def]
-    """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero.
-
-    Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
-    """
+    """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero."""
+    # Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
     # dbase[j] is what the base of group j loses to the free coordinates of its group
     for c in range(k):
         dbase[group[free[c]]] = 0.0

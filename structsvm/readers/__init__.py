@@ -52,24 +52,4 @@ if TYPE_CHECKING:
     from structsvm.readers.tables import read_parquet as read_parquet
     from structsvm.readers.teachers import make_taught as make_taught
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.readers.candidate_sets": (
-            "LabelledSets judged_candidates read_ambient read_aspects read_candidates write_candidates"
-        ),
-        "structsvm.readers.conversion": "convert_letor",
-        "structsvm.readers.describing": "describe",
-        "structsvm.readers.feature_logs": "read_feature_log",
-        "structsvm.readers.letor": "read_letor write_letor",
-        "structsvm.readers.making": "list_datasets make_dataset make_runs",
-        "structsvm.readers.qrels": "Qrels read_qrels write_qrels",
-        "structsvm.readers.reading": "read_queries",
-        "structsvm.readers.run_features": "candidates judge_run",
-        "structsvm.readers.runs": "Run read_run write_run",
-        "structsvm.readers.store": "StoreWriter open_store write_store",
-        "structsvm.readers.synthetic": "make_ranking write_ranking_store",
-        "structsvm.readers.tables": "convert_csv convert_parquet read_csv read_parquet",
-        "structsvm.readers.teachers": "make_taught",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

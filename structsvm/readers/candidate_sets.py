@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines, replacing
+from structsvm.common.files import AnyPath, read_lines, replacing
 from structsvm.common.portable.arrays import norm, products
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
@@ -36,16 +35,17 @@ class LabelledSets(NamedTuple):
     subtopics: list[list[str]]
 
 
-def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = None) -> LabelledSets:
+def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> LabelledSets:
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3], "embedding": [0.6, 0.8]}]}``. Only ``documents`` is required, and for a document ``text``, which
-    may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with its texts if all
-    documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
+    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and for a document
+    ``text``, which may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with
+    its texts if all documents have one (:meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
-    document of a set has a title, those without get an empty one. Queries, ids and names of subtopics are strings or
-    whole numbers. Other keys are ignored.
+    document of a set has a title, those without get an empty one; if one has a ``cost``, such as its number of tokens,
+    all need one. Queries, ids and names of subtopics are strings or whole numbers. Other keys are ignored.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     return labelled
 
 
-def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
+def write_candidates(found: LabelledSets, path: AnyPath) -> None:
     """Write JSON Lines that :func:`read_candidates` reads back; sets of counts cannot be written.
 
     Parameters
@@ -107,11 +107,9 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
-            raise BadInput(
-                "subtopics",
-                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}",
-                at=f"[{i}]",
-            )
+            expected = f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}]"
+            problem = f"{expected}, got {names!r:.60}"
+            raise BadInput("subtopics", problem, at=f"[{i}]")
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind in ("counts", "similarity"):
@@ -123,6 +121,8 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
                     document["title"] = one.titles[d]
                 if one.features is not None:
                     document["features"] = [None if np.isnan(v) else float(v) for v in one.features[d]]
+                if one.costs is not None:
+                    document["cost"] = float(one.costs[d])
                 grades = {name: float(g) for name, g in zip(names, labels[d], strict=True) if g != 0}
                 document["subtopics"] = list(grades) if set(grades.values()) <= {1.0} else grades
                 documents.append(document)
@@ -133,7 +133,7 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
 
 
 def read_ambient(
-    folder: str | PathLike[str], *, relevant_only: bool = False, max_expansion: float | None = None
+    folder: AnyPath, *, relevant_only: bool = False, max_expansion: float | None = None
 ) -> LabelledSets:
     """Read the AMBIENT data set (Carpineto and Romano 2008): ambiguous queries with 100 snippets each.
 
@@ -188,9 +188,8 @@ def read_ambient(
     relations: dict[str, dict[str, list[int]]] = {}
     for location, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
-            raise ValueError(
-                f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
-            )
+            problem = f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
+            raise ValueError(problem)
         topic = result.split(".")[0]
         relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
     labelled = LabelledSets([], [], [])
@@ -209,7 +208,7 @@ def read_ambient(
     return labelled
 
 
-def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = None) -> Qrels:
+def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <a 0 or 1 per aspect>``.
 
     Parameters
@@ -248,9 +247,8 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
         topic = parts[0].removesuffix("i")
         width = widths.setdefault(topic, len(parts[2]))
         if width != len(parts[2]):
-            raise ValueError(
-                f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
-            )
+            problem = f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
+            raise ValueError(problem)
         rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
     if not rows:
         raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
@@ -299,9 +297,8 @@ def judged_candidates(
     from structsvm.readers.run_features import candidates as pool
 
     if qrels.subtopic is None:
-        raise BadInput(
-            "qrels", "expected judgments by subtopic", "read them with read_qrels(path, subtopics=True)"
-        )
+        problem = "expected judgments by subtopic"
+        raise BadInput("qrels", problem, "read them with read_qrels(path, subtopics=True)")
     if not runs and texts is None:
         raise ValueError("runs, texts: expected runs, texts of documents or both, got neither")
     pooled: dict[str, tuple[list[str], Float | None]] = {}
@@ -327,26 +324,19 @@ def judged_candidates(
         columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
         _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
-        raise BadInput(
-            "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
-        )
+        problem = "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
+        raise BadInput("qrels", problem)
     return labelled
 
 
 def _add(
-    labelled: LabelledSets,
-    query: str,
-    columns: Mapping[str, Any],
-    labels: Float,
-    subtopics: list[str],
-    relevant_only: bool,
+    labelled: LabelledSets, query: str, columns: Any, labels: Float, subtopics: list[str], relevant_only: bool
 ) -> None:
     """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
     kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
     if kept.size:
-        chosen = {
-            name: None if column is None else [column[i] for i in kept] for name, column in columns.items()
-        }
+        given = {name: column for name, column in columns.items() if column is not None}
+        chosen: dict[str, Any] = {name: [column[i] for i in kept] for name, column in given.items()}
         labelled.sets.append(CandidateSet(query=query, **chosen))
         labelled.labels.append(labels[kept])
         labelled.subtopics.append(subtopics)
@@ -358,9 +348,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         if "\\ud" in line.lower():  # half of a surrogate pair is not a character, and could not be written
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(
-            f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
-        ) from None
+        problem = f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
+        raise ValueError(problem) from None
     except (ValueError, RecursionError) as error:  # also for an integer of more digits than Python reads
         raise ValueError(f"{_EACH_LINE}, got {line.strip()[:60]!r} ({error})") from None
     if isinstance(record, list):
@@ -385,6 +374,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                 raise _wrong(i, "a list of features", row)
             if len(row) != len(features[0]):
                 raise _wrong(i, f"{len(features[0])} features as documents[0] has", row)
+    costs = None
+    if any("cost" in d for d in documents):
+        costs = [_number(d.get("cost"), f"documents[{i}], cost", "cost") for i, d in enumerate(documents)]
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
@@ -393,7 +385,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             stated = []
         if isinstance(stated, dict):
             field = f"documents[{i}]: subtopic"
-            grades.append({_name(s, field, numbered): _grade(g, f"{field} {s!r}") for s, g in stated.items()})
+            grades.append(
+                {_name(s, field, numbered): _number(g, f"{field} {s!r}", "grade") for s, g in stated.items()}
+            )
         elif isinstance(stated, list):
             grades.append(
                 {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(stated)}
@@ -401,19 +395,16 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         else:
             raise _wrong(i, "subtopics as a list or object", stated)
     names = list(dict.fromkeys(s for graded in grades for s in graded))
-    labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades]).reshape(
-        len(documents), len(names)
-    )
-    ids = [
-        str(i) if d.get("id") is None else _name(d["id"], f"documents[{i}], id")
-        for i, d in enumerate(documents)
-    ]
+    labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
+    labels = labels.reshape(len(documents), len(names))
+    stated_ids = (d.get("id") for d in documents)
+    ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     described: dict[str, Any] = {
-        "ids": ids, "features": features, "query": None if query is None else _name(query, "query")
+        "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
     texts = CandidateSet([d["text"] for d in documents], titles=titles, **described) if spoken else None
     if not embedded and texts is not None:
@@ -448,20 +439,19 @@ def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> st
         raise ValueError(f"{field}: expected a string or a whole number, got {json.dumps(value)[:60]}")
     name = str(value)
     if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
-        raise ValueError(
-            f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
-        )
+        problem = f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
+        raise ValueError(problem)
     return name
 
 
-def _grade(value: Any, field: str) -> float:
+def _number(value: Any, field: str, what: str) -> float:
     try:
-        grade = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        grade = np.nan
-    if not np.isfinite(grade):
-        raise ValueError(f"{field}: expected a finite number as grade, got {value!r:.60}")
-    return grade
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"{field}: expected a finite number as {what}, got {value!r:.60}")
+    return number
 
 
 def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:
@@ -474,7 +464,6 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
             continue
         columns = line.split("\t")
         if len(columns) != n:
-            raise ValueError(
-                f"{path}:{number}: expected {n} columns apart by tabs, got {len(columns)}: {line[:60]!r}"
-            )
+            got = f"got {len(columns)}: {line[:60]!r}"
+            raise ValueError(f"{path}:{number}: expected {n} columns apart by tabs, {got}")
         yield f"{path}:{number}", columns

@@ -72,9 +72,8 @@ def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[s
     known = [name for name in columns_of(path) if name not in others]
     for name in categorical:
         if name not in known:
-            problem = (
-                f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}"
-            )
+            expected = f"expected columns of features of {path}, which are {name_some(known)}"
+            problem = f"{expected}, got {shorten(name)}"
             raise BadInput("categorical", problem, did_you_mean(name, known))
     return known
 
@@ -162,9 +161,7 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
     for name in names:
         if name not in known:
             column = name.partition("=")[0]
-            nor = (
-                f", nor a column of words {shorten(column)} of which it is a value" if column != name else ""
-            )
+            nor = f", nor a column of words {shorten(column)} of which it is a value" * (column != name)
             problem = f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}{nor}"
             remedy = f"its columns are {name_some(sorted(known))}"
             if len(known) == 1:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.files import is_stream, read_blocks
+from structsvm.common.files import AnyPath, is_stream, read_blocks
+from structsvm.queries import widened
 from structsvm.readers import letor
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-_BLOCK_BYTES = 1 << 25
+_BLOCK_BYTES = 1 << 24
 _Texts = Callable[[], Iterator[NDArray[np.uint8]]]
 
 
 def convert_letor(
-    source: str | PathLike[str],
-    path: str | PathLike[str],
+    source: AnyPath,
+    path: AnyPath,
     *,
     n_features: int | None = None,
     dtype: Any = np.float64,
     sparse: bool | Literal["auto"] = "auto",
     one_based: bool = True,
     fill: float | None = None,
-    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    query_sizes: AnyPath | Iterable[int] | None = None,
     label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
@@ -62,7 +62,6 @@ def convert_letor(
     """
     source, path = Path(source), Path(path)
     place_of(path)  # before a long text is read
-    letor.check_fill(fill, dtype, store=True)
     options: dict[str, Any] = {
         "n_features": n_features, "dtype": dtype, "sparse": sparse, "one_based": one_based, "fill": fill,
         "query_sizes": query_sizes, "label": label, "n_jobs": n_jobs,
@@ -118,15 +117,7 @@ def _convert(
             if width > size.width:
                 continue  # read to the end for the width that the next attempt needs
             docid = np.zeros(rows.X.shape[0], dtype="<U1") if rows.docid is None else rows.docid
-            queries.add(_widen(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
+            queries.add(widened(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
         queries.finish()
-
-
-def _widen(X: Any, width: int) -> Any:
-    if X.shape[1] < width:
-        if isinstance(X, np.ndarray):
-            return np.pad(X, ((0, 0), (0, width - X.shape[1])))
-        X.resize((X.shape[0], width))
-    return X

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm import readers  # its names load on first use
-from structsvm.common.files import read_blocks, shorten
+from structsvm.common.files import AnyPath, read_blocks, read_objects, shorten
 from structsvm.queries import QueryData, check_sparse
 
 __all__ = ["Description", "describe"]
@@ -39,7 +37,7 @@ class Description:
         return asdict(self)
 
 
-def describe(path: str | PathLike[str], **options: Any) -> Description:
+def describe(path: AnyPath, **options: Any) -> Description:
     """Describe the content of a file.
 
     Parameters
@@ -83,17 +81,15 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     if path.is_dir():
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())
-            raise ValueError(
-                f"{path}: expected a file, or the folder of a store, got a folder of {held} entries; describe one"
-            )
+            problem = f"{path}: expected a file, or the folder of a store, got a folder of {held} entries; describe one"
+            raise ValueError(problem)
         return _describe_queries(path, "store", readers.open_store(path))
     kind = _recognise(path)
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
-        raise ValueError(
-            f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
-        )
+        problem = f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
+        raise ValueError(problem)
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 
 
@@ -209,22 +205,10 @@ def _describe_qrels(path: Path) -> Description:
 
 def _describe_json(path: Path) -> Description:
     keys: Counter[str] = Counter()
-    n_lines = n_records = 0
-    for block in read_blocks(path, _BLOCK_BYTES):
-        for line in block.tobytes().split(b"\n")[:-1]:
-            n_lines += 1
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                raise ValueError(
-                    f"{path}:{n_lines}: expected a JSON object on each line, got {shorten(line[:200])}"
-                )
-            n_records += 1
-            keys.update(record.keys())
+    n_records = 0
+    for _, record in read_objects(path):
+        n_records += 1
+        keys.update(record.keys())
     counts = {"records": n_records} | {f"with key {shorten(key)}": n for key, n in keys.most_common(30)}
     some = sum(1 for count in keys.values() if count < n_records)
     warnings = [_says(some, "key is", "keys are", "not in every record")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines
+from structsvm.common.files import AnyPath, read_objects
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
 
@@ -19,7 +18,7 @@ _SOLR = "[features]"
 
 
 def read_feature_log(
-    answers: str | PathLike[str] | Iterable[tuple[Any, Any]],
+    answers: AnyPath | Iterable[tuple[Any, Any]],
     qrels: Qrels | None = None,
     *,
     unmatched: str | Mapping[str, str],
@@ -89,15 +88,9 @@ def read_feature_log(
 
 
 def _of_file(path: Path) -> Iterator[tuple[Any, Any]]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            answer = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{path}:{number}", f"expected JSON ({error})") from None
-        if not isinstance(answer, dict) or "qid" not in answer:
-            raise BadInput(f"{path}:{number}", "expected an answer with the key 'qid'")
+    for place, answer in read_objects(path):
+        if "qid" not in answer:
+            raise BadInput(place, "expected an answer with the key 'qid'")
         yield answer["qid"], answer
 
 
@@ -108,17 +101,15 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]
             features = next((entry[log] for entry in entries if log in entry), None)
             if features is None:
-                raise BadInput(
-                    f"{place}, document {hit.get('_id')}", f"expected fields._ltrlog with {log!r}",
-                    "{log} is the name in log_specs of the request",
-                )  # fmt: skip
+                problem = f"expected fields._ltrlog with {log!r}"
+                remedy = "{log} is the name in log_specs of the request"
+                raise BadInput(f"{place}, document {hit.get('_id')}", problem, remedy)
             yield str(hit["_id"]), {one["name"]: one.get("value", np.nan) for one in features}
     elif "response" in answer:
         for document in answer["response"]["docs"]:
             if _SOLR not in document:
-                raise BadInput(
-                    f"{place}, document {document.get('id')}", f"expected {_SOLR}, asked for by fl"
-                )
+                problem = f"expected {_SOLR}, asked for by fl"
+                raise BadInput(f"{place}, document {document.get('id')}", problem)
             parts = (part.rpartition("=") for part in document[_SOLR].split(",") if part)
             yield str(document["id"]), {name: float(value) for name, _, value in parts}
     else:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
+from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.common.tables.roles import settled_words
 from structsvm.protocols import Float, Int
@@ -37,14 +37,14 @@ _R = TypeVar("_R")
 
 
 def read_letor(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     n_features: int | None = None,
     dtype: Any = np.float64,
     sparse: bool | Literal["auto"] = "auto",
     one_based: bool = True,
     fill: float | None = None,
-    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    query_sizes: AnyPath | Iterable[int] | None = None,
     label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     max_expansion: float | None = None,
@@ -111,8 +111,9 @@ def read_letor(
     """
     path = Path(path)
     options = check_options(
-        n_features, dtype, sparse, one_based, fill, query_sizes=query_sizes, label=label, n_jobs=n_jobs
-    )
+        n_features=n_features, dtype=dtype, sparse=sparse, one_based=one_based, fill=fill, query_sizes=query_sizes,
+        label=label, n_jobs=n_jobs,
+    )  # fmt: skip
     block = Block(read_text(path, max_expansion=max_expansion), path)
     rows = parse(block, options.with_grade_of(block) if label is None else options)
     if rows is None:
@@ -126,7 +127,7 @@ def read_letor(
     return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
 
 
-def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
+def write_letor(data: QueryData, path: AnyPath) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
     Features are numbered from 1; rows without labels begin with ``qid:``. A dense matrix is written with its zeros, a
@@ -198,10 +199,8 @@ def _check_word(word: Any, what: str) -> str:
         raw = b""
     # as bytes, since only ASCII blanks end a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
-        raise ValueError(
-            f"{what} {text!r:.80}: expected a word of text without ASCII white space, '#' or NUL; "
-            "LETOR text has no quotes"
-        )
+        expected = "expected a word of text without ASCII white space, '#' or NUL"
+        raise ValueError(f"{what} {text!r:.80}: {expected}; LETOR text has no quotes")
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise ValueError(f"{what} {text!r:.80}: expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
@@ -261,15 +260,15 @@ class Options:
 
 
 def check_options(
-    n_features: int | None = None,
-    dtype: Any = np.float64,
-    sparse: bool | Literal["auto"] = "auto",
-    one_based: bool = True,
-    fill: float | None = None,
     *,
-    query_sizes: Any = None,
-    label: str | None = "grade",
-    n_jobs: int | None = -1,
+    n_features: Any,
+    dtype: Any,
+    sparse: Any,
+    one_based: bool,
+    fill: Any,
+    query_sizes: Any,
+    label: Any,
+    n_jobs: Any,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
@@ -284,13 +283,12 @@ def check_options(
     return Options(n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, threads)
 
 
-def check_fill(fill: float | None, dtype: Any = np.float64, *, store: bool = False) -> None:
-    """Raise for a value that cannot replace missing features; NaN can, but not in a store."""
+def check_fill(fill: float | None, dtype: Any = np.float64) -> None:
+    """Raise for a value that cannot replace missing features; NaN keeps them."""
     with np.errstate(over="ignore"):
         value = 0.0 if fill is None else np.dtype(dtype).type(fill)
-    if not np.isfinite(value) and (store or not np.isnan(value)):
-        expected = "a finite number, as stores hold no NaN" if store else "a finite number or NaN"
-        raise BadInput("fill", f"expected {expected}", value=fill)
+    if np.isinf(value):
+        raise BadInput("fill", "expected a finite number or NaN", value=fill)
 
 
 class TooWide(BadInput):
@@ -474,9 +472,8 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
     indptr = np.concatenate(([0], np.cumsum(row_nnz)))
     if end <= _MAX_COLUMN:
         indptr = indptr.astype(np.int32)
-    return scipy_sparse.csr_matrix(
-        (data[:end], indices[:end], indptr), shape=(row_nnz.shape[0], width), copy=False
-    )
+    parts, shape = (data[:end], indices[:end], indptr), (row_nnz.shape[0], width)
+    return scipy_sparse.csr_matrix(parts, shape=shape, copy=False)
 
 
 def _cut(block: Block) -> list[tuple[int, int]]:
@@ -489,10 +486,8 @@ def _cut(block: Block) -> list[tuple[int, int]]:
             feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
-                raise ValueError(
-                    f"{block.line(begun)}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer "
-                    "one; is this a text file?"
-                )
+                expected = f"expected lines of at most {MAX_LINE_BYTES} bytes"
+                raise ValueError(f"{block.line(begun)}: {expected}, got a longer one; is this a text file?")
         edges.append(end)
     return list(pairwise(edges))
 
@@ -525,18 +520,14 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
         for number, line in read_lines(Path(sizes)):
             for word in line.split():
                 if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-                    raise BadInput(
-                        f"{where}:{number}", f"expected the number of rows of each query, got {shorten(word)}"
-                    )
+                    problem = f"expected the number of rows of each query, got {shorten(word)}"
+                    raise BadInput(f"{where}:{number}", problem)
                 read.append(int(word))
         sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != n_rows:
-        raise BadInput(
-            where,
-            f"expected positive sizes that add up to the {n_rows} rows of {path}, got {lengths.size} sizes that add "
-            f"up to {lengths.sum()}",
-        )
+        got = f"got {lengths.size} sizes that add up to {lengths.sum()}"
+        raise BadInput(where, f"expected positive sizes that add up to the {n_rows} rows of {path}, {got}")
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
@@ -557,10 +548,8 @@ def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]
 
 def _query_id(block: Block, at: int, length: int) -> str:
     if length > _LONGEST_ID:
-        raise ValueError(
-            f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got "
-            f"{shorten(block.text[at : at + 200].tobytes())}"
-        )
+        got = shorten(block.text[at : at + 200].tobytes())
+        raise ValueError(f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got {got}")
     return block.decode(at, length)
 
 
@@ -576,6 +565,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
     first = options.base
     limited = options.n_features is not None
     last = first + (options.n_features - 1 if options.n_features is not None else _MAX_COLUMN)
+    from_0 = "{one_based=False} is for files that count from 0"
     expected, remedy = {
         scanner.MALFORMED: (f"expected '{grammar}'", ""),
         scanner.NO_QID: (
@@ -584,10 +574,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
             "as query_sizes=...",
         ),
         scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
-        scanner.INDEX_LOW: (
-            f"expected feature indices from {first}",
-            "{one_based=False} is for files that count from 0",
-        ),
+        scanner.INDEX_LOW: (f"expected feature indices from {first}", from_0),
         scanner.INDEX_HIGH: (
             f"expected feature indices up to {last}{' (n_features)' if limited else ''}",
             "",

@@ -6,9 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral, Real
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 
 from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.files import beside, destination
+from structsvm.common.files import AnyPath, beside, destination
 from structsvm.protocols import Float
 
 __all__ = ["Dataset", "list_datasets", "make_dataset", "make_runs"]
@@ -52,7 +50,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     return tuple(replace(dataset, options=dict(dataset.options)) for dataset, _ in _MAKERS.values())
 
 
-def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
+def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     """Write a synthetic data set.
 
     Parameters
@@ -97,17 +95,13 @@ def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
         default = dataset.options[option]
         is_whole = isinstance(default, int)
         if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
-            raise BadInput(
-                option,
-                f"expected {'a whole number' if is_whole else 'a number'} such as {default}",
-                value=value,
-            )
+            problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
+            raise BadInput(option, problem, value=value)
     path = Path(path)
     destination(path)  # refuse an impossible path before the work
     if path.exists():
-        raise FileExistsError(
-            f"{path}: expected a new path, got one that is taken; remove it or name another"
-        )
+        problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
+        raise FileExistsError(problem)
     write(path, **{**dataset.options, **options})
     return path
 
@@ -153,10 +147,8 @@ def make_runs(
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         check_whole(name, count)
     if not (0 < best_noise <= worst_noise < np.inf):
-        raise BadInput(
-            "worst_noise",
-            f"expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, worst_noise={worst_noise}",
-        )
+        got = f"got best_noise={best_noise}, worst_noise={worst_noise}"
+        raise BadInput("worst_noise", f"expected 0 < best_noise <= worst_noise, {got}")
     rng = np.random.default_rng(random_state)
     utility = rng.standard_normal((n_topics, n_docs))
     best_first = np.argsort(-utility, axis=1, kind="stable")
@@ -173,10 +165,6 @@ def make_runs(
         runs.append(readers.Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
     weights = 1.0 / (noise**2 * scale)
     return runs, readers.Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
-
-
-def _write_taught(teacher: str, path: Path, **options: Any) -> None:
-    readers.write_letor(readers.make_taught(teacher, **options), path)
 
 
 def _write_trec(path: Path, **options: Any) -> None:
@@ -215,7 +203,10 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
         lambda path, **options: readers.write_ranking_store(path, **options),
     ),
     *(
-        (Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT), partial(_write_taught, teacher))
+        (
+            Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT),
+            lambda path, teacher=teacher, **options: readers.write_letor(readers.make_taught(teacher, **options), path),
+        )
         for teacher, source in (
             ("forest", "60 random trees"), ("product", "products of pairs of features"),
             ("step", "step functions of single features"),

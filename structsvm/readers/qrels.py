@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
+from structsvm.common.files import AnyPath
 from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
 from structsvm.queries import refuse_first
 from structsvm.readers import trec
+from structsvm.readers.trec import Duplicates, Name
 
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
 _COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
@@ -52,13 +53,7 @@ class Qrels(trec.Listing):
 
     @classmethod
     def from_arrays(
-        cls,
-        topic: Any,
-        docid: Any,
-        grades: Any,
-        *,
-        subtopic: Any = None,
-        duplicates: trec.Duplicates = "error",
+        cls, topic: Any, docid: Any, grades: Any, *, subtopic: Any = None, duplicates: Duplicates = "error"
     ) -> Qrels:
         """Group rows into judgments.
 
@@ -92,9 +87,7 @@ class Qrels(trec.Listing):
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod
-    def from_frame(
-        cls, frame: Any, *, topic: str | None = None, docid: str | None = None, grade: str | None = None
-    ) -> Qrels:
+    def from_frame(cls, frame: Any, *, topic: Name = None, docid: Name = None, grade: Name = None) -> Qrels:
         """Return the judgments in a pandas or polars frame with a row for each document of a topic.
 
         Parameters
@@ -146,10 +139,10 @@ class Qrels(trec.Listing):
 
 
 def read_qrels(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     subtopics: bool = False,
-    duplicates: trec.Duplicates = "error",
+    duplicates: Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Qrels:
     """Read TREC judgments.
@@ -197,7 +190,7 @@ def read_qrels(
         trec.refuse_repeat(path, key, remedy, max_expansion)
 
 
-def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
+def write_qrels(qrels: Qrels, path: AnyPath) -> None:
     """Write TREC judgments; the second column is the subtopic, or 0.
 
     Parameters
@@ -229,12 +222,7 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
 
 
 def _grouped_qrels(
-    topics: list[str],
-    code: Int,
-    docid: list[str],
-    grades: Int,
-    subtopic: list[str] | None,
-    duplicates: trec.Duplicates,
+    topics: list[str], code: Int, docid: list[str], grades: Int, subtopic: Any, duplicates: Duplicates
 ) -> Qrels:
     if (np.diff(code) < 0).any() or duplicates == "best":
         # with "best" the highest grade comes first, as the first row of each document is kept; else file order

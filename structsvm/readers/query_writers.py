@@ -11,6 +11,7 @@ from scipy import sparse
 
 from structsvm.common.tables.roles import identify, settled_words, spelling_of
 from structsvm.protocols import Int
+from structsvm.queries import stacked
 from structsvm.readers.store import StoreWriter, naming
 
 _RUN_BYTES = 3 << 24
@@ -58,7 +59,7 @@ class QueryWriter:
         rows = [X, y, docid]
         if self._held:
             n_held = self._held[0].shape[0]
-            rows = [_join([old, new]) for old, new in zip(self._held, rows, strict=True)]
+            rows = [stacked([old, new]) for old, new in zip(self._held, rows, strict=True)]
             if ids[0] == self._last:
                 lengths = np.append(lengths[0] + n_held, lengths[1:])
             else:
@@ -133,7 +134,7 @@ class GatheringWriter:
             self._write_run()
 
     def _write_run(self) -> None:
-        columns = [_join(column) for column in zip(*self._held, strict=True)]
+        columns = [stacked(column) for column in zip(*self._held, strict=True)]
         self._held, self._held_bytes = [], 0
         order = np.argsort(columns[0], kind="stable")
         written = []
@@ -172,7 +173,7 @@ class GatheringWriter:
             last = int(np.searchsorted(ends, done + _RUN_BYTES // bytes_of_row, side="right"))
             last = max(last, first + 1)
             to = np.array([np.searchsorted(run.codes, last) for run in self._runs])
-            codes, X, y, docid, rows = map(_join, zip(*self._read(at, to), strict=True))
+            codes, X, y, docid, rows = map(stacked, zip(*self._read(at, to), strict=True))
             order = np.argsort(codes, kind="stable")
             self._writer.append(
                 X[order], None if y is None else y[order], self._counts[first:last], ids[first:last],
@@ -208,11 +209,3 @@ def _bytes_of(column: Any) -> int:
     if column is None:
         return 0
     return int(column.data.nbytes + column.indices.nbytes if hasattr(column, "indptr") else column.nbytes)
-
-
-def _join(parts: Any) -> Any:
-    """Return parts of a column as one; None for a missing column."""
-    first = parts[0]
-    if first is None or len(parts) == 1:
-        return first
-    return sparse.vstack(parts, format="csr") if sparse.issparse(first) else np.concatenate(parts)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from structsvm.common.checks import BadInput
+from structsvm.common.files import AnyPath
 from structsvm.common.tables.files import is_parquet, is_table
 from structsvm.queries import QueryData
-from structsvm.readers.store import await_store, open_store
+from structsvm.readers.store import is_store, open_store
+from structsvm.readers.store_place import put_back
 
 _OF_TABLES = ("label", "qid", "docid", "features")
 
 
-def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
+def read_queries(path: AnyPath, **options: Any) -> QueryData:
     """Open a store, or read tables or a LETOR text with ``options``, according to the content of ``path``.
 
     Parameters
@@ -50,7 +51,7 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 
         return (read_parquet if is_parquet(path) else read_csv)(path, **options)
     path = Path(path)
-    await_store(path)
+    put_back(path, is_store)
     for name in _OF_TABLES:
         if name in options and not (name == "label" and options["label"] is None):
             kind = "a store" if path.is_dir() else "a text without names of columns"
@@ -58,9 +59,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     if path.is_dir():
         optional = options.pop("label", "") is None
         if options:
-            raise ValueError(
-                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
-            )
+            problem = f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
+            raise ValueError(problem)
         data = open_store(path)
         if data.y is None and not optional:
             raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")

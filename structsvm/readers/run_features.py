@@ -22,6 +22,10 @@ _SEVERAL = 10
 """Documents that a run ranks, from which it is no accident if none is judged."""
 
 
+Runs = Sequence[Run] | Mapping[str, Run]
+"""Runs, named by their tags or by keys."""
+
+
 class JudgedRows(NamedTuple):
     """Arguments of :func:`structsvm.metrics.evaluate`, by their names."""
 
@@ -68,10 +72,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     grades = _grades_by_topic(qrels)
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
-        raise ValueError(
-            f"run {run.tag!r}: expected topics of the judgments, got none of them; judged are "
-            f"{_few(qrels.topics)}, ranked are {_few(run.topics)}"
-        )
+        which = f"judged are {_few(qrels.topics)}, ranked are {_few(run.topics)}"
+        raise ValueError(f"run {run.tag!r}: expected topics of the judgments, got none of them; {which}")
     y: list[float] = []
     s: list[float] = []
     docid: list[str] = []
@@ -99,12 +101,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
             f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}"
         )
-    return JudgedRows(
-        np.array(y, dtype=np.float64),
-        np.array(s, dtype=np.float64),
-        np.repeat(objects(topics), lengths),
-        objects(docid),
-    )
+    labels, scores = np.array(y, dtype=np.float64), np.array(s, dtype=np.float64)
+    return JudgedRows(labels, scores, np.repeat(objects(topics), lengths), objects(docid))
 
 
 @dataclass(frozen=True)
@@ -147,22 +145,17 @@ class Candidates(ByTopic):
         """Rank the candidates by ``scores``, shape (n_rows,), which are finite, or NaN for "leave out"."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
-            raise BadInput(
-                "scores", f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
-            )
+            problem = f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
+            raise BadInput("scores", problem)
         retrieved = ~np.isnan(values)
         return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
     def __repr__(self) -> str:
-        return (
-            f"Candidates({self.n_topics} topics, {int(self.judged.sum())} judged, {self.n_rows} rows, "
-            f"{self.n_runs} runs)"
-        )
+        topics = f"{self.n_topics} topics, {int(self.judged.sum())} judged"
+        return f"Candidates({topics}, {self.n_rows} rows, {self.n_runs} runs)"
 
 
-def candidates(
-    runs: Sequence[Run] | Mapping[str, Run], qrels: Qrels | None = None, *, depth: int = 1000
-) -> Candidates:
+def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
     A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every run
@@ -218,10 +211,8 @@ def candidates(
         for topic, here in rows_of_topics(run).items():
             ranges.setdefault(topic, []).append((r, here))
     if qrels is not None and not grades.keys() & ranges.keys():
-        raise BadInput(
-            "qrels",
-            f"expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}",
-        )
+        got = f"got those of {_few(qrels.topics)}"
+        raise BadInput("qrels", f"expected judgments of the runs' topics {_few(list(ranges))}, {got}")
     docid: list[str] = []
     y: list[float] = []
     blocks: list[Float] = []
@@ -241,22 +232,15 @@ def candidates(
         y += [judged.get(d, 0) for d in documents]
         blocks.append(block)
         lengths.append(len(documents))
-    return Candidates(
-        objects(list(ranges)),
-        offsets_of(lengths),
-        objects(docid),
-        np.concatenate(blocks),
-        np.array(y, dtype=np.float64),
-        np.array([topic in grades for topic in ranges], dtype=np.bool_),
-        names,
-    )
+    judged = np.array([topic in grades for topic in ranges], dtype=np.bool_)
+    columns = objects(docid), np.concatenate(blocks), np.array(y, dtype=np.float64)
+    return Candidates(objects(list(ranges)), offsets_of(lengths), *columns, judged, names)
 
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     if qrels.subtopic is not None:
-        raise BadInput(
-            "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
-        )
+        problem = "expected one grade per document, got judgments by subtopic"
+        raise BadInput("qrels", problem, "read the ad hoc judgments")
     return qrels.to_dict()
 
 

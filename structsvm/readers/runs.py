@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.files import AnyPath
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
 from structsvm.readers import trec
+from structsvm.readers.trec import Duplicates, Name
 
 _COLUMNS = trec.Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
@@ -55,13 +56,7 @@ class Run(trec.Listing):
 
     @classmethod
     def from_arrays(
-        cls,
-        topic: Any,
-        docid: Any,
-        scores: Any,
-        *,
-        tag: str = "structsvm",
-        duplicates: trec.Duplicates = "error",
+        cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
     ) -> Run:
         """Sort rows into a run.
 
@@ -92,13 +87,7 @@ class Run(trec.Listing):
 
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        topic: str | None = None,
-        docid: str | None = None,
-        score: str | None = None,
-        tag: str = "structsvm",
+        cls, frame: Any, *, topic: Name = None, docid: Name = None, score: Name = None, tag: str = "structsvm"
     ) -> Run:
         """Return the run in a pandas or polars frame with a row for each document of a topic.
 
@@ -156,11 +145,11 @@ class Run(trec.Listing):
 
 
 def read_run(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     depth: int | None = None,
     by: Literal["score", "rank"] = "score",
-    duplicates: trec.Duplicates = "error",
+    duplicates: Duplicates = "error",
     max_expansion: float | None = None,
 ) -> Run:
     """Read a TREC run.
@@ -210,7 +199,7 @@ def read_run(
 
     def look(block: trec.Block) -> None:
         tags.append(block.words[5][0])
-        ranks.extend(map(_rank, block.words[3]))
+        ranks.extend(int(word) if word.isdigit() and len(word) < 16 else np.nan for word in block.words[3])
 
     topics, code, documents, scores = trec.read_rows(path, _COLUMNS, max_expansion, look)
     tag = tags[0].decode("utf-8", "backslashreplace")
@@ -234,7 +223,7 @@ def read_run(
     return run if depth is None else run.top(depth)
 
 
-def write_run(run: Run, path: str | PathLike[str]) -> None:
+def write_run(run: Run, path: AnyPath) -> None:
     """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
 
     Parameters
@@ -265,10 +254,6 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
     trec.write_rows(run, path, text_of)
 
 
-def _rank(word: bytes) -> float:
-    return int(word) if word.isdigit() and len(word) < 16 else np.nan
-
-
 def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
     """Return the number of topics where ranks contradict the order of scores; 0 unless most do."""
     order = np.lexsort((ranks, code))
@@ -284,7 +269,7 @@ def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> i
 
 
 def _sorted_run(
-    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: trec.Duplicates
+    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: Duplicates
 ) -> Run:
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]

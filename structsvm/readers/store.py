@@ -13,10 +13,8 @@ import json
 import os
 import re
 import stat
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,19 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm import queries
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
-from structsvm.common.files import beside, destination, permissions
-from structsvm.queries import (
-    QueryData,
-    bad_value,
-    check_offsets,
-    check_sparse,
-    first_beyond,
-    offsets_of,
-    query_pieces,
-    refuse_first,
-)
+from structsvm.common.files import AnyPath, beside, destination, permissions
 from structsvm.readers.store_place import discard, put_back, put_in_place
 
 _FORMAT = "structsvm-store"
@@ -50,12 +39,6 @@ _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
-_REPLACED_SECONDS = 10.0
-"""Seconds for which opening a store tries again while others keep replacing it."""
-
-_MISSED, _PAUSE = 50, 1e-3
-"""Attempts, and seconds between two, after which a folder or file counts as missing: a writer needs a moment between
-moving the earlier store aside and its own in place."""
 
 _TYPES = {
     "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
@@ -66,7 +49,7 @@ _TYPES = {
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
 
-def open_store(path: str | PathLike[str]) -> QueryData:
+def open_store(path: AnyPath) -> queries.QueryData:
     """Open a store. ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
 
     Parameters
@@ -101,33 +84,19 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     return _opened(Path(path))[2]
 
 
-def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryData]:
-    """Return description, arrays and data of one store, which others may replace meanwhile."""
-    missed, until = 0, time.monotonic() + _REPLACED_SECONDS
-    while True:
-        put_back(path, _is_store)
-        before = _identity(path)
-        try:
-            meta = _read_meta(path)
-            arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
-            data = _data(path, meta, arrays)
-            if _read_meta(path) == meta:  # checksums included, so the arrays belong to one store
-                return meta, arrays, data
-        except (ValueError, OSError) as error:
-            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
-                missed += 1  # moved aside, and perhaps back again
-                if missed == _MISSED:
-                    raise
-                time.sleep(_PAUSE)
-            elif _identity(path) == before:
-                raise
-        if time.monotonic() > until:
-            raise ValueError(
-                f"{path}: expected a store that stays while it is opened, got one that is written again and again"
-            )
+def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], queries.QueryData]:
+    """Return description, arrays and data of a store."""
+    put_back(path, is_store)
+    meta = _read_meta(path)
+    arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
+    data = _data(path, meta, arrays)
+    if _read_meta(path) != meta:  # checksums included, so that the arrays belong to one store
+        problem = f"{path}: expected a store that stays while it is opened, got another; open it again"
+        raise ValueError(problem)
+    return meta, arrays, data
 
 
-def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData:
+def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.QueryData:
     """Return the arrays that ``meta`` describes, checked, as data."""
     shape, specs = _stated(path, meta)
     for name, array in arrays.items():
@@ -137,37 +106,28 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
         if meta["kind"] == "dense":
             X: Any = arrays["X"]
         else:
-            check_offsets(arrays["indptr"], specs["data"]["shape"][0], "indptr")
+            queries.check_offsets(arrays["indptr"], specs["data"]["shape"][0], "indptr")
             # the constructor would read the indices to check them
             X = scipy_sparse.csr_matrix(shape, dtype=arrays["data"].dtype)
             X.data, X.indices, X.indptr = arrays["data"], arrays["indices"], arrays["indptr"]
             X.has_sorted_indices = X.has_canonical_format = True
             if X.indices.nbytes <= _CHEAP_BYTES:
-                check_sparse(X)
+                queries.check_sparse(X)
         offsets = arrays["offsets"]
-        check_offsets(offsets, shape[0])
+        queries.check_offsets(offsets, shape[0])
         if offsets[-1] != shape[0] or (offsets[1:] == offsets[:-1]).any():
             raise BadInput("offsets", f"expected queries of one row at least that end at row {shape[0]}")
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     names = arrays.get("feature_names")
     y: Any = arrays.get("y")
-    return QueryData(
+    return queries.QueryData(
         X, y, offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
         None if names is None else tuple(names.tolist()),
     )  # fmt: skip
 
 
-def await_store(path: Path) -> None:
-    """Wait a moment if ``path`` does not exist: another writer may be replacing a store there."""
-    for _ in range(_MISSED):
-        put_back(path, _is_store)
-        if path.exists():
-            return
-        time.sleep(_PAUSE)
-
-
-def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
+def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = None) -> bool:
     """Read a whole store; raise unless it agrees with its checksums and holds what a writer accepts. Return whether
     all arrays have checksums: in stores of earlier versions, which have none, a value that was changed to another valid
     one goes unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
@@ -185,13 +145,13 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     for name, array in mapped.items():
         _compare(path, name, array, meta["arrays"][name], tell)
     try:
-        check_sparse(data.X)
-        if (bad := first_beyond(data.X)) is not None:
-            raise bad_value(data.X, *bad)
+        queries.check_sparse(data.X)
+        if (bad := queries.first_beyond(data.X, missing=True)) is not None:
+            raise queries.bad_value(data.X, *bad)
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
         if data.y is not None:
-            refuse_first("y", data.y, ~np.isfinite(data.y), "a finite label")
+            queries.refuse_first("y", data.y, ~np.isfinite(data.y), "a finite label")
         for name in ("query_ids", "docid"):
             _check_text(name, getattr(data, name))
         if data.feature_names is not None:
@@ -205,7 +165,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
-def write_store(data: QueryData, path: str | PathLike[str]) -> None:
+def write_store(data: queries.QueryData, path: AnyPath) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
     ``order`` is kept in a file, only if rows of a query were scattered in the source: what is scored from the
@@ -227,16 +187,11 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
         path, data.n_features, dtype=data.X.dtype, sparse=is_csr, feature_names=data.feature_names
     ) as writer:
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
-        for first, last in query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
-            a, b = int(data.offsets[first]), int(data.offsets[last])
-            writer.append(
-                data.X[a:b],
-                None if data.y is None else data.y[a:b],
-                np.diff(data.offsets[first : last + 1]),
-                data.query_ids[first:last],
-                docid=None if data.docid is None else data.docid[a:b],
-                order=None if data.order is None else data.order[a:b],
-            )
+        for first, last in queries.query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
+            part, rows = data.select(np.arange(first, last)), slice(data.offsets[first], data.offsets[last])
+            order = None if data.order is None else data.order[rows]
+            lengths = np.diff(part.offsets)
+            writer.append(part.X, part.y, lengths, part.query_ids, docid=part.docid, order=order)
 
 
 class StoreWriter:
@@ -274,7 +229,7 @@ class StoreWriter:
 
     def __init__(
         self,
-        path: str | PathLike[str],
+        path: AnyPath,
         n_features: int,
         *,
         dtype: Any = np.float64,
@@ -289,9 +244,8 @@ class StoreWriter:
             raise BadInput("dtype", "expected float32 or float64", value=self.dtype)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            raise BadInput(
-                "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
-            )
+            problem = f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
+            raise BadInput("feature_names", problem)
         self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
@@ -320,6 +274,7 @@ class StoreWriter:
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
+            NaN is a missing value, which trees take.
         y : array-like, shape (n,), or None
             In each piece or in none.
         sizes : array-like of int, shape (k,)
@@ -336,9 +291,8 @@ class StoreWriter:
         sizes = np.asarray(sizes, dtype=np.int64)
         query_ids = np.asarray(query_ids)
         if scipy_sparse.issparse(X) != self.sparse:
-            raise BadInput(
-                "X", f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
-            )
+            problem = f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
+            raise BadInput("X", problem)
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
             raise ValueError(
                 f"expected X of {self.n_features} features, and labels and query sizes for its rows, got X "
@@ -349,9 +303,9 @@ class StoreWriter:
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
             if self._n_rows and given != (name in self._files):
                 raise BadInput(name, "expected in each piece or in none, got it in some")
-        if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
-            raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
-        refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
+        if (bad := queries.first_beyond(X.tocsr() if self.sparse else np.asarray(X), missing=True)) is not None:
+            raise queries.bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
+        queries.refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with naming(self.path):
             if self.sparse:
                 X = X.tocsr()
@@ -368,9 +322,8 @@ class StoreWriter:
                 self._write("y", y)
             if order is not None:
                 if np.shape(order) != (n,):
-                    raise BadInput(
-                        "order", f"expected each of the {n} rows once, got shape {np.shape(order)}"
-                    )
+                    problem = f"expected each of the {n} rows once, got shape {np.shape(order)}"
+                    raise BadInput("order", problem)
                 self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
                 # the final width is known at the end only: until then each piece has its own, in a plain sequence
@@ -388,9 +341,8 @@ class StoreWriter:
         assert hasattr(self, "_part"), "append is for the inside of a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
-            self._files[name] = (self._part / f"{name}.tmp").open(
-                "xb", buffering=0 if name != "docid" else -1
-            )
+            buffering = -1 if name == "docid" else 0
+            self._files[name] = (self._part / f"{name}.tmp").open("xb", buffering=buffering)
             if name != "docid":
                 self._files[name].write(b"\0" * _HEADER_BYTES)
         return self._files[name]
@@ -432,10 +384,9 @@ class StoreWriter:
             arrays["indices"], arrays["indptr"] = (index, (nnz,)), (index, (self._n_rows + 1,))
         else:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
-        if "y" in self._files:
-            arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
-        if "order" in self._files:
-            arrays["order"] = (np.dtype(np.int64), (self._n_rows,))
+        of_rows = {"y": np.dtype(np.float64), "order": np.dtype(np.int64)}
+        arrays |= {name: (dtype, (self._n_rows,)) for name, dtype in of_rows.items() if name in self._files}
+        if "order" in arrays:
             self._check_order()
         if self._docid_width:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
@@ -444,7 +395,7 @@ class StoreWriter:
         if any(i.dtype.kind not in "iu" for i in ids):
             # not astype, which reserves room for the longest possible integer
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
-        small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
+        small = {"offsets": queries.offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
         if self.feature_names:
             small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
@@ -480,7 +431,7 @@ class StoreWriter:
             for written in part.iterdir():
                 written.chmod(of_file)
             part.chmod(of_folder)
-        put_in_place(part, self._target, _is_store)
+        put_in_place(part, self._target, is_store)
 
     def _check_order(self) -> None:
         """Raise for an order that lacks or repeats a row; memory bounds the number of rows checked at a time."""
@@ -529,14 +480,12 @@ def place_of(path: Path) -> Path:
         place = destination(path)
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
-    if _holds_something_else(place):
-        raise FileExistsError(
-            f"{path}: expected a new name or a store to replace, got something else there; choose another name"
-        )
+    if place.exists() and not is_store(place):
+        problem = f"{path}: expected a new name or a store to replace, got something else there; choose another name"
+        raise FileExistsError(problem)
     if others := _no_part_of(place):
-        raise FileExistsError(
-            f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
-        )
+        problem = f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
+        raise FileExistsError(problem)
     return place
 
 
@@ -549,25 +498,7 @@ def _no_part_of(store: Path) -> list[str]:
         return []
 
 
-def _holds_something_else(place: Path) -> bool:
-    """Return whether something other than a store is there, the same before and after the check: another writer may
-    replace a store meanwhile.
-    """
-    while (before := _identity(place)) is not None and not _is_store(place):
-        if _identity(place) == before:
-            return True
-    return False
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns  # numbers are used again
-
-
-def _is_store(path: Path) -> bool:
+def is_store(path: Path) -> bool:
     try:
         _read_meta(path)
     except (ValueError, OSError):
@@ -586,11 +517,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
         meta = read_json(raw)
     except (OSError, Damaged) as error:
         raise _unfit(path, f"a store (a folder with {_META})", f"no readable {_META}") from error
-    if (
-        not isinstance(meta, dict)
-        or meta.get("format") != _FORMAT
-        or not isinstance(meta.get("arrays"), dict)
-    ):
+    is_one = isinstance(meta, dict) and meta.get("format") == _FORMAT
+    if not is_one or not isinstance(meta.get("arrays"), dict):
         raise _unfit(path / _META, f"the description of a {_FORMAT}", "another file")
     if type(meta.get("version")) is not int or meta["version"] != _VERSION:  # True and 1.0 equal 1
         raise _unfit(path, f"store version {_VERSION}", f"{meta.get('version')!r:.40}")
@@ -670,23 +598,15 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
             if size != whole:
                 raise _unfit(file, f"a complete array of {whole} bytes", f"a damaged file of {size}")
             # the map stays its base; a memmap object costs time at every slice
-            mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(
-                np.ndarray
-            )
-            return mapped
+            mapped: Any = np.memmap(raw, header.dtype, "r", header.start, header.shape)
+            return np.asarray(mapped.view(np.ndarray))
     except FileNotFoundError as error:
         raise _unfit(path, f"{name}.npy in this store", "no such file") from error
     except Damaged as error:
         raise _unfit(file, "a complete array", f"a damaged file ({error})") from error
 
 
-def _compare(
-    path: Path,
-    name: str,
-    array: NDArray[Any],
-    spec: dict[str, Any],
-    tell: Callable[[int], None] = lambda n_bytes: None,
-) -> None:
+def _compare(path: Path, name: str, array: Any, spec: Any, tell: Any = lambda n_bytes: None) -> None:
     """Raise if the array contradicts a stated checksum."""
     if "crc32" not in spec:
         tell(array.nbytes)
@@ -710,9 +630,8 @@ def _check_ascending(X: Any) -> None:
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
         inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins there
         if inside.any():
-            raise BadInput(
-                "indices", "expected the columns of a row in order, each once", at=f"[{falls[inside][0]}]"
-            )
+            problem = "expected the columns of a row in order, each once"
+            raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")
 
 
 def _check_text(name: str, words: NDArray[Any] | None) -> None:

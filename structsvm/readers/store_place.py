@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from structsvm.common.files import beside
 
-_LEFT_SECONDS = 60.0
-"""Age at which an earlier store that was moved aside counts as left behind: its writer needs far less."""
-
 IsStore = Callable[[Path], bool]
 
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
     """Move the finished folder to its path; an earlier store is moved aside, and back if that fails."""
-    # Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place
-    # taken tries again: the last complete store remains, and no earlier one is left beside it.
-    while not _moved(part, path):
-        old = beside(path, f"{_tag(path)}.old")
-        try:
-            path.rename(old)
-        except FileNotFoundError:  # another writer has just moved it aside
-            continue
-        try:
-            if not is_store(old):
-                if not old.exists():  # a reader has put it back
-                    continue
-                raise FileExistsError(f"{path}: expected a store to replace, got something else there")
-            done = _moved(part, path)  # else another writer was faster: move its store aside next
-        except OSError:
-            with contextlib.suppress(OSError):  # a reader has already put it back
-                old.rename(path)
-            raise
-        discard(old)
-        if done:
-            break
-    _clean(path, is_store)
+    # each step moves a whole folder, so that the earlier store or the new one remains, wherever the writer is killed
+    old = beside(path, f"{_tag(path)}.old")
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(old)
+    try:
+        if old.exists() and not is_store(old):
+            raise FileExistsError(f"{path}: expected a store to replace, got something else there")
+        part.rename(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            old.rename(path)
+        raise
+    for left in _set_aside(path, is_store):  # also of writers that were killed
+        discard(left)
 
 
 def _tag(path: Path) -> str:
@@ -68,25 +55,6 @@ def put_back(path: Path, is_store: IsStore) -> None:
         for old in _set_aside(path, is_store)[:1]:
             with contextlib.suppress(OSError):
                 old.rename(path)
-
-
-def _clean(path: Path, is_store: IsStore) -> None:
-    """Discard earlier stores that killed writers left behind."""
-    for old in _set_aside(path, is_store):
-        with contextlib.suppress(OSError):
-            if time.time() - old.stat().st_ctime > _LEFT_SECONDS:
-                discard(old)
-
-
-def _moved(part: Path, path: Path) -> bool:
-    """Move ``part`` to ``path`` if nothing is there; return whether it was moved."""
-    try:
-        part.rename(path)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return False
-        raise
-    return True
 
 
 def discard(folder: Path) -> None:

@@ -7,13 +7,13 @@ chunk size or the number of queries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import check_number, check_whole
+from structsvm.common.files import AnyPath
 from structsvm.common.portable.arrays import norm
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
@@ -75,7 +75,7 @@ def make_ranking(
 
 
 def write_ranking_store(
-    path: str | PathLike[str],
+    path: AnyPath,
     n_queries: int = 31_000,
     n_docs: int = 120,
     n_features: int = 136,
@@ -126,21 +126,14 @@ def check_sizes(
 
 
 def _queries(
-    first: int,
-    last: int,
-    n_docs: int,
-    n_features: int,
-    noise: float,
-    grades: int,
-    dtype: np.dtype[Any],
-    random_state: int,
+    first: int, last: int, n_docs: int, n_features: int, noise: float, grades: int, dtype: Any, seed: int
 ) -> tuple[NDArray[Any], Float]:
-    w = planted_weights(n_features, random_state)
+    w = planted_weights(n_features, seed)
     by_rank = grades_by_rank(n_docs, grades, GRADE_SHARES)
     X = np.empty(((last - first) * n_docs, n_features), dtype=dtype)
     y = np.empty(X.shape[0])
     for q in range(first, last):
-        rng = np.random.default_rng([random_state, 1, q])
+        rng = np.random.default_rng([seed, 1, q])
         rows = slice((q - first) * n_docs, (q - first + 1) * n_docs)
         rng.standard_normal(dtype=dtype, out=X[rows])
         utility = (X[rows].astype(np.float64) * w).sum(axis=1) + noise * rng.standard_normal(n_docs)

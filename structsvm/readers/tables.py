@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import compute
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import shorten
+from structsvm.common.files import AnyPath, shorten
 from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
@@ -31,6 +30,10 @@ _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
     "ids by {docid}, those to read by {features}, or in train those of words by --categorical"
 )
+
+
+Units = Sequence[tuple[Table, Sequence[int] | None]]
+"""Tables, or some row groups of them."""
 
 
 class Layout(NamedTuple):
@@ -60,7 +63,7 @@ class Layout(NamedTuple):
 
 
 def read_csv(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     label: str | None = "label",
     qid: str = QID,
@@ -118,7 +121,7 @@ def read_csv(
 
 
 def read_parquet(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     label: str | None = "label",
     qid: str = QID,
@@ -171,9 +174,7 @@ def read_parquet(
     return read_rows(path, label=label, qid=qid, docid=docid, features=features, fill=fill)[0]
 
 
-def convert_csv(
-    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = np.float64, **options: Any
-) -> None:
+def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: Any) -> None:
     """Convert CSV files to a store, a block at a time, as :func:`convert_parquet` does.
 
     Parameters
@@ -196,9 +197,7 @@ def convert_csv(
     convert_parquet(source, path, dtype=dtype, **options)
 
 
-def convert_parquet(
-    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = None, **options: Any
-) -> None:
+def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **options: Any) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
     Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.
@@ -227,7 +226,7 @@ def convert_parquet(
     """
     place_of(Path(path))  # before long files are read
     max_expansion = options.pop("max_expansion", None)
-    check_fill(options.get("fill"), np.float64 if dtype is None else dtype, store=True)
+    check_fill(options.get("fill"), np.float64 if dtype is None else dtype)
     tables = open_tables(source, max_expansion=max_expansion)
     layout = layout_of(tables, **options)
     kind = layout.dtype if dtype is None else np.dtype(dtype)
@@ -372,9 +371,7 @@ def read_rows(
     return read_units([(table, None) for table in tables], layout_of(tables, **options))
 
 
-def read_units(
-    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
-) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
+def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
     """Read tables, or some row groups of them, whose layout is known."""
     X: list[Any] = []
     y: list[Any] = []
@@ -417,9 +414,7 @@ def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
     return X
 
 
-def _batches(
-    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
-) -> Iterator[tuple[Batch, _Rows]]:
+def _batches(units: Units, layout: Layout) -> Iterator[tuple[Batch, _Rows]]:
     for table, row_groups in units:
         for batch in table.read(layout.roles, row_groups=row_groups):
             yield batch, checked(batch, lambda some: _rows_of(some, layout))
@@ -429,9 +424,7 @@ class _Unlabelled(Exception):
     """Raised when labels that are optional have gaps."""
 
 
-def _write(
-    tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any], apart: Apart | None
-) -> None:
+def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apart: Apart | None) -> None:
     """Make one attempt; its arguments come from the failure of the last one."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
     source, settle = tables[0].source, () if apart is None else apart.settle

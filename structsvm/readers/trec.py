@@ -1,15 +1,15 @@
 """Common parts of runs and judgments: the columns of TREC files, data frames and nested dictionaries.
 
-Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
-is split line by line, which accepts blank lines and names the first wrong one. Columns are separated by any blanks or
-tabs. Ids may hold any character but these and NUL: escape them where they are shown.
+Files are read in blocks of whole lines, and a block is split at once, without its blank lines; where a line lacks a
+column or holds a wrong one, the first such line is searched for and named. Columns are separated by any blanks or tabs.
+Ids may hold any character but these and NUL: escape them where they are shown.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.common.files import read_blocks, replacing, shorten
+from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
 from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
@@ -26,6 +26,7 @@ Duplicates = Literal["error", "best"]
 
 _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+_BLANK = re.compile(rb"^[ \t\r\f\v]*\n", re.MULTILINE)
 _LONGEST = 1024
 """Most bytes per column, longer than any id in use, so that an endless line is refused before it fills the memory."""
 
@@ -73,6 +74,10 @@ def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
     return dict(zip(grouped.topics.tolist(), (slice(a, b) for a, b in bounds), strict=True))
 
 
+Name = str | None
+"""Name of a column; None is the first usual one."""
+
+
 class Listing(ByTopic):
     """Base of runs and judgments, whose field ``_numbers`` has a number for each row."""
 
@@ -89,10 +94,8 @@ class Listing(ByTopic):
         {'7': {'b': 0.9, 'a': 0.5}}
         """
         numbers = getattr(self, self._numbers)
-        return {
-            topic: dict(zip(self.docid[here].tolist(), numbers[here].tolist(), strict=True))
-            for topic, here in rows_of_topics(self).items()
-        }
+        rows = rows_of_topics(self).items()
+        return {t: dict(zip(self.docid[at].tolist(), numbers[at].tolist(), strict=True)) for t, at in rows}
 
     def _frame(self, **columns: Any) -> Any:
         """Return a pandas frame of topics, documents and further columns."""
@@ -170,7 +173,9 @@ def read_rows(
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         text = array.tobytes()
-        block = _split(text, columns) or _split_lines(text, columns, path, n_lines)
+        block = _split(text, columns)
+        if block is None and (filled := _BLANK.sub(b"", text)):
+            block = _split(filled, columns) or _refuse(text, columns, path, n_lines)
         n_lines += text.count(b"\n")
         if block is not None:
             look(block)
@@ -182,7 +187,7 @@ def read_rows(
     return [word.decode() for word in index], np.concatenate(codes), documents, np.concatenate(numbers)
 
 
-def write_rows(rows: ByTopic, path: str | PathLike[str], text_of: Callable[[str, slice], str]) -> None:
+def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str]) -> None:
     """Write a run or judgments, by the text of each topic."""
     check_words(rows.topics.tolist(), "topic")
     check_words(rows.docid.tolist(), "docid")
@@ -195,9 +200,7 @@ def _split(text: bytes, columns: Columns) -> Block | None:
     """Split all lines at once; return None if any must be parsed by itself."""
     step, n_lines = columns.width + 1, text.count(b"\n")
     # searching for one byte first is faster than for three
-    if b"\0" in text or (_BOM[:1] in text and _BOM in text):
-        return None
-    if len(text) > 2 * _BLOCK_BYTES:  # a line is longer than a block
+    if b"\0" in text or (_BOM[:1] in text and b"\n" + _BOM in b"\n" + text):
         return None
     words = text.replace(b"\n", b" \0 ").split()  # mark line ends, to check the number of words per line
     if len(words) != step * n_lines or words[columns.width :: step].count(b"\0") != n_lines:
@@ -222,11 +225,8 @@ def _split(text: bytes, columns: Columns) -> Block | None:
     return Block(by_column, docid, scores) if np.isfinite(scores).all() else None
 
 
-def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Block | None:
-    """Split line by line: blank lines are skipped, the first wrong line is an error."""
-    by_column: list[list[bytes]] = [[] for _ in range(columns.width)]
-    docid: list[str] = []
-    numbers: list[Any] = []
+def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoReturn:
+    """Raise for the first wrong line."""
     # the text ends in a line feed, so the last piece is empty
     for n, line in enumerate(text.split(b"\n")[:-1], start=n_before + 1):
         words = line.split(None, columns.width)
@@ -250,14 +250,9 @@ def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Bl
                 words[k].decode()
             except UnicodeDecodeError:
                 refuse("ids in UTF-8", words[k])
-        value = _number(words[columns.number_at], columns.whole)
-        if value is None:
+        if _number(words[columns.number_at], columns.whole) is None:
             refuse("a whole number as grade" if columns.whole else "a finite score", words[columns.number_at])
-        docid.append(words[2].decode())
-        numbers.append(value)
-        for column, word in zip(by_column, words, strict=True):
-            column.append(word)
-    return Block(by_column, docid, numbers) if docid else None
+    raise AssertionError("a line is wrong")
 
 
 def _number(word: bytes, whole: bool) -> float | int | None:
@@ -278,20 +273,15 @@ def _fits(grades: Sequence[int]) -> bool:
     return min(grades) >= -(2**31) and max(grades) < 2**31
 
 
-def number_topics(
-    topic: Any, docid: Any, values: NDArray[Any], name: str
-) -> tuple[list[str], Int, list[str]]:
+def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
     """Return the distinct topics, the number of the topic of each row, and the docids as text.
     Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
     """
     topics = id_texts("topic", topic, what="the id of a topic", empty=True)
     documents = id_texts("docid", docid, what="the id of a document", empty=True)
     if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-        raise BadInput(
-            name,
-            f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
-            "docids",
-        )
+        got = f"got shape {values.shape} with {len(topics)} topics and {len(documents)} docids"
+        raise BadInput(name, f"expected one for each row, {got}")
     index = Numbering()
     code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
     return list(index), code, documents
@@ -360,9 +350,8 @@ def check_words(words: list[Any], name: str) -> list[str]:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
-            raise BadInput(
-                name, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
-            )
+            problem = f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
+            raise BadInput(name, problem)
     return texts
 
 

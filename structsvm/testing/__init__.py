@@ -20,15 +20,4 @@ if TYPE_CHECKING:
     from structsvm.testing.rankers import check_ranker as check_ranker
     from structsvm.testing.worlds import check_world as check_world
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.testing.bandits": "check_bandit",
-        "structsvm.testing.clicks": "check_click_model",
-        "structsvm.testing.interleavers": "check_interleaver",
-        "structsvm.testing.oracles": "check_oracle",
-        "structsvm.testing.problems": "check_problem check_qp_solver check_structured_model",
-        "structsvm.testing.rankers": "check_ranker",
-        "structsvm.testing.worlds": "check_world",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -21,12 +21,4 @@ if TYPE_CHECKING:
     from structsvm.trainers.path import fit_path as fit_path
     from structsvm.trainers.path import train as train
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.trainers.certificate": "CertificateError ConvergenceWarning Fit NothingLearnedWarning",
-        "structsvm.trainers.contract": "Options",
-        "structsvm.trainers.passes": "RankingProblem",
-        "structsvm.trainers.path": "fit_path train",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

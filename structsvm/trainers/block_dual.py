@@ -7,23 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot, norm, squared_distance
 from structsvm.protocols import Cut, Float, Int, Problem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.newton_on_planes import minimise
 from structsvm.trainers.passes import sweep
-from structsvm.trainers.plane_cache import (
-    AHEAD,
-    CHUNKS_PER_STEP,
-    MEMORY,
-    ROUNDING,
-    DualPoint,
-    Planes,
-    best_step,
-    insert,
-    mix,
-)
+from structsvm.trainers.plane_cache import ROUNDING, Planes, insert
+
+MEMORY = 1 << 28
+"""Bytes that cached planes may use for data of any size; half the size of the data where that is more."""
+
+_AHEAD = 4
+"""Steps that are begun before the present one is finished, as work for as many threads; constant, as results must not
+depend on n_jobs."""
+
+_CHUNKS_PER_STEP = 4
+"""Chunks per step of a thread: handing over a step costs as much as a tenth of a chunk."""
 
 _PLANES = 10
 """Planes that a query keeps at most. With 32, fits of 60 to 2,000 queries took 1.2 times as long on average, as each
@@ -79,8 +80,8 @@ def _root(slope: Callable[[float], float]) -> float:
     return low
 
 
-class BlockDual(DualPoint):
-    """The dual point with planes ``(loss, joint)``."""
+class BlockDual:
+    """For each query cached planes ``(loss, joint)`` with their masses, and ``w``, the sum of them by these masses."""
 
     # The dual problem is  max D(a) = sum_qk a_qk loss_qk - 1/2 ||w||^2,  w = anchor + sum_qk a_qk psi_qk,  over masses
     # a >= 0 with sum_k a_qk <= cap_q = C weight_q. The rest of a query's cap is on its zero plane, which needs no
@@ -89,16 +90,37 @@ class BlockDual(DualPoint):
     # The ``anchor`` is zero unless these queries are a part of a larger problem (:meth:`place`).
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
-        n, m = problem.n_queries, problem.n_features
+        n, m, n_slots, n_numbers = (
+            problem.n_queries,
+            problem.n_features,
+            cache_size(problem),
+            slot_size(problem),
+        )
+        if n_slots is None:
+            expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)"
+            raise BadInput("frank_wolfe", expected, "use {solver='one_slack'}")
         if problem.support is None:
             self._start: Int = np.arange(n + 1, dtype=np.int64) * m
             self._features: Int = np.empty(0, dtype=np.int64)
         else:
             self._start, self._features = problem.support
-        super().__init__(problem, C, cache_size(problem), slot_size(problem))
+        self.C, self.cap = C, C * problem.weights
+        self.count: Int = np.zeros(n, dtype=np.int64)
+        # slot by slot, not query by query, so that the system only gives memory to slots that are filled
+        self._pool = np.zeros((n_slots, n_numbers))
+        self._loss, self._alpha = np.zeros((n, n_slots)), np.zeros((n, n_slots))
+        self._age, self._now = np.zeros((n, n_slots), dtype=np.int64), 0
+        """When each plane was last used, and the present time."""
+        self.w: Float = np.zeros(m)
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
         """The sum of the planes without the anchor, as of the last call of ``_sum``."""
+        self._size: Float = np.zeros(m)
+        """The same sum over absolute values."""
+        self.best: tuple[Float, float] | None = None
+        """The best weights of the last fit, and an upper bound on their weighted hinges; of exact oracles only."""
+        self.solving = False
+        """Whether the last fit ended by solving the problem over the cached planes."""
         self.cone = None if cone is None else check_cone(cone, m)
         if self.cone is None:
             self._point = Point(self.w, self.w, np.empty(0), np.empty(0))
@@ -107,8 +129,21 @@ class BlockDual(DualPoint):
             self._point = Point(self.w, np.zeros(m), low, high)
         # buffers of the kernels, as code that allocates takes long to compile
         widest = 0 if problem.support is None else int(np.diff(self._start).max(initial=0))
-        self._room = np.empty((6, max(self._pool.shape[0] + 1, widest)))
+        self._room = np.empty((6, max(n_slots + 1, widest)))
         self._slots: Int = np.empty(n, dtype=np.int64)
+
+    @property
+    def value(self) -> float:
+        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
+        # |w' - w| <= error by component gives  1/2 ||w'||^2 <= 1/2 ||w||^2 + |w| . error + 1/2 ||error||^2
+        error = ROUNDING * self._size
+        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
+        return self.loss - 0.5 * dot(self.w, self.w) - lost
+
+    @property
+    def loss(self) -> float:
+        """The sum of the planes' losses by their masses."""
+        return float((self._alpha * self._loss).sum())
 
     @property
     def cut(self) -> Cut:
@@ -126,11 +161,12 @@ class BlockDual(DualPoint):
         return Planes(self._pool, self._start, self._features, self._loss, self.count, self.cap)
 
     def rescale(self, C: float) -> None:
-        """Scale the dual point to another C, for which it stays feasible."""
+        """Scale the dual point to another C, for which it stays feasible; planes do not depend on C."""
         # masses and caps are proportional to C: a / C is feasible for every C, and w is linear in the masses
-        ratio = self._rescale(C)
-        np.multiply(self._point.total, ratio, out=self._point.total)
-        self.joint *= ratio
+        ratio = C / self.C
+        self.C, self.cap = C, self.cap * ratio
+        for scaled in (self._alpha, self._size, self._point.total, self.joint):
+            scaled *= ratio
         self._clip()
 
     def place(self, anchor: Float) -> None:
@@ -147,7 +183,11 @@ class BlockDual(DualPoint):
     def descend(self, problem: Problem) -> Float:
         """Make one pass of block updates, and return the average of ``w`` over the pass."""
         self._now += 1
-        step, ahead = self._pace(problem)
+        # Queries of one step share one w, and steps begun ahead have a w without the last updates. At most n / 128
+        # queries do, as stale steps cost more in passes than calls cost in time.
+        stale = max(1, problem.n_queries // 128)
+        ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
+        step = min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk)
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
@@ -168,8 +208,8 @@ class BlockDual(DualPoint):
         self._now += 1
         total = np.zeros_like(w)
         slack, gain = 0.0, 0.0
-        step = CHUNKS_PER_STEP * problem.chunk
-        for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=AHEAD):
+        step = _CHUNKS_PER_STEP * problem.chunk
+        for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=_AHEAD):
             self._cache_and_move(w, first, last, loss, joint, 0)
             part_slack, part_gain = _certify(w, first, last, self._slots, total, self._room[1], self.planes)
             slack += part_slack
@@ -177,7 +217,11 @@ class BlockDual(DualPoint):
         # the full cap on the most violated plane of each query is a dual point, too: move a share theta towards it
         theta = self._exact_step(self.anchor + total - self._point.total, gain)
         if theta > 0:
-            mix(self._alpha, self.cap, self._slots, theta)
+            self._alpha *= 1.0 - theta
+            cached = np.flatnonzero(
+                self._slots < self._alpha.shape[1]
+            )  # beyond the last slot: the zero plane
+            self._alpha[cached, self._slots[cached]] += theta * self.cap[cached]
         self._sum()
         return slack, gain, total
 
@@ -214,14 +258,16 @@ class BlockDual(DualPoint):
             return _root(
                 lambda t: rise - dot(project(self._point.total + t * direction, self.cone), direction)
             )
-        return best_step(rise - dot(self.w, direction), curvature)
+        # without signs: where in [0, 1] a concave quadratic of this slope at 0 is largest
+        slope = rise - dot(self.w, direction)
+        return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else float(slope > 0)
 
     def _cache_and_move(
         self, w: Float, first: int, last: int, loss: Float, joint: Float, n_steps: int
     ) -> float:
         """See :func:`_sweep`."""
         point = self._point if w is self.w else self._point._replace(w=w)
-        given, own = (loss, joint, self._slots), (self.planes, self.masses)
+        given, own = (loss, joint, self._slots), (self.planes, (self._alpha, self._age))
         return float(_sweep(point, first, last, *given, n_steps, self._now, self._room, *own))
 
     def _clip(self) -> None:
@@ -323,10 +369,8 @@ def _move(point, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation
 
 @kernel
 def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, planes, masses):  # type: ignore[no-untyped-def]
-    """Cache the new plane of each query, if any, and make ``n_steps`` with its mass; return the sum of block gaps.
-
-    ``slots[q]`` receives the cache slot of the most violated plane of query ``q``.
-    """
+    """Cache the new plane of each query, if any, and make ``n_steps`` with its mass; return the sum of block gaps."""
+    # ``slots[q]`` receives the cache slot of the most violated plane of query ``q``.
     w, total, low, high = point
     pool, start, features, loss, count, cap = planes
     alpha, age = masses

@@ -104,11 +104,8 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             gain = exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
         if overflows:
-            raise BadInput(
-                "y",
-                f"expected labels whose gains have a finite sum, got a label {y.max():g}",
-                "use {gain='linear'} or smaller grades",
-            )
+            problem = f"expected labels whose gains have a finite sum, got a label {y.max():g}"
+            raise BadInput("y", problem, "use {gain='linear'} or smaller grades")
     relevant = y >= utility.relevance
     discount = 1.0 / log2(np.arange(longest) + 2.0)
     if utility.kind == _NDCG and utility.k > 0:

@@ -75,7 +75,7 @@ class _State:
         self.minimiser: Float = np.zeros(problem.n_features)
         self.blind = False
         """Whether the first point minimises the penalty alone."""
-        self.penalty: Callable[[Float], float] = _half_square
+        self.penalty: Callable[[Float], float] = lambda w: 0.5 * dot(w, w)
         self.slope: Callable[[Float, Float], float] = dot
         self.solve: Callable[[], tuple[Float, float]]
 
@@ -124,11 +124,6 @@ class _State:
             self.model()
             record.passed()
             point = stay * record.w + (1.0 - stay) * self.minimiser
-
-
-def _half_square(w: Float) -> float:
-    """The penalty where no other is given."""
-    return 0.5 * dot(w, w)
 
 
 def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -19,8 +21,6 @@ from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Cut, Float, Int, Problem, Separator
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
-
-_Result = TypeVar("_Result")
 
 _Answer = Callable[[Float, int, int, Float, Float], None]
 """Fills one loss per query and one coefficient per row from the scores of ``first:last``, as ``Separator.separate``."""
@@ -239,47 +239,24 @@ def sweep(
     # ``point()`` gives ``w`` when a step is begun: as soon as the consumer has taken all but ``ahead`` of the steps
     # before it. That does not depend on ``n_jobs``, and neither do the results.
 
-    def cuts(first: int, last: int, w: Float) -> tuple[int, int, Float, Float]:
-        loss = np.empty(last - first)
-        joint = np.empty((last - first, problem.n_features))
+    def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
+        last = min(first + step, problem.n_queries)
+        loss, joint = np.empty(last - first), np.empty((last - first, problem.n_features))
         problem.query_cuts(w, first, last, loss, joint)
         return first, last, loss, joint
 
-    return run_ahead(problem, cuts, point, step, ahead=ahead, stride=stride)
-
-
-def run_ahead(
-    problem: Problem,
-    work: Callable[[int, int, Float], _Result],
-    point: Callable[[], Float],
-    step: int,
-    *,
-    ahead: int,
-    stride: int = 1,
-) -> Iterator[_Result]:
-    """Yield ``work(first, last, w)`` for ``step`` queries each, in order; threads run ahead as in :func:`sweep`."""
-
-    def begin(first: int, w: Float) -> _Result:
-        return work(first, min(first + step, problem.n_queries), w)
-
     starts = range(0, problem.n_queries, step * stride)
-    # one thread: the same order of beginnings and results as with a pool, so that results are the same
-    if problem.n_jobs == 1 or ahead == 0 or len(starts) == 1:
-        begun: deque[_Result] = deque()
+    alone = problem.n_jobs == 1 or ahead == 0 or len(starts) == 1
+    with nullcontext() if alone else ThreadPoolExecutor(problem.n_jobs) as pool:
+        # one thread: the same order of beginnings and results as with a pool, so that results are the same
+        begin: Any = cuts if pool is None else partial(pool.submit, cuts)
+        begun: deque[Any] = deque()
         for first in starts:
             begun.append(begin(first, point()))
             if len(begun) > ahead:
-                yield begun.popleft()
-        yield from begun
-        return
-    with ThreadPoolExecutor(problem.n_jobs) as pool:
-        pending: deque[Future[_Result]] = deque()
-        for first in starts:
-            pending.append(pool.submit(begin, first, point()))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
-        for result in pending:
-            yield result.result()
+                yield begun.popleft() if pool is None else begun.popleft().result()
+        for one in begun:
+            yield one if pool is None else one.result()
 
 
 def sample(

@@ -6,23 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Float, Int, Problem
+from structsvm.protocols import Float, Int
 
 ROUNDING = 8 * np.finfo(float).eps
 """Bound on the relative rounding error of a sum over the planes: far above what occurs, far below any ``tol``."""
-
-MEMORY = 1 << 28
-"""Bytes that cached planes may use for data of any size; half the size of the data where that is more."""
-
-AHEAD = 4
-"""Steps that are begun before the present one is finished, as work for as many threads; constant, as results must not
-depend on n_jobs."""
-
-CHUNKS_PER_STEP = 4
-"""Chunks per step of a thread: handing over a step costs as much as a tenth of a chunk."""
 
 
 class Planes(NamedTuple):
@@ -39,94 +28,6 @@ class Planes(NamedTuple):
     """Number of slots in use per query, which are the first ones."""
     cap: Float
     """Mass of each query."""
-
-
-class Masses(NamedTuple):
-    """Masses of cached planes, and when each was last used, both (n_queries, slots)."""
-
-    alpha: Float
-    age: Int
-
-
-class DualPoint:
-    """For each query cached planes with their mass ``alpha``, and ``w``, their sum.
-
-    A slot takes ``n_numbers`` for all queries together.
-    """
-
-    def __init__(self, problem: Problem, C: float, n_slots: int | None, n_numbers: int) -> None:
-        if n_slots is None:
-            raise BadInput(
-                "frank_wolfe",
-                f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)",
-                "use {solver='one_slack'}",
-            )
-        n = problem.n_queries
-        self.C = C
-        self.cap = C * problem.weights
-        self.w: Float = np.zeros(problem.n_features)
-        self._size: Float = np.zeros(problem.n_features)  # the same sum over absolute values
-        self.count: Int = np.zeros(n, dtype=np.int64)
-        # slot by slot, not query by query, so that the system only gives memory to slots that are filled
-        self._pool = np.zeros((n_slots, n_numbers))
-        self._loss = np.zeros((n, n_slots))
-        self._alpha = np.zeros((n, n_slots))
-        self._age = np.zeros((n, n_slots), dtype=np.int64)
-        self._now = 0
-        self.best: tuple[Float, float] | None = None
-        """The best weights of the last fit, and an upper bound on their weighted hinges; of exact oracles only."""
-        self.solving = False
-        """Whether the last fit ended by solving the problem over the cached planes."""
-
-    @property
-    def masses(self) -> Masses:
-        """The masses of the planes, for the kernels."""
-        return Masses(self._alpha, self._age)
-
-    @property
-    def value(self) -> float:
-        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
-        # |w' - w| <= error by component gives  1/2 ||w'||^2 <= 1/2 ||w||^2 + |w| . error + 1/2 ||error||^2
-        error = ROUNDING * self._size
-        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
-        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
-
-    @property
-    def loss(self) -> float:
-        """The sum of the planes' losses by their masses."""
-        return float((self._alpha * self._loss).sum())
-
-    @staticmethod
-    def _pace(problem: Problem) -> tuple[int, int]:
-        """Return how many queries a step of a descent takes, and how many steps are begun ahead."""
-        # Queries of one step share one w, and steps begun ahead have a w without the last updates. At most n / 128
-        # queries do, as stale steps cost more in passes than calls cost in time.
-        stale = max(1, problem.n_queries // 128)
-        ahead = min(max(0, stale // problem.chunk - 1), AHEAD)
-        return min(stale // (ahead + 1), CHUNKS_PER_STEP * problem.chunk), ahead
-
-    def _rescale(self, C: float) -> float:
-        """Scale masses and caps to another C, and return the ratio; planes do not depend on C."""
-        ratio = C / self.C
-        self.C = C
-        self.cap = self.cap * ratio
-        self._alpha *= ratio
-        self._size *= ratio
-        return ratio
-
-
-def best_step(slope: float, curvature: float) -> float:
-    """Return where in [0, 1] the concave quadratic of this slope at 0, curved by ``-curvature``, is largest."""
-    if curvature > 0:
-        return min(1.0, max(0.0, slope / curvature))
-    return 1.0 if slope > 0 else 0.0
-
-
-def mix(alpha: Float, cap: Float, slots: Int, theta: float) -> None:
-    """Move a share ``theta`` of each query's cap to the plane in its slot; beyond the last slot, to the zero plane."""
-    alpha *= 1.0 - theta
-    cached = np.flatnonzero(slots < alpha.shape[1])
-    alpha[cached, slots[cached]] += theta * cap[cached]
 
 
 @kernel(inline="always")

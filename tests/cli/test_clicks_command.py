@@ -244,6 +244,7 @@ FILES = {
     "blanks.csv": f"{COLUMNS}a b,a,1,1\na b,b,2,0\n",
     "one.csv": f"{COLUMNS}77,a,1,1\n77,b,2,1\n77,c,3,0\n",
     "short": "1 0 0\n.5 .1\n",
+    "two": "1\n.5\n",
     "other.txt": "1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n",
     "both.csv": f"{COLUMNS}q,a,0,1\nq,b,1,0\n",
 }
@@ -267,7 +268,7 @@ FILES = {
         ("propensities none.csv -o q", "none.csv: expected clicks, got none at all"),
         ("propensities both.csv --first-position 0", "expected every position connected"),
         ("train none.csv other.txt -o q", "none.csv: expected clicks, got none at all"),
-        ("train one.csv other.txt -o q", "or estimate fewer positions with clicks propensities --last, for --theta"),
+        ("train one.csv other.txt -o q", "or estimate fewer positions with --max-position"),
         ("train LOG DATA -o q --scale within", "--scale within: expected one of none, minmax, zscore, query-minmax"),
         ("train LOG other.txt -o q --C 1", "other.txt: docid: expected clicked documents of the log among the rows"),
         ("train LOG DATA -o q --C 0", "number > 0"),
@@ -280,6 +281,9 @@ FILES = {
          "> 0, got '-inf'"),
         ("judge LOG -o q --method ips --theta short", "short:2: expected 2 covariances after the propensity, one for "
          "each line, got 1"),
+        ("judge LOG -o q --method ips --theta two", "--theta: expected one for each position, got 2 for a log with "
+         "position 6; estimate as many, or count the log with --max-position"),
+        ("judge LOG -o q --max-position 0", "--max-position 0: expected a whole number from 1"),
         ("judge LOG -o q --levels a", "expected numbers with commas"),
         ("judge LOG -o q --method ctr", "--method ctr: expected one of 'coec', 'ips', 'sdbn'"),
     ],

@@ -1,7 +1,5 @@
 """The command line: the same numbers as the library, and one clear line for whatever is wrong with the input."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os

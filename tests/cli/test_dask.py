@@ -73,13 +73,10 @@ def test_train_predict_and_evaluate(scheduler, cli):
         ("--dask nowhere", "--dask nowhere: expected local, or the address of a scheduler"),
         ("--checkpoint c", "--checkpoint: expected --dask with it"),
         ("--groups mend", "--groups: expected --dask with it"),
-        (
-            "--dask HERE --solver n_slack",
-            "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'",
-        ),
+        ("--dask HERE --solver n_slack", "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'"),
         ("--dask HERE --groups cut", "--groups cut: expected one of"),
     ],
-)
+)  # fmt: skip
 def test_bad_options(options, message, scheduler, cli):
     assert message in cli.refuses("train all.store -o m.npz", options.replace("HERE", scheduler))
     assert not Path("m.npz").exists()

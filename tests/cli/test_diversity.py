@@ -13,9 +13,9 @@ from structsvm import CandidateSet, DiverseRanker, SVMDiv, load
 from structsvm.cli import main
 from structsvm.cli.studies.diversity import METHODS
 from structsvm.estimators import cross_validate_C
-from structsvm.estimators.baselines import MMR
+from structsvm.estimators.baselines import MMR, TopScores
 from structsvm.features import Level, soft_subtopics
-from structsvm.metrics import weighted_subtopic_loss
+from structsvm.metrics import subtopic_recall, weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
 
@@ -113,13 +113,22 @@ def test_marks_of_passages_with_embeddings(cli):
         assert [entry["id"] for entry in chosen] == [one.ids[d] for d in rows]
         assert all(entry["gain"] == pytest.approx(sum(entry["parts"].values())) for entry in chosen)
     answer = cli("diversify compare new.jsonl -m m.npz --method mmr --tune past.jsonl")
-    assert "past.jsonl: sets have one subtopic, which is taken as a mark" in answer
+    assert "past.jsonl: sets have one subtopic, which is taken as a mark" in cli.err
     tuned = MMR(3).fit(found.sets, soft_subtopics(found.sets, marks))
+    assert "3 documents each; wins and p: subtopic recall of m against the others" in answer
     rows = {line.split("  ")[0]: line.split() for line in answer.splitlines()}
-    expected = weighted_subtopic_loss(test.labels, tuned.predict(test.sets)).mean()
+    expected = subtopic_recall(test.labels, tuned.predict(test.sets)).mean()
     assert rows["tuned mmr"][2] == f"{expected:.3f}"
+    within = cli.json("diversify compare new.jsonl -m m.npz --method score --tune past.jsonl --budget 14")
+    past = [[len(text.split()) for text in one.documents.texts] for one in found.sets]
+    tuned.fit(found.sets, soft_subtopics(found.sets, marks), costs=past, budget=14)
+    expected = [
+        subtopic_recall(test.labels, one.predict(test.sets, costs=lengths, budget=14)).mean()
+        for one in (own, tuned, TopScores())
+    ]
+    assert [entry["means"]["unweighted"] for entry in within["methods"]] == pytest.approx(expected)
     by_marks = cli.json("diversify compare past.jsonl -m m.npz --method mmr --marks judged")
-    assert by_marks["methods"][0]["subtopic_recall"] == pytest.approx(
+    assert by_marks["methods"][0]["means"]["unweighted"] == pytest.approx(
         own.score(found.sets, soft_subtopics(found.sets, marks))
     )
 
@@ -177,6 +186,31 @@ def test_apply_keeps_to_the_budget(made, model, cli):
         assert any(e["words"] for e in chosen)
 
 
+def test_costs_are_those_that_the_documents_state(made, model, cli):
+    found = read_candidates(made)
+    lines = [json.loads(line) for line in made.read_text().splitlines()]
+    for line in lines:
+        for number, document in enumerate(line["documents"]):
+            document["cost"] = 2.5 + number
+    Path("costs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli("diversify apply", model, "costs.jsonl -o out.jsonl --budget 12")
+    costs = [np.arange(10) + 2.5] * 12
+    for line, rows in zip(
+        Path("out.jsonl").read_text().splitlines(),
+        load(model).predict(found.sets, costs=costs, budget=12),
+        strict=True,
+    ):
+        assert [(e["id"][-1], e["cost"]) for e in json.loads(line)["chosen"]] == [
+            (str(d), d + 2.5) for d in rows
+        ]
+    assert "2 documents and a cost of 12 at most each" in cli(
+        "diversify compare costs.jsonl --method original --budget 12 -k 2"
+    )
+    Path("some.jsonl").write_text(Path("costs.jsonl").read_text() + made.read_text().splitlines()[0] + "\n")
+    refused = cli.refuses("diversify apply", model, "some.jsonl -o no.jsonl --budget 12")
+    assert "--budget: expected costs in all sets or in none, got 12 with costs" in refused
+
+
 def test_compare_measures_every_method(made, model, cli):
     command = f"diversify compare {made} -m {model} -k 3"
     answer = cli.json(command)
@@ -186,18 +220,23 @@ def test_compare_measures_every_method(made, model, cli):
     }  # fmt: skip
     found = read_candidates(made)
     for name, chooser in (("svmdiv", load(model)), ("mmr", MMR(3))):
-        expected = weighted_subtopic_loss(found.labels, chooser.predict(found.sets, 3)).mean()
-        assert by_name[name]["weighted_loss"] == pytest.approx(expected)
+        expected = 1 - weighted_subtopic_loss(found.labels, chooser.predict(found.sets, 3)).mean()
+        assert by_name[name]["means"]["weighted"] == pytest.approx(expected)
     assert by_name["clairvoyant"]["losses"] == max(entry.get("losses", 0) for entry in answer["methods"])
     assert "p" not in by_name["svmdiv"]
     line = next(line for line in cli(command).splitlines() if line.startswith("clairvoyant"))
     entry = by_name["clairvoyant"]
-    assert line.split()[1:7] == [
-        f"{entry['weighted_loss']:.3f}", f"{entry['subtopic_recall']:.3f}", f"{entry['alpha_ndcg']:.3f}",
-        str(entry["wins"]), ":", str(entry["losses"]),
-    ]  # fmt: skip
+    assert line.split()[1:4] == [
+        f"{entry['means'][name]:.3f}" for name in ("unweighted", "weighted", "alpha_ndcg")
+    ]
+    assert line.split()[4:7] == [str(entry["wins"]), ":", str(entry["losses"])]
     # the best method is one that does not look at the subtopics
-    assert "random misses least" in cli("diversify compare", made, "-k 3 --method xquad,random,clairvoyant")
+    assert "random has the best mean alpha-NDCG" in cli(
+        "diversify compare", made, "-k 3 --loss alpha_ndcg --method random,clairvoyant"
+    )
+    assert "random has the best mean subtopic recall" in cli(
+        "diversify compare", made, "-k 3 --method xquad,random,clairvoyant"
+    )
 
 
 def test_compare_chooses_as_many_as_the_model_was_trained_for_and_names_all_methods(made, model, cli):
@@ -241,6 +280,11 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, cli):
         ("apply MODEL DATA -o out --run out", "expected two files"),
         ("apply MODEL DATA -o out -k 0", "expected a whole number >= 1"),
         ("apply MODEL DATA -o out --budget -3", "budget"),
+        (
+            "apply embedded.npz vectors.jsonl -o out --budget 3",
+            "or with texts whose words are counted, got embeddings",
+        ),
+        ("compare DATA --loss ndcg", "--loss ndcg: expected one of"),
         ("apply MODEL DATA --run out --budget 0", "below every document"),
         ("apply MODEL twice.jsonl --run out", "got 'aida' twice"),
         ("apply DATA DATA -o out", "expected a structsvm model"),

@@ -43,7 +43,8 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     processor = json.loads(text)["phase_results_processors"][0]["normalization-processor"]
     weights = processor["combination"]["parameters"]["weights"]
     assert sum(weights) == pytest.approx(1)
-    table = json.loads(cli("fuse scores.csv --weights-for opensearch-hybrid --json"))
+    assert "scores.csv: searches, by its columns: bm25, dense; choose them by --features" in cli.err
+    table = json.loads(cli("fuse scores.csv --weights-for opensearch-hybrid --json --features bm25,dense"))
     runs = "fuse bm25.run dense.run --qrels qrels --weights-for opensearch-hybrid"
     other = json.loads(cli(f"{runs} --json -o pipeline.json"))
     assert [one["name"] for one in other["weights"]] == ["bm25", "dense"]
@@ -52,7 +53,7 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     )
     assert json.loads(Path("pipeline.json").read_text())["description"] == "clauses: bm25, dense"
     assert other["estimate"]["lower"] < other["estimate"]["mean"] < other["estimate"]["upper"]
-    assert other["against"].keys() == {"equal weights", "RRF"}
+    assert other["against"].keys() == {"equal weights", "RRF", "best single list"}
     assert cli.code(runs) == 0
     assert "ndcg@10 on new queries" in cli.err
     assert "against equal weights, 0." in cli.err

@@ -17,7 +17,7 @@ CASES = {
     "compare DATA": "--method=svm --method=svm-mpa --C=0:1:2 --C=x --select=maps --metric=maps --baseline=acc "
     "--convention=no --relevance=0 --scale=log --folds=1 --folds=99 --jobs=0",
     "search DATA": "--method=svm --select=maps --convention=no --relevance=-1 --folds=1 --jobs=0",
-    "convert DATA OUT": "--dtype=int --matrix=thin --n-features=0 --n-features=-3 --fill=nan --jobs=0",
+    "convert DATA OUT": "--dtype=int --matrix=thin --n-features=0 --n-features=-3 --fill=inf --jobs=0",
     "fuse RUN -o OUT --qrels QRELS": "--loss=mop --relevance=0 --relevance=nan '--tag=two words' --jobs=0",
     "demo -o OUT": "--jobs=0",
     "diversify train SETS -o OUT": "--k=0 --C=0 --C=nan --level=big --loss=hinge --prediction=best --tol=0 --tol=2 "

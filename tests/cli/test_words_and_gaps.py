@@ -17,6 +17,8 @@ from structsvm.readers import (
     open_store,
     read_queries,
 )
+from structsvm.readers.store import check_store
+from tests.refusing import refused, rejected
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
@@ -233,17 +235,22 @@ def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
     assert data.X.dtype == (np.float64 if kind == "csv" else dtype)
     np.testing.assert_array_equal(data.X.toarray() if kind == "sparse" else data.X, X)
     for fill in (np.inf, 1e39)[: 1 + (dtype == "float32" and path.suffix == ".txt")]:
-        with pytest.raises(BadInput, match=r"fill=.*finite number or NaN"):
-            read_queries(path, fill=fill, **options)
-    with pytest.raises(ValueError, match="expected"):
-        read_queries(path, **options)
-    with pytest.raises(BadInput, match="fill=nan: expected a finite number, as stores hold no NaN"):
-        convert(path, Path("s"), fill=np.nan, **options)
-    convert(path, Path("s"), fill=7.0, **options)
-    kept = open_store(Path("s")).X
-    np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, np.where(np.isnan(X), 7, X))
+        refused(r"fill=.*finite number or NaN", read_queries, path, fill=fill, **options)
+    rejected("expected", read_queries, path, **options)
+    for fill in (7.0, np.nan):
+        convert(path, Path("s"), fill=fill, **options)
+        kept = open_store(Path("s")).X
+        wanted = np.where(np.isnan(X), fill, X)
+        np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, wanted)
+    cli("convert", path, "t --fill nan", f"--matrix {kind} --dtype {dtype}" if options else "")
+    assert check_store("s")
+    assert Path("s/meta.json").read_bytes() == Path("t/meta.json").read_bytes()
+    assert "X[0, 0], query 0: expected a finite number, got NaN" in cli.refuses("train s -o l.npz")
     cli("train", path, "--trees --n-trees 2 --seed 0 -o m.npz")
     cli("predict m.npz", path, "-o scores")
+    if kind == "dense" and dtype == "float64":
+        cli("train s --trees --n-trees 2 --seed 0 -o of_store.npz")
+        assert Path("m.npz").read_bytes() == Path("of_store.npz").read_bytes()
     model = structsvm.load("m.npz")
     vars(model).pop("feature_names_in_", None)
     np.testing.assert_allclose(np.loadtxt("scores"), model.predict(X.astype(data.X.dtype)))
@@ -284,11 +291,8 @@ def test_repeated_names_of_columns_add_up(cli):
     for options, names in (
         ("--features b --features a", ["b", "a"]),
         ("--features a,b", ["a", "b"]),
-        (
-            "--categorical first --categorical second",
-            ["a", "b", "first=x", "first=y", "second=u", "second=v"],
-        ),
-    ):
+        ("--categorical first --categorical second", ["a", "b", "first=x", "first=y", "second=u", "second=v"]),
+    ):  # fmt: skip
         cli("train t.csv -o m.npz", options)
         assert cli.err == ""
         assert structsvm.load("m.npz").feature_names_in_.tolist() == names

@@ -19,6 +19,7 @@ from structsvm.clicks import (
     trust_bias,
 )
 from structsvm.common.checks import BadInput
+from tests.refusing import refusals, refused
 
 
 def as_dict(cells):
@@ -146,25 +147,20 @@ def test_the_first_position_is_never_guessed():
     assert ClickCells.from_arrays([1, 1], [1, 2], [1, 2], [0, 0]).position.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 1], [1], [1, 2], [0, 0]), r"document: expected .* impression, shape \(2,\), got \(1,\)"),
-        (([1], [1], [1], [2]), r"clicked\[0\]: expected 0 or 1, got 2"),
-        (([1], [1], [1], ["yes"]), "clicked: expected 0 or 1"),
-        (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected values of one type, got int and str"),
-        (([0.5], [1], [1], [0]), "query: expected whole numbers or strings as ids, got 0.5"),
-        (([], [], [], []), "log: expected impressions, got none"),
-        (([1, 1], ["a", "a\0"], [1, 2], [0, 1]), "document: .* got one that ends in a NUL character"),
-        (([1], [b"\xe9"], [1], [0]), "document: expected whole numbers or strings as ids, got binary"),
-        (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**70}; read ids as strings"),
-        (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**63}; read ids as strings"),
-        (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {-(2**70)}; read ids as"),
-    ],
+test_refusals = refusals(
+    lambda arguments: ClickCells.from_arrays(*arguments),
+    (([1, 1], [1], [1, 2], [0, 0]), r"document: expected .* impression, shape \(2,\), got \(1,\)"),
+    (([1], [1], [1], [2]), r"clicked\[0\]: expected 0 or 1, got 2"),
+    (([1], [1], [1], ["yes"]), "clicked: expected 0 or 1"),
+    (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected values of one type, got int and str"),
+    (([0.5], [1], [1], [0]), "query: expected whole numbers or strings as ids, got 0.5"),
+    (([], [], [], []), "log: expected impressions, got none"),
+    (([1, 1], ["a", "a\0"], [1, 2], [0, 1]), "document: .* got one that ends in a NUL character"),
+    (([1], [b"\xe9"], [1], [0]), "document: expected whole numbers or strings as ids, got binary"),
+    (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**70}; read ids as strings"),
+    (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**63}; read ids as strings"),
+    (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {-(2**70)}; read ids as"),
 )
-def test_refusals(arguments, message):
-    with pytest.raises(BadInput, match=message):
-        ClickCells.from_arrays(*arguments)
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
@@ -176,8 +172,7 @@ def test_rows_of(kind):
     assert (cells.query_ids[cells.row_query[rows]] == log[0]).all()
     unknown = ["nobody"] if kind == "str" else [77]
     assert cells.rows_of(unknown, log[1][:1]).tolist() == cells.rows_of(log[0][:1], unknown).tolist() == [-1]
-    with pytest.raises(BadInput, match="query: expected ids as in the log"):
-        cells.rows_of([1] if kind == "str" else ["1"], log[1][:1])
+    refused("query: expected ids as in the log", cells.rows_of, [1] if kind == "str" else ["1"], log[1][:1])
 
 
 BIG = 2**63  # from here on, ids of 64 bits are no int64
@@ -221,8 +216,7 @@ def test_ids_far_apart_stay_what_they_are(low, session):
 )
 def test_logs_whose_ids_do_not_go_together(one, other, message):
     parts = [ClickCells.from_arrays([name], [name], [1], [0]) for name in (one, other)]
-    with pytest.raises(BadInput, match=message):
-        ClickCells.concatenate(parts)
+    refused(message, ClickCells.concatenate, parts)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +242,5 @@ def test_what_is_no_counted_log_is_refused():
         CascadeModel().fit,
         partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
     ):
-        with pytest.raises(BadInput, match="cells: expected a counted click log, got a data frame; read a"):
-            take(frame)
-    with pytest.raises(BadInput, match=r"path: expected a path, got a data frame; read it by .*read_table"):
-        read_clicks(frame)
+        refused("cells: expected a counted click log, got a data frame; read a", take, frame)
+    refused(r"path: expected a path, got a data frame; read it by .*read_table", read_clicks, frame)

@@ -20,6 +20,7 @@ from structsvm.clicks import (
 from structsvm.common.checks import BadInput
 from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from tests.refusing import refused
 
 BY_EM = [DynamicBayesianModel, ClickChainModel]
 READERS = [CascadeModel, DependentClickModel, SimplifiedDynamicBayesianModel, *BY_EM]
@@ -93,8 +94,7 @@ def test_errors_of_the_position_based_model_are_the_inverse_information(log):
 
 def test_one_ranker_has_no_propensities(simulated_log):
     cells, _ = simulated_log(np.random.default_rng(1), 300, THETA, n_rankers=1)
-    with pytest.raises(BadInput, match="connected"):
-        PositionBasedModel().fit(cells).propensities()
+    refused("connected", PositionBasedModel().fit(cells).propensities)
 
 
 def test_user_browsing_by_definition(log):
@@ -230,7 +230,5 @@ def test_bad_options():
         ({"solver": "sgd"}, "solver='sgd': expected 'newton' or 'em'"),
         ({"n_rounds": 0.5}, "n_rounds=0.5: expected a whole number"),
     ]:
-        with pytest.raises(BadInput, match=message):
-            PositionBasedModel(**options).fit(cells)
-    with pytest.raises(BadInput, match="query=7: expected the id of a query of the log"):
-        PositionBasedModel().fit(cells).user(7)
+        refused(message, PositionBasedModel(**options).fit, cells)
+    refused("query=7: expected the id of a query of the log", PositionBasedModel().fit(cells).user, 7)

@@ -8,6 +8,7 @@ from scipy import stats
 from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, judgments
 from structsvm.common.checks import BadInput
 from structsvm.readers import read_qrels
+from tests.refusing import refused
 
 THETA = 1 / np.arange(1, 7)
 
@@ -143,8 +144,7 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
         ((0 * alpha, beta), "alpha: expected numbers > 0"),
         ((alpha, beta[:2]), "beta: expected a finite number for each of 6 positions"),
     ):
-        with pytest.raises(BadInput, match=message):
-            evaluate_from_clicks(cells, query, document, scores, propensities=pair)
+        refused(message, evaluate_from_clicks, cells, query, document, scores, propensities=pair)
 
 
 def coverage_of(intervals, truth):
@@ -338,8 +338,7 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
         (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
         (surely[:, :3], "6 positions, got 3; .*down to 3 by"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
     ):  # fmt: skip
-        with pytest.raises(BadInput, match=f"scores: .*{message}"):
-            evaluate_from_clicks(cells, *CANDIDATES[:2], bad, propensities=THETA)
+        refused(f"scores: .*{message}", evaluate_from_clicks, cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
         evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")
 
@@ -356,8 +355,7 @@ def test_the_unseen_is_told_and_refused():
         (cells, ([1] * 3, [5, 6, 6], [1.0, 0.5, 0.0]), "document: .* once in a query, got 6 in query 1"),
         (alone, ([1], [5], [1.0]), "cells: expected sessions"),
     ):
-        with pytest.raises(BadInput, match=message):
-            evaluate_from_clicks(log, *candidates, propensities=[1, 1])
+        refused(message, evaluate_from_clicks, log, *candidates, propensities=[1, 1])
     found = evaluate_from_clicks(cells, *new, propensities=[1, 1], most_unseen=0.5)
     total = 1 + 1 / np.log2(3) + 0.5
     assert found.unseen == pytest.approx(1 / total)
@@ -414,8 +412,7 @@ def test_bad_judgments(tmp_path):
         (lambda: judgments(cells).grades([2, 1]), "levels="),
         (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected clicks, got none at all"),
     ):
-        with pytest.raises(BadInput, match=message):
-            call()
+        refused(message, call)
     assert not (tmp_path / "q").exists()
     nothing = judgments(cells)  # no click ever at position 2
     assert nothing.value.tolist() == [1.0, 0.0]

@@ -10,6 +10,7 @@ from structsvm.cli import main
 from structsvm.clicks import ClickCells, divide_by_query, read_table
 from structsvm.clicks.holding_out import learned_share, sketch_of
 from structsvm.common.checks import BadInput
+from tests.refusing import refused
 
 
 def test_the_parts_of_a_log_are_the_whole(simulated_log):
@@ -23,8 +24,7 @@ def test_the_parts_of_a_log_are_the_whole(simulated_log):
     again, _ = simulated_log(np.random.default_rng(1), 3000, 1 / np.arange(1, 6))
     assert set(divide_by_query(again, 0.3)[1].query_ids) == set(held.query_ids)
     for share, use in ((0, "hold out"), (1, "train on")):
-        with pytest.raises(BadInput, match=rf"share=.: expected some of 60 queries to {use}, got none"):
-            divide_by_query(cells, share)
+        refused(rf"share=.: expected some of 60 queries to {use}, got none", divide_by_query, cells, share)
 
 
 @pytest.mark.parametrize("n_queries", [60, 3000])
@@ -107,5 +107,4 @@ def test_columns_are_guessed_by_one_usual_name_each():
         (frame.drop(columns="rank"), {}, "a column 'position', got query, doc, click"),
         (frame, {"query": "query_id"}, "a column 'query_id'"),
     ):
-        with pytest.raises(BadInput, match=f"table: expected {message}"):
-            read_table(given, **options)
+        refused(f"table: expected {message}", read_table, given, **options)

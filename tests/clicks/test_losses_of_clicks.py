@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from structsvm.clicks import ClickSVM, ClickSVMCV
-from structsvm.clicks.losses import MeanOfPairs, click_values, loss_by_name
+from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.common.checks import BadInput
 from structsvm.estimators.fitted import ranks
 from structsvm.oracles import ReciprocalRank
@@ -31,7 +31,7 @@ def test_mean_of_pairs_by_definition():
     rng = np.random.default_rng(0)
     for _ in range(300):
         y, offsets, scores = random_problem(rng)
-        loss, coef = separated(MeanOfPairs().bind(y, offsets), scores, offsets)
+        loss, coef = separated(WeightedPairs(mean=True).bind(y, offsets), scores, offsets)
         for q in range(len(offsets) - 1):
             rows = slice(offsets[q], offsets[q + 1])
             s, w, n = scores[rows], y[rows], offsets[q + 1] - offsets[q]

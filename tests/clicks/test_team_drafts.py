@@ -8,10 +8,10 @@ import pytest
 
 from structsvm.cli import main
 from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
-from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse
+from tests.refusing import refused, rejected
 
 RANKERS = ("new", "old")
 LACKING = "list that lacks a ranker, which is no draft"
@@ -100,11 +100,9 @@ def test_why_no_winner_is_named():
 def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
     path = tmp_path / "log.csv"
     table(lists(20)).to_csv(path, index=False)
-    with pytest.raises(BadInput, match=r"log: expected a log, got the path '.*; read it by read_log or"):
-        analyse(path)
+    refused(r"log: expected a log, got the path '.*; read it by read_log or", analyse, path)
     message = r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table"
-    with pytest.raises(ValueError, match=message):
-        read_log(path)
+    rejected(message, read_log, path)
 
 
 def test_dirt_of_tables_is_counted():
@@ -191,8 +189,7 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
     ],
 )  # fmt: skip
 def test_what_is_no_table_of_drafts_is_refused(frame, columns, message):
-    with pytest.raises(BadInput, match=message):
-        read_team_draft_table(frame, columns=columns)
+    refused(message, read_team_draft_table, frame, columns=columns)
     assert len(read_team_draft_table(SEARCH, columns={"impression": "search"}).log.impressions) == 1
 
 
@@ -215,8 +212,7 @@ def drafted_table(*rows):
 def test_a_table_of_two_experiments_is_refused(length):
     frame = drafted_table(drafts("AB", length=length), drafts("AC", length=length))
     expected = r"team: .* drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*"
-    with pytest.raises(BadInput, match=expected):
-        read_team_draft_table(frame)
+    refused(expected, read_team_draft_table, frame)
 
 
 @pytest.mark.parametrize("rows", [slice(0, 6), slice(0, 1)], ids=["list", "row"])
@@ -224,8 +220,7 @@ def test_a_misspelled_ranker_is_refused(rows):
     frame = drafted_table(drafts("AB"))
     frame.loc[frame.index[rows], "team"] = frame.team[rows].replace({"A": "A ", "B": "b"})
     message = r"team: expected lists .*, got 199 of .*; 1 of .*; correct misspelled"
-    with pytest.raises(BadInput, match=message):
-        read_team_draft_table(frame)
+    refused(message, read_team_draft_table, frame)
 
 
 def test_lists_with_fewer_places_than_rankers_are_drafts():
@@ -245,11 +240,9 @@ def test_unknown_clicks_and_a_log_of_clicks_alone_are_refused(tmp_path, kind):
 
     frame = drafted_table(drafts("AB"))
     message = r"column 'clicked': expected 0 or 1, got (an empty cell|a missing value); leave out rows"
-    with pytest.raises(BadInput, match=message):
-        read(frame.assign(clicked=frame.clicked.where(frame["rank"] < 5)))
+    refused(message, read, frame.assign(clicked=frame.clicked.where(frame["rank"] < 5)))
     message = r"clicked: expected rows without a click, too, got clicks in all .* rows"
-    with pytest.raises(BadInput, match=message):
-        read(frame[frame.clicked == 1])
+    refused(message, read, frame[frame.clicked == 1])
     if kind == "csv":
         short = frame.assign(clicked=frame.clicked.where(frame.clicked == 1).astype("Int64"))
         assert read(short).log.impressions == read(frame).log.impressions

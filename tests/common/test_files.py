@@ -131,87 +131,13 @@ def test_new_files_have_the_permissions_that_the_process_gives(tmp_path):
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == 0o640
 
 
-def _write_often(path, label, times):
-    for _ in range(times):
-        write_store(make_ranking(2 + label, 3, 2 + label, random_state=label), path)
-
-
-def test_two_processes_write_one_store(tmp_path):
-    path = tmp_path / "rows.store"
-    context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
-    writers = [context.Process(target=_write_often, args=(path, label, 60)) for label in (0, 1)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert names(tmp_path) == ["rows.store"]
-    found = open_store(path)
-    label = found.n_queries - 2
-    np.testing.assert_array_equal(found.X, make_ranking(2 + label, 3, 2 + label, random_state=label).X)
-
-
-@pytest.mark.parametrize("returns", [False, True])
-def test_a_store_that_is_replaced_while_it_is_looked_at_is_no_other_file(returns, tmp_path, monkeypatch):
-    path, looked, is_store = tmp_path / "rows.store", [], store._is_store
-    write_store(make_ranking(2, 3, 2, random_state=2), path)
-
-    def look(place):
-        if not looked:  # another writer moves the store aside, and puts its own there
-            looked.append(place)
-            place.rename(tmp_path / "aside")
-            seen = is_store(place)
-            if returns:
-                write_store(make_ranking(3, 3, 2, random_state=3), path)
-            return seen
-        return is_store(place)
-
-    monkeypatch.setattr(store, "_is_store", look)
-    write_store(make_ranking(4, 3, 2, random_state=4), path)
-    assert looked
-    assert open_store(path).n_queries == 4
-    write(tmp_path / "other")
-    with pytest.raises(FileExistsError, match="got something else there"):
-        write_store(make_ranking(4, 3, 2, random_state=4), tmp_path / "other")
-
-
-@pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside", "by a reader after it"])
-def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
-    """Another writer acts in each gap between two renames."""
-    path, data = tmp_path / "rows.store", {q: make_ranking(q, 3, 2, random_state=q) for q in (2, 3, 4)}
-    write_store(data[2], path)
-    rename, meddled = Path.rename, []
-
-    def meddling(self, target):
-        aside = str(target).endswith(".old")
-        if aside and not meddled:
-            meddled.append(step)
-            if step.startswith("before"):
-                store_place.discard(path)
-                write_store(data[3], path)
-            else:
-                rename(self, target)
-                if step.startswith("by"):
-                    assert open_store(path).n_queries == 2
-                else:
-                    write_store(data[3], path)
-                return
-        rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", meddling)
-    write_store(data[4], path)
-    assert meddled
-    assert open_store(path).n_queries == 4
-    assert names(tmp_path) == ["rows.store"]
-
-
 def test_a_folder_that_is_no_store_comes_back(tmp_path):
     path, part = tmp_path / "rows.store", tmp_path / "finished.part"
     write_store(make_ranking(2, 3, 2, random_state=0), part)
     path.mkdir()  # by somebody else, while the store was being written
     (path / "mine.txt").write_text("kept")
     with pytest.raises(FileExistsError, match="expected a store to replace, got something else there"):
-        store_place.put_in_place(part, path, store._is_store)
+        store_place.put_in_place(part, path, store.is_store)
     assert (path / "mine.txt").read_text() == "kept"
     assert names(tmp_path) == ["finished.part", "rows.store"]
 
@@ -226,9 +152,9 @@ def _killed(path, where):
     def kill(*args):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    moved = store_place._moved
+    rename = Path.rename
     if where == "between the renames":
-        store_place._moved = lambda part, path: moved(part, path) if path.exists() else kill()
+        Path.rename = lambda self, to: kill() if to == path else rename(self, to)
     else:
         store_place.discard = kill
     write_store(make_ranking(3, 3, 2, random_state=3), path)
@@ -261,22 +187,16 @@ def test_a_store_is_back_after_a_writer_was_killed_between_two_renames(tmp_path,
     else:
         reader(path)
     assert open_store(path).n_queries == (4 if reader == "a writer" else 2)
-    # a writer leaves for a minute what another one may still need
-    left = [".old"] if reader == "a writer" else []
-    assert endings(tmp_path) == [*left, ".part", ".store"]
+    assert endings(tmp_path) == [".part", ".store"]
 
 
-def test_what_a_killed_writer_set_aside_goes_with_a_later_one(tmp_path, kill_writer, monkeypatch):
+def test_what_a_killed_writer_set_aside_goes_with_a_later_one(tmp_path, kill_writer):
     path, like = tmp_path / f"{LONG[:40]}.store", tmp_path / f"{LONG[:40]}.other"
     for place in (path, like):
         write_store(make_ranking(2, 3, 2, random_state=2), place)
         kill_writer(place, "after them")
         assert open_store(place).n_queries == 3
-    both = names(tmp_path)
     assert endings(tmp_path).count(".old") == 2
-    write_store(make_ranking(4, 3, 2, random_state=4), path)
-    assert names(tmp_path) == both  # it may be in use
-    monkeypatch.setattr(store_place, "_LEFT_SECONDS", -1.0)
     write_store(make_ranking(5, 3, 2, random_state=5), path)
     assert open_store(path).n_queries == 5
     assert endings(tmp_path).count(".old") == 1

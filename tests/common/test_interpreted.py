@@ -1,7 +1,5 @@
 """Kernels that run as Python as long as their work is little: the same bits, and when compiled code is used."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
-"""Names that are imported when first used, from one table."""
+"""Names that are imported when first used, by the imports that type checkers read."""
 
+import compileall
+import importlib
 import sys
 
 import pytest
@@ -8,13 +10,17 @@ from structsvm.common import lazy
 
 INIT = '''
 """A room."""
+from typing import TYPE_CHECKING
+
 from structsvm.common.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {"hall": "second", "hall.first": "First helper", "hall.second": "Second"},
-    label={"one": "First", "two": "Second", "three": "helper"},
-)
+if TYPE_CHECKING:
+    from hall import second as second
+    from hall.first import First as First
+    from hall.first import helper as helper
+    from hall.second import Second as Second
+
+__getattr__, __dir__, __all__ = attach(__name__, label={"one": "First", "two": "Second", "three": "helper"})
 '''
 
 
@@ -61,6 +67,19 @@ def test_a_module_of_the_package_loads_by_its_name(hall):
 
     assert room.second.Second.__name__ == "Second"
     assert "second" not in room.__all__
+
+
+def test_a_package_loaded_again_or_without_sources_has_the_same_names(hall, python):
+    import hall as room
+
+    room.Second  # noqa: B018
+    names = room.__all__
+    assert importlib.reload(room).__all__ == names
+    compileall.compile_dir(hall, quiet=1, legacy=True)
+    for source in hall.glob("*.py"):
+        source.unlink()
+    text = "import hall\nprint(*hall.__all__, hall.Second.label, hall.__file__[-4:])"
+    assert python(text, PYTHONPATH=f"{hall.parent}:{':'.join(sys.path)}") == "First Second helper two .pyc\n"
 
 
 def test_a_star_import_brings_all_names(hall, python):

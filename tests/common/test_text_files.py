@@ -13,6 +13,7 @@ from structsvm.cli.files import read_names, read_scores
 from structsvm.common import files
 from structsvm.online.clicklog import read_log
 from structsvm.readers import convert_letor, letor, read_candidates, read_letor, read_qrels, read_run
+from tests.refusing import rejected
 
 BOM = b"\xef\xbb\xbf"
 PACKERS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
@@ -58,8 +59,7 @@ def test_a_byte_order_mark_at_the_beginning_changes_nothing(name, packer, write)
 @reader
 def test_a_byte_order_mark_further_down_is_refused(name, write):
     read, text, _ = READERS[name]
-    with pytest.raises(ValueError, match=rf"file:{text.count(bytes([10])) + 1}: expected "):
-        read(write(text + BOM + text))
+    rejected(rf"file:{text.count(bytes([10])) + 1}: expected ", read, write(text + BOM + text))
 
 
 @pytest.mark.parametrize("name", ["letor", "run", "qrels", "names", "scores", "candidates"])
@@ -71,8 +71,7 @@ def test_what_is_no_text_is_refused_with_its_line(name, bad, write):
             cut = len(old) - (old[-1:] in (b'"', b" "))
             spoiled = text.replace(old, old[:cut] + bad + old[cut:])
             line = 2 if text.count(b"\n") == 1 else 3
-            with pytest.raises(ValueError, match=f"file:{line}: expected "):
-                read(write(text + spoiled))
+            rejected(f"file:{line}: expected ", read, write(text + spoiled))
 
 
 def test_feature_names_with_a_byte_order_mark_are_those_without(write, cli):
@@ -90,8 +89,7 @@ def test_candidate_ids_have_no_nul(write):
         b'{"documents": [{"id": "a\\u0000", "text": "x"}]}',
         b'{"query": "\\u0000", "documents": []}',
     ):
-        with pytest.raises(ValueError, match=r"file:1: expected ids without NUL characters"):
-            read_candidates(write(text))
+        rejected(r"file:1: expected ids without NUL characters", read_candidates, write(text))
 
 
 def test_an_integer_of_5000_digits_is_refused_in_our_words(write):
@@ -141,22 +139,19 @@ def test_the_longest_line_is_the_same_for_every_way_to_read(chunk, packer, write
     ]
     for way in ways:
         way(fits)
-        with pytest.raises(ValueError, match=r"61:10: expected lines of at most 60 bytes, got a longer"):
-            way(longer)
+        rejected(r"61:10: expected lines of at most 60 bytes, got a longer", way, longer)
 
 
 @pytest.mark.parametrize("piece", [b"7", b"1:1 ", b"\0"])
 def test_a_line_of_40_mb_is_refused(piece, write):
     path = write(b"0 qid:1 1:1\n1 qid:1 " + piece * (40_000_000 // len(piece)) + b"\n")
-    with pytest.raises(ValueError, match=r"file:2: expected lines of at most 33554432 bytes"):
-        read_letor(path)
+    rejected(r"file:2: expected lines of at most 33554432 bytes", read_letor, path)
 
 
 @pytest.mark.parametrize("text", [b"1 qid:1 %s", b"%s", b"1 qid:%s 1:1", b"1 qid:1 1:1.%sx", b"1 qid:1 %s:1"])
 def test_a_token_of_20_mb_is_named_by_its_beginning(text, write):
     path = write(b"0 qid:1 1:1\n" + text % (b"7" * 20_000_000) + b"\n")
-    with pytest.raises(ValueError, match=r"file:2: expected .{0,200}$"):
-        read_letor(path)
+    rejected(r"file:2: expected .{0,200}$", read_letor, path)
 
 
 def test_a_number_of_20_mb_is_read(write):
@@ -168,8 +163,7 @@ def test_one_long_comment_does_not_fill_the_memory(write, monkeypatch):
     text = b"1 qid:1 1:1 # a\n" * 50 + b"1 qid:1 1:1 # " + b"b" * 1000 + b"\n"
     assert read_letor(write(text)).docid[-1] == "b" * 1000
     monkeypatch.setattr(letor, "memory_bytes", lambda: 51 * 4 * 1000 - 1)
-    with pytest.raises(ValueError, match=r"file:51: expected comments short enough .* one of 1000 bytes"):
-        read_letor(write(text))
+    rejected(r"file:51: expected comments short enough .* one of 1000 bytes", read_letor, write(text))
 
 
 def test_a_stream_without_line_ends_is_not_read_to_its_end(tmp_path, monkeypatch):
@@ -188,8 +182,7 @@ def test_a_stream_without_line_ends_is_not_read_to_its_end(tmp_path, monkeypatch
 
     thread = threading.Thread(target=pour)
     thread.start()
-    with pytest.raises(ValueError, match=r"pipe:1: expected lines of at most 2097152 bytes"):
-        read_letor(pipe)
+    rejected(r"pipe:1: expected lines of at most 2097152 bytes", read_letor, pipe)
     thread.join()
     assert len(written) < 10
 
@@ -205,8 +198,7 @@ def test_a_decompression_bomb_is_refused_unless_allowed(name, kind, write, monke
     read, text, said = READERS[name]
     path = write(PACKERS[kind](text + b"\n" * 200_000 if name != "scores" else text * 100_000))
     refused = rf"file: expected at most 200 times the size of this {kind} file .*max_exp"
-    with pytest.raises(ValueError, match=refused):
-        read(path)
+    rejected(refused, read, path)
     with files.allowing_expansion(np.inf):
         assert said(read(path))[:1] == said(read(write(text)))[:1]
     if name not in ("log", "scores", "names"):
@@ -216,8 +208,7 @@ def test_a_decompression_bomb_is_refused_unless_allowed(name, kind, write, monke
 def test_a_bomb_is_no_store(write, monkeypatch, tmp_path):
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     path = write(gzip.compress(b"1 qid:1 1:1\n" + b"\n" * 200_000))
-    with pytest.raises(ValueError, match="expected at most 200 times"):
-        convert_letor(path, tmp_path / "a.store")
+    rejected("expected at most 200 times", convert_letor, path, tmp_path / "a.store")
     assert not (tmp_path / "a.store").exists()
     convert_letor(path, tmp_path / "a.store", max_expansion=2000)
 
@@ -264,5 +255,4 @@ def test_a_damaged_second_member_is_not_dropped(kind, write):
     said = rf"file: expected an? (intact|complete) {kind} file, .*; fetch it again"
     within = second[:15] + b"\xff" * 5 + second[20:]
     for damaged in (b"junk" + second, b"x" + second[1:], second[:-5], second[:12], within):
-        with pytest.raises(ValueError, match=said):
-            read_letor(write(first + damaged))
+        rejected(said, read_letor, write(first + damaged))

@@ -1,7 +1,5 @@
 """One small cluster of worker processes for the tests of this folder."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import warnings

@@ -154,11 +154,7 @@ def test_grid_search_with_unlabeled_rows(data):
         ({"l": -1}, {}, "l=-1"),
         ({}, {"unlabeled": [True]}, "unlabeled: expected one bool for each of the 600 rows"),
         ({}, {"unlabeled": np.ones(600, dtype=bool)}, "no labelled row"),
-        (
-            {},
-            {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]},
-            "either unlabeled= or X_unlabeled=",
-        ),
+        ({}, {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]}, "either unlabeled= or X_unlabeled="),
         ({}, {"qid_unlabeled": [1]}, "expected X_unlabeled with it"),
         ({}, {"unlabeled": np.zeros(600, dtype=bool), "qid_unlabeled": [1]}, "expected X_unlabeled with it"),
         ({}, {"X_unlabeled": [[1.0], [2.0]]}, "^X_unlabeled: X has 1 features"),
@@ -166,7 +162,7 @@ def test_grid_search_with_unlabeled_rows(data):
         ({}, {"X_unlabeled": np.eye(6), "qid_unlabeled": [1]}, "^X_unlabeled: qid: expected 6 ids"),
         ({}, {"X_unlabeled": sparse.csr_matrix(np.eye(6))}, "one dense and one sparse"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(data, options, extra, message):
     with pytest.raises(ValueError, match=message):
         CoRegularizedSGD(**options).fit(data.X, data.y, qid=data.qid, **extra)

@@ -144,19 +144,6 @@ def test_k_and_prediction_modes(model):
     assert all(a.tolist() == b[:2].tolist() for a, b in zip(first, more, strict=True))
 
 
-def test_optima_are_what_exact_prediction_predicts(model):
-    other = with_prediction(model, "exact")
-    for k in (None, 5):
-        found = model.optima(TEST_SETS[:4], k)
-        assert [o.gap for o in found] == [0.0] * 4
-        for optimum, chosen in zip(found, other.predict(TEST_SETS[:4], k), strict=True):
-            assert optimum.selection.chosen.tolist() == chosen.tolist()
-        np.testing.assert_array_equal([o.value for o in found], other.decision_function(TEST_SETS[:4], k))
-    assert all(o.bound >= o.value for o in model.optima(TEST_SETS[:4], 7, time_limit=0.0))
-    with pytest.raises(ValueError, match="k=0"):
-        model.optima(TEST_SETS, 0)
-
-
 def test_benefits_are_constrained():
     free = SVMDiv(C=100, k=3, levels=WORDS, document_features=["rank"]).fit(SETS, LABELS)
     assert free.benefits_.min() < 0

@@ -9,6 +9,7 @@ import pytest
 import sklearn.base
 
 import structsvm
+from experiments._gradient_descent import descend_rankings
 from structsvm import (
     SVMNDCG,
     AccuracySVM,
@@ -26,13 +27,12 @@ from structsvm import (
     TreeRankerCV,
 )
 from structsvm.clicks import ClickCells, ClickSVMCV, evaluate_from_clicks
-from structsvm.common.checks import BadInput
 from structsvm.features import LeafFeatures
 from structsvm.online import rank_queries
-from structsvm.online.simulation.gradient_descent import descend_rankings
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker
+from tests.refusing import refused, rejected
 
 plt = pytest.importorskip("matplotlib.pyplot")
 plt.switch_backend("agg")
@@ -153,8 +153,7 @@ def test_every_parameter_refuses_nonsense_by_name(estimator):
 )
 def test_bad_options_are_named(estimator, message):
     data = make_ranking(8, 5, 3, random_state=0)
-    with pytest.raises(ValueError, match=f"^{message}"):
-        estimator.fit(data.X, data.y, qid=data.qid)
+    rejected(f"^{message}", estimator.fit, data.X, data.y, qid=data.qid)
 
 
 @pytest.mark.parametrize("estimator", EACH, ids=repr)
@@ -186,10 +185,7 @@ def test_fits_without_labels_are_refused_by_name(estimator):
 )
 def test_simulations_without_labels_are_refused_by_name(use):
     data = dataclasses.replace(make_ranking(4, 5, 3, random_state=0), y=None)
-    with pytest.raises(
-        ValueError, match=r"data\.y: expected a label for each row, got None; give rows with labels"
-    ):
-        use(data)
+    rejected(r"data\.y: expected a label for each row, got None; give rows with labels", use, data)
 
 
 @pytest.mark.parametrize(
@@ -240,11 +236,9 @@ def test_texts_and_figures(ranker, kind):
         assert set(labels) <= set(named)
         assert "<figcaption>" in page
     else:
-        with pytest.raises(BadInput, match="coef: expected a fitted model with weights, got LambdaRank"):
-            structsvm.plots.weights(model)
+        refused("coef: expected a fitted model with weights, got LambdaRank", structsvm.plots.weights, model)
     if isinstance(model, WITHOUT_GAP):
-        with pytest.raises(BadInput, match="fits: expected a model with a duality gap, got"):
-            structsvm.plots.gap(model)
+        refused("fits: expected a model with a duality gap, got", structsvm.plots.gap, model)
     else:
         n_machines = len(getattr(model, "fits_", [0]))
         assert len(structsvm.plots.gap(model).lines) == n_machines

@@ -153,11 +153,12 @@ def test_weights_are_learned_where_one_list_is_better(learned):
     assert (result.lower <= result.upper).all()
     assert result.better
     assert result.advice.startswith("take the learned weights: +")
-    assert result.against.keys() == {"equal weights", "RRF"}
+    assert result.against.keys() == {"equal weights", "RRF", "best single list"}
     assert 0 < result.estimate.lower < result.estimate.mean < result.estimate.upper < 1
     equal = result.estimate.mean - result.against["equal weights"].mean_difference
     assert f"ndcg@10 on new queries {result.estimate.mean:.3f} [" in str(result)
     assert f"against equal weights, {equal:.3f}: Comparison(" in str(result)
+    assert "against best single list (run0), 0." in str(result)
     assert np.array_equal(result.recommended, result.weights)
     again = hybrid_weights(runs, qrels, to="elasticsearch-linear", depth=30, n_boot=20)
     assert np.array_equal(again.lower, result.lower)
@@ -169,6 +170,14 @@ def test_a_table_of_scores_is_the_same(learned):
     table = QueryData(pool.scores, pool.y, pool.offsets, pool.topics, feature_names=pool.names)
     same = hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
     np.testing.assert_allclose(same.weights, result.weights, rtol=1e-12)
+
+
+def test_holes_that_are_written_as_zeros_are_noticed(learned):
+    _, runs, qrels = learned
+    pool = candidates(runs, qrels, depth=40)
+    table = QueryData(np.nan_to_num(pool.scores), pool.y, pool.offsets, pool.topics, feature_names=pool.names)
+    with pytest.warns(UserWarning, match=r"many scores are 0: run0 \(..%\), .*; if the list lacks these"):
+        hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
 
 
 def test_equal_weights_are_kept_where_nothing_better_is_shown():

@@ -24,6 +24,7 @@ from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.estimators import input_rows
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, open_store, store, write_store
+from tests.refusing import rejected
 
 
 def rows(n=30, m=4):
@@ -127,13 +128,11 @@ def test_bad_rows_are_refused_by_place(model):
     sound = {"X": X, "y": y, "qid": qid, "sample_weight": None}
     cases = [(said, {"X": bad}) for said, bad in bad_features(X, not isinstance(model, TreeRanker))]
     for said, changes in [*cases, *bad_arguments(X, y, qid)]:
-        with pytest.raises(ValueError, match=f"^{said}"):
-            clone(model).fit(**sound | changes)
+        rejected(f"^{said}", clone(model).fit, **sound | changes)
     fitted = clone(model).fit(**sound | {"X": np.ma.masked_array(X, np.zeros(X.shape, dtype=bool))})
     for said, changes in cases:
         if not hasattr(changes["X"], "columns"):  # which names would be compared with those of fit
-            with pytest.raises(ValueError, match=f"^{said}"):
-                fitted.predict(changes["X"], qid=qid)
+            rejected(f"^{said}", fitted.predict, changes["X"], qid=qid)
 
 
 def test_no_query_is_named_where_none_is_given():
@@ -159,8 +158,7 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
         r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; feature 2147483647, "
         r"the last one used, is used in row 1, query b; number the features without gaps"
     )
-    with pytest.raises(ValueError, match=message):
-        StructuralRanker().fit(X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
+    rejected(message, StructuralRanker().fit, X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
     for model, size in (
         (PairwiseSGD(), 206),
         (CoRegularizedSGD(), 206),
@@ -199,8 +197,7 @@ def test_rows_to_stop_training_by_are_refused_under_their_name(model):
         ((X, 0 * y, qid), "expected a query whose ranking changes"),
     ]
     for given, message in cases:
-        with pytest.raises(ValueError, match=f"^validation: .*{message}"):
-            model.fit(X, y, qid=qid, validation=given)
+        rejected(f"^validation: .*{message}", model.fit, X, y, qid=qid, validation=given)
     frame = pd.DataFrame(X).rename(columns=str).assign(qid=qid)
     model.fit(frame, y, validation=(frame, y))
     model.fit(X, y, validation=(X, y, 0), qid=0)  # one query, as in training
@@ -228,8 +225,7 @@ def test_a_store_with_indices_out_of_range_is_not_trained_on(tmp_path, monkeypat
     raw = bytearray((tmp_path / "a.store" / "indices.npy").read_bytes())
     raw[-4:] = np.int32(10**6).tobytes()
     (tmp_path / "a.store" / "indices.npy").write_bytes(raw)
-    with pytest.raises(ValueError, match=r"indices\.npy: expected the array that was written.*checksum"):
-        open_store(tmp_path / "a.store")
+    rejected(r"indices\.npy: expected the array that was written.*checksum", open_store, tmp_path / "a.store")
     monkeypatch.setattr(store, "_CHEAP_BYTES", 0)  # as if it were large
     damaged = open_store(tmp_path / "a.store")
     with pytest.raises(ValueError, match=r"X\.indices\[\d+\]: expected .*; the data are damaged"):
@@ -238,9 +234,6 @@ def test_a_store_with_indices_out_of_range_is_not_trained_on(tmp_path, monkeypat
 
 def test_candidate_sets_refuse_indices_out_of_range():
     spoiled = damaged(rows()[0], "column", "csr")
-    with pytest.raises(ValueError, match=r"indices\[\d\]: expected a column"):
-        CandidateSet(abs(spoiled))
-    with pytest.raises(ValueError, match=r"features\.indices\[\d\]: expected a column"):
-        CandidateSet(["a"] * 30, features=spoiled)
-    with pytest.raises(ValueError, match=r"labels\[0\]\.indices\[\d\]: expected a column"):
-        check_labels([spoiled])
+    rejected(r"indices\[\d\]: expected a column", CandidateSet, abs(spoiled))
+    rejected(r"features\.indices\[\d\]: expected a column", CandidateSet, ["a"] * 30, features=spoiled)
+    rejected(r"labels\[0\]\.indices\[\d\]: expected a column", check_labels, [spoiled])

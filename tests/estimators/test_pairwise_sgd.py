@@ -10,6 +10,7 @@ from structsvm.estimators import pairwise_sgd
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.features.scaling import QueryScaler
 from structsvm.readers.synthetic import make_ranking
+from structsvm.trainers import pairwise_descent
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_long_training_can_be_interrupted(data, monkeypatch):
     monkeypatch.setattr(pairwise_sgd, "_PIECE", 300)
     pieces = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
     assert (pieces.coef_ == long.coef_).all()
-    descend, calls = pairwise_sgd.descend, []
+    descend, calls = pairwise_descent.descend, []
 
     def interrupted(*args, **options):
         calls.append(args[5])
@@ -64,7 +65,7 @@ def test_long_training_can_be_interrupted(data, monkeypatch):
             raise KeyboardInterrupt
         return descend(*args, **options)
 
-    monkeypatch.setattr(pairwise_sgd, "descend", interrupted)
+    monkeypatch.setattr(pairwise_descent, "descend", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pieces.partial_fit(data.X, data.y, qid=data.qid)
     assert calls == [300, 300, 300]

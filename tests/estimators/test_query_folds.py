@@ -12,6 +12,7 @@ from structsvm import PairwiseSGD, QueryKFold, QueryScaler, StructuralRankerCV, 
 from structsvm.common.checks import BadInput
 from structsvm.metrics import evaluate, make_scorer
 from structsvm.readers import make_ranking
+from tests.refusing import rejected
 
 DATA = make_ranking(30, 10, 4, grades=2, noise=1.0, random_state=0)
 
@@ -57,11 +58,9 @@ def test_refusals():
         ValueError, match=r"qid: expected the query of each row, got none; call sklearn\.set_config"
     ):
         next(QueryKFold(3).split(DATA.X))
-    with pytest.raises(ValueError, match="n_splits=31: expected up to the 30 queries"):
-        next(QueryKFold(31).split(DATA.X, qid=DATA.qid))
+    rejected("n_splits=31: expected up to the 30 queries", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
     assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
-    with pytest.raises(ValueError, match="n_splits=1: expected a whole number"):
-        QueryKFold(1)
+    rejected("n_splits=1: expected a whole number", QueryKFold, 1)
     with pytest.raises(BadInput, match=r"random_state=3: expected none, .* not shuffled; pass shuffle=True"):
         QueryKFold(5, random_state=3)
 

@@ -10,6 +10,7 @@ from sklearn.inspection import partial_dependence
 from structsvm import LambdaRank, PairwiseSGD, SVMMap
 from structsvm.estimators import as_regressor
 from structsvm.readers import make_ranking
+from tests.refusing import rejected
 
 DATA = make_ranking(12, 10, 3, grades=3, random_state=0)
 NAMES = ["bm25", "age", "clicks"]
@@ -72,7 +73,6 @@ def test_what_has_no_score_of_its_own_for_a_row_is_refused():
     with pytest.raises(NotFittedError):
         as_regressor(SVMMap())
     for model in (SVMMap(scale="query-zscore"), PairwiseSGD(scale="query-minmax", random_state=0)):
-        with pytest.raises(
-            ValueError, match=r"ranker: expected scores of single rows, .*; train with scale="
-        ):
-            as_regressor(fitted(model))
+        rejected(
+            r"ranker: expected scores of single rows, .*; train with scale=", as_regressor, fitted(model)
+        )

@@ -13,6 +13,7 @@ from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVM
 from structsvm.clicks import ClickSVM, ClickSVMCV
 from structsvm.estimators.structural import model_path
 from structsvm.estimators.weight_constraints import numbered_signs
+from tests.refusing import rejected, rejections
 
 NAMES = ["title", "body", "anchor", "length"]
 RNG = np.random.default_rng(0)
@@ -54,8 +55,7 @@ def test_a_series_goes_by_its_labels():
     np.testing.assert_array_equal(by_place.coef_, expected.coef_)
     twice = pd.Series([1, -1], index=["title", "title"])
     for bad, message in ((pd.Series({"titel": 1}), "no such feature"), (twice, "expected each feature once")):
-        with pytest.raises(ValueError, match=message):
-            SVMMap(monotone_constraints=bad).fit(FRAME, Y, qid=QID)
+        rejected(message, SVMMap(monotone_constraints=bad).fit, FRAME, Y, qid=QID)
 
 
 def test_one_feature_has_one_sign():
@@ -75,15 +75,13 @@ def test_numbers_of_columns_that_have_numbers_of_their_own_are_refused(tmp_path)
         ({"penalty": lambda w: cp.abs(w[1])}, r"penalty\[1\]"),
     ):
         for model in (SVMMap(**options), StructuralRankerCV(Cs=[1.0], cv=2, **options)):
-            with pytest.raises(
-                ValueError, match=f"^{place}: the columns of X are called 1, 2, 3, 4, so that"
-            ):
-                model.fit(letor, Y, qid=QID)
+            rejected(
+                f"^{place}: the columns of X are called 1, 2, 3, 4, so that", model.fit, letor, Y, qid=QID
+            )
     tree = TreeRanker(n_trees=2, categorical_features=[1])
-    with pytest.raises(
-        ValueError, match=r"^categorical_features\[1\]: the columns of X are called 1, 2, 3, 4"
-    ):
-        tree.fit(letor, Y, qid=QID)
+    rejected(
+        r"^categorical_features\[1\]: the columns of X are called 1, 2, 3, 4", tree.fit, letor, Y, qid=QID
+    )
     for options in (
         {"monotone_constraints": [0, 1, 0, -1]},
         {"constraints": lambda w: [cp.sum(w[1:3]) >= 0]},
@@ -196,33 +194,24 @@ def signs(given, **options):
     return {"monotone_constraints": given, **options}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (signs([1, 2, 0, 0]), r"monotone_constraints\[1\]: expected -1, 0 or 1, got 2"),
-        (signs([1, True, 0, 0]), r"monotone_constraints\[1\]: expected -1, 0 or 1, got True"),
-        (signs("+"), r"monotone_constraints='\+': expected -1, 0 or 1 for each feature"),
-        (signs(1), "monotone_constraints=1: expected -1, 0 or 1 for each feature"),
-        (signs([1, 0]), "expected one sign for each of 4 features, got 2"),
-        (signs({"titel": 1}), r"monotone_constraints\['titel'\]: no such feature; did you mean"),
-        (signs({4: 1}), r"monotone_constraints\[4\]: expected a name or a column from 0 to 3"),
-        (signs({1.5: 1}), r"monotone_constraints\[1.5\]: expected a name or a column"),
-        (signs([1] * 4, positive=True), "expected no signs for weights that are all >= 0"),
-        ({"constraints": [1]}, r"constraints=\[1\]: expected a function of the cvxpy variable w"),
-        (
-            {"penalty": few, "solver": "frank_wolfe"},
-            "solver='frank_wolfe': expected .*supports convex constraints and penalties; use solver='one_slack'",
-        ),
-        (
-            {"constraints": lambda w: [w["title"] <= -1], "positive": True},
-            "<= -1.0.* and 'positive=True' together",
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)
-def test_bad_input_is_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        SVMMap(**options).fit(FRAME, Y, qid=QID)
+test_bad_input_is_named = rejections(
+    lambda options: SVMMap(**options).fit(FRAME, Y, qid=QID),
+    (signs([1, 2, 0, 0]), r"monotone_constraints\[1\]: expected -1, 0 or 1, got 2"),
+    (signs([1, True, 0, 0]), r"monotone_constraints\[1\]: expected -1, 0 or 1, got True"),
+    (signs("+"), r"monotone_constraints='\+': expected -1, 0 or 1 for each feature"),
+    (signs(1), "monotone_constraints=1: expected -1, 0 or 1 for each feature"),
+    (signs([1, 0]), "expected one sign for each of 4 features, got 2"),
+    (signs({"titel": 1}), r"monotone_constraints\['titel'\]: no such feature; did you mean"),
+    (signs({4: 1}), r"monotone_constraints\[4\]: expected a name or a column from 0 to 3"),
+    (signs({1.5: 1}), r"monotone_constraints\[1.5\]: expected a name or a column"),
+    (signs([1] * 4, positive=True), "expected no signs for weights that are all >= 0"),
+    ({"constraints": [1]}, r"constraints=\[1\]: expected a function of the cvxpy variable w"),
+    (
+        {"penalty": few, "solver": "frank_wolfe"},
+        "solver='frank_wolfe': expected .*supports convex constraints and penalties; use solver='one_slack'",
+    ),
+    ({"constraints": lambda w: [w["title"] <= -1], "positive": True}, "<= -1.0.* and 'positive=True' together"),
+)  # fmt: skip
 
 
 def test_names_need_a_frame():

@@ -1,7 +1,5 @@
 """The experiments on the baselines: their parts by hand, and one small run from end to end that resumes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The index of the papers: complete, up to date with what the scripts wrote, and of names that exist."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import import_module

@@ -4,8 +4,6 @@ The same seed makes the same cases. A case fails by an exception that is not our
 crash: cases run in a process of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import bz2
 import copy

@@ -6,8 +6,6 @@ Logs of interleaving, UBI, tables of impressions (CSV and frames) and session te
 by a dictionary, too; of the others no impression is lost without a word.
 """
 
-from __future__ import annotations
-
 import copy
 import csv
 import io

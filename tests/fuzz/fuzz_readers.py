@@ -7,8 +7,6 @@ scores and candidate sets, plain and compressed. The slow readers use ``bytes.sp
 and only if the reader refuses. Missing features are filled, kept, or an error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re

@@ -143,7 +143,7 @@ def run(served, url, secret, tmp_path):
     assert report["n_impressions"] == n_shown
     served.stop()
     assert_agrees(url, report, tmp_path)
-    assert "a worker that had died, or answered no more, is replaced" in served.log.read_text()
+    assert "a worker that died or stopped answering is replaced" in served.log.read_text()
     print(json.dumps([len(load.shown), len(load.clicked), n_shown, n_clicks, load.repeats]))
 
 

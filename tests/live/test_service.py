@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections import Counter
 from itertools import pairwise
 
@@ -390,6 +391,42 @@ def test_the_bandit_learns_in_order(client):
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
 
+@pytest.mark.parametrize("on_winner", ["keep", "serve_winner"])
+def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
+    """Users like the documents of one ranker only; with ``keep`` the bandit lets it play alone."""
+    options = {
+        "kind": "bandit",
+        "rankers": ["prod", "b", "c"],
+        "policy": "best",
+        "stop": {"on_winner": on_winner},
+    }
+    client.create(policy_options={"alpha": 0.4}, **options)
+    decided = 'structsvm_live_decided{experiment="e"} '
+    for k in range(300):
+        _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
+        if len(assigned["rankers"]) == 1:
+            break
+        rankings = {name: [f"{name}{d}" for d in range(9)] for name in assigned["rankers"]}
+        _, shown = client.show(f"r{k}", rankings=rankings, assignment=assigned["assignment"])
+        best = max(name for name in rankings if name != "prod")
+        click_some(client, shown, lambda d, best=best: d[0] == best)
+        if k % 5 == 4:
+            client.wait_closed()
+        client.run(client.service._watch())
+        figure = float(client.request("GET", "/metrics").text.partition(decided)[2].split()[0])
+        assert figure == (client.report()["winner"] is not None)
+    verdict = client.wait_closed()["verdict"]
+    assert verdict["winner"] == "c"
+    assert re.fullmatch(r"c is best: it wins more than 50% of its duels with each other. \d+ duels show it, .* 0.4, "
+                        "however often one looks.", verdict["sentence"])  # fmt: skip
+    served, state = ("interleaved", "running") if on_winner == "keep" else ("winner", "stopped")
+    assert (assigned["serve"], assigned["rankers"], client.row().state) == (served, ["c"], state)
+    options["stop"] = {"on_winner": "serve_winner"}
+    for wrong in ({"policy": "rucb"}, {"policy_options": {"top": 2}}):
+        status, answer = client.call("PUT", "/v1/experiments/x", {**options, **wrong})
+        assert (status, "expected keep, as" in answer["error"]["message"]) == (422, True)
+
+
 def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
     client.create(kind="bandit", rankers=["prod", "b", "c"], policy="rucb")
     for k in range(40):
@@ -472,9 +509,13 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
 def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, capsys):
     """As keyed hashes; those that are forgotten are left out, with their lists."""
     client.create(unit=unit, log_query=True)
+    store = client.service.settings.store
     for k in range(12):
         _, shown = client.show(f"r{k}", unit=f"u{k % 4}", query="lamp")
         client.click({"token": shown["token"], "place": 1 + k % 3})
+    assert main(["live", "export", "e", "--store", store, "-o", str(tmp_path / "none.jsonl")]) == 0
+    said = capsys.readouterr()
+    assert ("left out: 12 pending impressions" in said.err, said.out.endswith(": 0 lists\n")) == (True, True)
     report = client.wait_closed()
     log = client.log(tmp_path / "log.jsonl")
     assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
@@ -485,10 +526,9 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
         return
     answer = analyse(read_credits(log, cluster=unit), cluster=unit)
     assert (answer.n_clusters, answer.n_impressions) == (4, report["n_impressions"])
-    store = client.service.settings.store
     assert main(["live", "forget", "e", "u1", "--store", store]) == 0
     assert main(["live", "forget", "e", "u1", "--store", store]) == 0
-    assert capsys.readouterr().out == "3 impressions\nno impression of e is of the unit 'u1'\n"
+    assert capsys.readouterr().out == "3 impressions\nno impression of e has the unit 'u1'\n"
     assert main(["live", "export", "e", "--store", store, "-o", str(log)]) == 0
     said = capsys.readouterr()
     assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"

@@ -8,6 +8,7 @@ import pytest
 from structsvm.common.checks import BadInput
 from structsvm.metrics import compare, evaluate, holm
 from structsvm.readers import Qrels, Run, judge_run
+from tests.refusing import refused
 
 MEASURES = ["map", "ndcg@10", "P_5"]
 
@@ -77,10 +78,8 @@ def test_texts(judged):
 
 def test_bad_input(judged):
     qrels, runs = judged
-    with pytest.raises(BadInput, match="runs: expected a name for each, got 'good' twice"):
-        evaluate(qrels, [runs[1], runs[1]], ["map"])
-    with pytest.raises(BadInput, match=r"metric='mpa'.*did you mean 'map'"):
-        evaluate(qrels, runs, ["map", "mpa"])
+    refused("runs: expected a name for each, got 'good' twice", evaluate, qrels, [runs[1], runs[1]], ["map"])
+    refused(r"metric='mpa'.*did you mean 'map'", evaluate, qrels, runs, ["map", "mpa"])
     with pytest.raises(BadInput, match="baseline='best': expected one of 'base_line', 'good', 'same'"):
         evaluate(qrels, runs, ["map"]).against("best")
 
@@ -101,7 +100,5 @@ def test_frames_of_other_packages(library, names):
     assert Run.from_frame(run.to_frame(), tag="mine").tag == "mine"
     with pytest.raises(BadInput, match=r"expected one of the columns topic, qid, .* for the topic, got x"):
         Run.from_frame(library.DataFrame({"x": [1]}))
-    with pytest.raises(BadInput, match="expected the column 'bm25' for the score"):
-        Run.from_frame(scored, score="bm25")
-    with pytest.raises(BadInput, match="expected topics with documents"):
-        Run.from_dict({})
+    refused("expected the column 'bm25' for the score", Run.from_frame, scored, score="bm25")
+    refused("expected topics with documents", Run.from_dict, {})

@@ -1,7 +1,5 @@
 """Agreement with trec_eval: its C code through pytrec_eval, and the outputs printed in its own test suite."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

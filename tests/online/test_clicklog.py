@@ -1,7 +1,5 @@
 """The click log: what is written is read, and what is wrong is named with its line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace
@@ -11,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structsvm.common.checks import BadInput
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, read_credits
+from tests.refusing import refused, rejected
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
 LINE = {"shown": RECORD, "clicks": [{"rank": 1}]}
@@ -73,8 +71,7 @@ def impressions(draw):
     [("a\0", "without NUL"), (True, "a string or an integer"), (1.5, "a string or an integer")],
 )
 def test_ids_that_could_not_be_read_are_not_written(key, value, problem):
-    with pytest.raises(ValueError, match=f"{key}.*{problem}"):
-        Impression(Shown.from_dict(RECORD), (), **{key: value})
+    rejected(f"{key}.*{problem}", Impression, Shown.from_dict(RECORD), (), **{key: value})
 
 
 @settings(max_examples=40)
@@ -123,16 +120,14 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
     taken = read_log(path, missing_feedback="no_click")
     assert (len(taken.impressions), taken.n_missing_feedback) == (4, 2)
     assert not taken.impressions[1].clicked.any()
-    with pytest.raises(ValueError, match=r"log\.jsonl:2: expected 'clicks', got none"):
-        read_log(path, missing_feedback="error")
+    rejected(r"log\.jsonl:2: expected 'clicks', got none", read_log, path, missing_feedback="error")
     with pytest.raises(ValueError, match="missing_feedback='guess': expected one of 'skip', 'no_click'"):
         read_log(path, missing_feedback="guess")
 
 
 def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
     path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
-    with pytest.raises(ValueError, match=r"log\.jsonl:2: .*the record of the list is missing"):
-        read_log(path)
+    rejected(r"log\.jsonl:2: .*the record of the list is missing", read_log, path)
     log = read_log(path, missing_record="skip")
     assert (len(log.impressions), log.n_missing_record) == (2, 1)
 
@@ -180,50 +175,39 @@ def recorded(**fields):
         (recorded(evidence=[]), "evidence: expected rows of numbers"),
         (recorded(n_rankers=10**9), "n_rankers: expected an integer from 2 to 1000"),
         (recorded(impression=1) | {"impression": "1"}, "expected one id, got '1' on the line and 1 in"),
-        *(
-            (json.dumps(LINE) + rest, "expected one JSON object per line")
-            for rest in ("x", " {}", ",", "\r\r x", "]")
-        ),
+        *((json.dumps(LINE) + rest, "expected one JSON object per line") for rest in ("x", " {}", ",", "\r\r x", "]")),
         # also where ids are not used; NumPy drops NULs at the end of strings: two users would be one
-        *(
-            ({**LINE, key: "a\0"}, f"{key}: expected an id without NUL")
-            for key in ("user", "session", "query")
-        ),
+        *(({**LINE, key: "a\0"}, f"{key}: expected an id without NUL") for key in ("user", "session", "query")),
         *(
             ({**LINE, key: value}, f"{key}: expected a string or an integer")
             for key in ("user", "session", "query")
             for value in ([1], {}, True, 1.5)
         ),
     ],
-)
+)  # fmt: skip
 def test_errors_name_file_and_line(tmp_path, line, message):
     path = write(tmp_path, LINE, "", line)
     for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=rf"log\.jsonl:3: .*{message}"):
-            read(path)
+        rejected(rf"log\.jsonl:3: .*{message}", read, path)
 
 
 @pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])
 def test_a_log_without_impressions_is_refused(tmp_path, lines):
-    with pytest.raises(ValueError, match=r"log\.jsonl: expected impressions with feedback, got none"):
-        read_log(write(tmp_path, *lines))
+    rejected(r"log\.jsonl: expected impressions with feedback, got none", read_log, write(tmp_path, *lines))
 
 
 def test_other_bytes_are_refused(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(json.dumps(LINE).encode() + b"\n\xff\xff\xff\n")
-    with pytest.raises(ValueError, match=r"log\.jsonl:2: expected UTF-8"):
-        read_log(path)
+    rejected(r"log\.jsonl:2: expected UTF-8", read_log, path)
     (tmp_path / "cut.gz").write_bytes(gzip.compress(json.dumps(LINE).encode())[:-6])
-    with pytest.raises(ValueError, match="truncated"):
-        read_log(tmp_path / "cut.gz")
+    rejected("truncated", read_log, tmp_path / "cut.gz")
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "_BLOCK", 100)
     path = write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)
-    with pytest.raises(ValueError, match=r"log\.jsonl:10: clicks"):
-        read_log(path)
+    rejected(r"log\.jsonl:10: clicks", read_log, path)
     assert len(read_log(write(tmp_path, *[LINE] * 9)).impressions) == 9
 
 
@@ -254,8 +238,7 @@ def test_equal_numbers_of_other_types_are_other_documents():
 
     for first in (1, 1.0, True) * 2:
         assert type(read(first, first)) is type(first)
-    with pytest.raises(ValueError, match=r"clicks\[0\]: document True is not among those shown"):
-        read(1, True)
+    rejected(r"clicks\[0\]: document True is not among those shown", read, 1, True)
 
 
 def test_of_keys_that_are_twice_the_last_counts(tmp_path):
@@ -271,5 +254,4 @@ def test_what_is_no_log_of_impressions_is_refused():
         ([{"shown": 1}], r"impressions\[0\]: expected an Impression each, got dict"),
         (pd.DataFrame({"impression": [1]}), "log: .* got a data frame; read it by .*draft_table"),
     ):
-        with pytest.raises(BadInput, match=expected):
-            analyse(log)
+        refused(expected, analyse, log)

@@ -1,20 +1,18 @@
 """The points, bars and steps of figures are those of the results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from structsvm import FeatureScaleWarning, StructuralRankerCV, SVMMap, TreeRanker, plots
-from structsvm.common.checks import BadInput
 from structsvm.export import export_model
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import evaluate, permutation_importance
 from structsvm.online import simulate
 from structsvm.plots import figures
 from structsvm.readers import make_ranking
+from tests.refusing import refusals, rejected
 
 
 @pytest.fixture
@@ -105,10 +103,8 @@ def test_lines_against_C_and_features_are_sorted_and_told_apart(draw, chosen, kn
     assert legend(ax) == ["a", f"a: chosen, {chosen}", "b"]
     assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
     assert ax.get_ylabel() == "MAP"
-    with pytest.raises(ValueError, match=f"chosen=3: expected one of the {known}"):
-        draw([1.0], [0.5], chosen=3)
-    with pytest.raises(ValueError, match=f"values: expected one for each {each}"):
-        draw([1.0, 2.0], [0.5])
+    rejected(f"chosen=3: expected one of the {known}", draw, [1.0], [0.5], chosen=3)
+    rejected(f"values: expected one for each {each}", draw, [1.0, 2.0], [0.5])
 
 
 @pytest.mark.parametrize(
@@ -127,8 +123,7 @@ def test_gaps_by_name(ax, search):
     plots.gap({"one": search.fit_, "two": search.fit_}, ax=ax)
     assert legend(ax) == ["one", "two"]
     assert len({(line.get_linestyle(), line.get_marker()) for line in ax.lines}) == 2
-    with pytest.raises(ValueError, match="x='time': expected 'passes' or 'seconds'"):
-        plots.gap(search.fit_, x="time")
+    rejected("x='time': expected 'passes' or 'seconds'", plots.gap, search.fit_, x="time")
 
 
 def test_differences_are_sorted_and_counted(ax):
@@ -192,8 +187,7 @@ def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids(
     assert several.lines_.shape == (1, 1, 6)  # one per row, and their mean
 
     scaled = SVMMap(scale="query-minmax").fit(X, made.y)
-    with pytest.raises(ValueError, match="expected scores of single rows"):
-        plots.partial_dependence(scaled, X, ["bm25"])
+    rejected("expected scores of single rows", plots.partial_dependence, scaled, X, ["bm25"])
 
 
 def test_long_names_leave_room_for_the_bars():
@@ -206,22 +200,13 @@ def test_long_names_leave_room_for_the_bars():
 ONE = evaluate("map", [1, 0], [2, 1], qid=0)
 
 
-@pytest.mark.parametrize(
-    ("draw", "given", "message"),
-    [
-        (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
-        (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
-        (plots.differences, (ONE,), "other: expected the result to compare"),
-        (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
-        (
-            plots.precision_recall,
-            (ONE,),
-            "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec",
-        ),
-        (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
-        (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(draw, given, message):
-    with pytest.raises(BadInput, match=message):
-        draw(*given)
+test_what_cannot_be_drawn_is_refused = refusals(
+    lambda draw, given: draw(*given),
+    (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
+    (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
+    (plots.differences, (ONE,), "other: expected the result to compare"),
+    (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
+    (plots.precision_recall, (ONE,), "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"),
+    (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
+    (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
+)  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 from html.parser import HTMLParser
 
@@ -55,10 +53,6 @@ def every_piece(word: str) -> list[str]:
         pages.bar_list([word], [1.0], caption=word),
         pages.draw(figures.Matrix([[1.0, -1.0]], word)),
         pages.draw(figures.Histogram([1, 2], [0, 1, 2], word, word)),
-        pages.picture([[0.0, 1.0]], alt=word),
-        pages.rankings(
-            pages.picture([[1.0]], alt=word), word, [pages.Shelf(word, word, [("<i>a</i>", True)])]
-        ),
     ]
 
 
@@ -143,24 +137,12 @@ def test_figures_have_the_colours_of_the_style_sheet_and_nothing_of_their_own():
         pages.draw(figures.Matrix([[0.0, 0.0]], "t")),
         pages.table([pages.Column("a")], [], caption="c"),
         pages.side_by_side(),
-        pages.rankings("", "t", []),
         pages.page("t"),
     ],
 )
 def test_nothing_to_show_is_still_a_piece(piece):
     assert Checker(piece).seen
     assert not re.search(r"\b(nan|inf)\b", piece)
-
-
-def test_a_picture_is_a_png_of_its_pixels():
-    from matplotlib import image
-
-    text = pages.picture([[0.0, 1.0, 2.0], [0.5, -1.0, 0.25]], alt="a")
-    data = base64.b64decode(re.search(r"base64,([^\"]*)", text).group(1))
-    pixels = image.imread(io.BytesIO(data), format="png")
-    assert pixels.shape[:2] == (2, 3)
-    shown = pixels if pixels.ndim == 2 else pixels[:, :, 0]
-    assert shown.ravel().tolist() == pytest.approx([1, 0, 0, 0.5, 1, 0.75], abs=1 / 255)  # dark is more
 
 
 def test_signs_of_cells_are_written():

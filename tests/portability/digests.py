@@ -3,8 +3,6 @@
 The data are integers times powers of two, so that they are the same on every processor themselves.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

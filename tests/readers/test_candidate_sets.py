@@ -16,6 +16,7 @@ from structsvm.readers.candidate_sets import (
 )
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.runs import Run, read_run
+from tests.refusing import rejected
 
 
 @pytest.mark.parametrize(
@@ -49,16 +50,8 @@ from structsvm.readers.runs import Run, read_run
         (lambda: CandidateSet.from_similarity([[1.0, np.nan], [0, 1]]), ValueError, "from -1 to 1"),
         (lambda: CandidateSet.from_similarity([[1.0, 3], [3, 1]]), ValueError, "pass E @ E.T"),
         (lambda: CandidateSet.from_similarity(np.zeros((15, 16))), ValueError, r"\(15, 16\).*pass E @ E.T"),
-        (
-            lambda: CandidateSet.from_similarity([[1, 0.5], [0.4, 1]]),
-            ValueError,
-            r"symmetric .* 0.5 at \[0, 1\]",
-        ),
-        (
-            lambda: CandidateSet.from_similarity([[1, 0.5], [0.5, 0.9]]),
-            ValueError,
-            r"diagonal, got 0.9 at \[1, 1\]",
-        ),
+        (lambda: CandidateSet.from_similarity([[1, 0.5], [0.4, 1]]), ValueError, r"symmetric .* 0.5 at \[0, 1\]"),
+        (lambda: CandidateSet.from_similarity([[1, 0.5], [0.5, 0.9]]), ValueError, r"diagonal, got 0.9 at \[1, 1\]"),
         (lambda: CandidateSet.from_similarity(np.zeros((0, 0))), ValueError, "empty candidate set"),
         (lambda: check_sets(CandidateSet(["a"])), TypeError, "a list of CandidateSet"),
         (lambda: check_sets([]), ValueError, "at least one"),
@@ -69,7 +62,7 @@ from structsvm.readers.runs import Run, read_run
         (lambda: check_labels([[["x"]]], [1]), ValueError, "numbers"),
         (lambda: check_chosen([0, 7], 5), ValueError, "0 to 4"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
@@ -86,7 +79,8 @@ def test_json_lines_round_trip(tmp_path):
     path = tmp_path / "sets.jsonl.gz"
     lines = [
         '{"query": "aida", "documents": [{"id": "d1", "text": "Verdi", "title": "opera", "subtopics": ["o", "v"],'
-        ' "features": [1, null]}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3]}]}',
+        ' "features": [1, null], "cost": 3}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3], '
+        '"cost": 0.5}]}',
         "",
         '{"documents": [{"text": ["two", "words"]}, {"id": null, "text": [], "other": 1}]}',
     ]
@@ -103,6 +97,7 @@ def test_json_lines_round_trip(tmp_path):
     for a, b in zip(first.sets, again.sets, strict=True):
         assert (a.texts, a.titles, a.ids, a.query) == (b.texts, b.titles, b.ids, b.query)
     np.testing.assert_array_equal(first.sets[0].features, again.sets[0].features)
+    assert [one.costs if one.costs is None else one.costs.tolist() for one in again.sets] == [[3, 0.5], None]
     assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
     with pytest.raises(ValueError, match="got counts"):
         write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
@@ -112,8 +107,7 @@ def test_json_lines_round_trip(tmp_path):
         (first._replace(subtopics=[["o", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
         (first._replace(subtopics=[["o", "v", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
     ):
-        with pytest.raises(ValueError, match=message):
-            write_candidates(bad, tmp_path / "again.jsonl")
+        rejected(message, write_candidates, bad, tmp_path / "again.jsonl")
     assert read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
 
 
@@ -142,6 +136,8 @@ def test_json_lines_round_trip(tmp_path):
         ('{"documents": [{"text": "a"}, {"text": "b", "features": [1]}]}', r"2: documents\[0\]: .*features, got null"),
         ('{"documents": [{"text": "a", "features": [1]}, {"text": "b", "features": []}]}', "2: .*expected 1 features"),
         ('{"documents": [{"text": "a", "features": ["x"]}]}', "2: features: expected numbers"),
+        ('{"documents": [{"text": "a", "cost": 1}, {"text": "b"}]}', r"2: documents\[1\], cost: expected a finite"),
+        ('{"documents": [{"text": "a", "cost": 0}]}', r"2: costs\[0\]: expected finite numbers > 0, got 0"),
         ('{"documents": ' + "[" * 100_000, "2: expected JSON"),
         ('{"documents": [{"text": "half of \\ud83d"}]}', "2: expected Unicode text"),
         ('{"documents": [{"text": "caf\udce9"}]}', "2: expected UTF-8"),
@@ -150,11 +146,9 @@ def test_json_lines_round_trip(tmp_path):
 def test_bad_lines_are_named(tmp_path, line, message):
     path = tmp_path / "sets.jsonl"
     path.write_text('{"documents": [{"text": "a \\ud83d\\ude00"}]}\n' + line + "\n", errors="surrogateescape")
-    with pytest.raises(ValueError, match=message):
-        read_candidates(path)
+    rejected(message, read_candidates, path)
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(ValueError, match="empty file"):
-        read_candidates(tmp_path / "empty.jsonl")
+    rejected("empty file", read_candidates, tmp_path / "empty.jsonl")
 
 
 def test_judgments_with_texts_or_runs():
@@ -172,12 +166,9 @@ def test_judgments_with_texts_or_runs():
     by_text = judged_candidates(qrels, texts={"x": "red", "y": "sea"}, titles={"y": "blue"})
     assert [s.ids for s in by_text.sets] == [["x", "y"], ["x"]]
     assert by_text.sets[0].titles == ["", "blue"]
-    with pytest.raises(ValueError, match="got neither"):
-        judged_candidates(qrels)
-    with pytest.raises(ValueError, match="by subtopic"):
-        judged_candidates(Qrels.from_arrays([1], ["x"], [1]), runs=runs)
-    with pytest.raises(ValueError, match="got none"):
-        judged_candidates(qrels, texts={"q": ""})
+    rejected("got neither", judged_candidates, qrels)
+    rejected("by subtopic", judged_candidates, Qrels.from_arrays([1], ["x"], [1]), runs=runs)
+    rejected("got none", judged_candidates, qrels, texts={"q": ""})
 
 
 def ambient(folder, **changed):
@@ -206,8 +197,7 @@ def test_ambient_by_hand(tmp_path):
     ],
 )
 def test_ambient_errors(tmp_path, changed, message):
-    with pytest.raises(ValueError, match=message):
-        read_ambient(ambient(tmp_path, **changed), relevant_only=True)
+    rejected(message, read_ambient, ambient(tmp_path, **changed), relevant_only=True)
 
 
 @pytest.mark.parametrize(
@@ -220,8 +210,7 @@ def test_ambient_errors(tmp_path, changed, message):
 )
 def test_aspect_errors(tmp_path, text, message):
     (tmp_path / "aspects").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_aspects(tmp_path / "aspects")
+    rejected(message, read_aspects, tmp_path / "aspects")
 
 
 def test_ambient(shared_data):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.readers import Qrels, read_feature_log
+from tests.refusing import rejected, rejections
 
 
 def hit(document, **values):
@@ -47,28 +48,22 @@ def test_solr():
     assert data.docid.tolist() == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("answers", "options", "message"),
-    [
-        ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features'"),
-        ([("q", {"response": {"docs": [{"id": 3}]}})], {}, r"query q, document 3: expected \[features\]"),
-        ([("q", {"error": 1})], {}, "query q: expected an answer with hits or response"),
-        ([], {}, "expected at least one hit"),
-        (ANSWERS, {"unmatched": "nan"}, "expected 'zero' or 'missing', got 'nan'"),
-        (ANSWERS, {"unmatched": {"prize": "zero"}}, "expected names of logged features, got 'prize'"),
-    ],
+test_what_is_refused = rejections(
+    lambda answers, options: read_feature_log(answers, **{"unmatched": "zero", **options}),
+    ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features'"),
+    ([("q", {"response": {"docs": [{"id": 3}]}})], {}, r"query q, document 3: expected \[features\]"),
+    ([("q", {"error": 1})], {}, "query q: expected an answer with hits or response"),
+    ([], {}, "expected at least one hit"),
+    (ANSWERS, {"unmatched": "nan"}, "expected 'zero' or 'missing', got 'nan'"),
+    (ANSWERS, {"unmatched": {"prize": "zero"}}, "expected names of logged features, got 'prize'"),
 )
-def test_what_is_refused(answers, options, message):
-    with pytest.raises(ValueError, match=message):
-        read_feature_log(answers, **{"unmatched": "zero", **options})
 
 
 def test_a_line_of_a_file_is_named(tmp_path):
     path = tmp_path / "log.jsonl"
     for text, message in (
-        ("{", "log.jsonl:1: expected JSON"),
+        ("{", "log.jsonl:1: expected a JSON object"),
         ('{"hits": {}}', "log.jsonl:1: .* the key 'qid'"),
     ):
         path.write_text(text + "\n")
-        with pytest.raises(ValueError, match=message):
-            read_feature_log(path, unmatched="zero")
+        rejected(message, read_feature_log, path, unmatched="zero")

@@ -1,13 +1,12 @@
 """Runs beside judgments: the rows to evaluate on, and pools against their definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import Qrels, Run, candidates, judge_run, read_qrels, read_run
+from tests.refusing import rejected
 
 
 def random_runs(seed, n_runs=4, n_topics=5):
@@ -74,8 +73,7 @@ def test_selections():
     two = pool.select_runs(["c", "a"])
     np.testing.assert_array_equal(two.scores, pool.scores[:, [2, 0]])
     assert two.names == ("c", "a")
-    with pytest.raises(ValueError, match="names: expected some of a, b, c, got 'd'"):
-        pool.select_runs(["d"])
+    rejected("names: expected some of a, b, c, got 'd'", pool.select_runs, ["d"])
     data = QueryData.from_arrays(np.nan_to_num(pool.scores), pool.y, pool.qid, docid=pool.docid)
     assert data.order is None  # already grouped: nothing is copied
     assert data.offsets.tolist() == pool.offsets.tolist()
@@ -88,8 +86,7 @@ def test_scores_of_candidates_make_a_run_and_nan_leaves_out():
     for t, a, b in zip(again.topics, again.offsets[:-1], again.offsets[1:], strict=True):
         assert again.docid[a:b].tolist() == ranked(runs[1][t])
     assert again.n_rows == objects[1].n_rows
-    with pytest.raises(ValueError, match="scores: expected one for each of the"):
-        pool.to_run(np.zeros(3))
+    rejected("scores: expected one for each of the", pool.to_run, np.zeros(3))
 
 
 def test_names_are_distinct_tags():
@@ -104,16 +101,12 @@ def test_what_cannot_be_pooled():
     for call, message in (
         (lambda: candidates([]), "runs: expected at least one"),
         (lambda: candidates(runs, depth=0), "depth=0: expected a whole number >= 1"),
-        (
-            lambda: candidates(runs, other),
-            "qrels: expected judgments of the runs' topics .*got those of '<script>'",
-        ),
+        (lambda: candidates(runs, other), "qrels: expected judgments of the runs' topics .*got those of '<script>'"),
         (lambda: judge_run(runs[0], other), "topics of the judgments, got none of them; judged are '<sc"),
         (lambda: candidates(runs, by_subtopic), "got judgments by subtopic"),
         (lambda: judge_run(runs[0], by_subtopic), "got judgments by subtopic"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
+    ):  # fmt: skip
+        rejected(message, call)
     assert not candidates(runs).judged.any()
 
 

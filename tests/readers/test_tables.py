@@ -12,6 +12,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.tables import frames
 from structsvm.common.tables.files import is_parquet
 from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
+from tests.refusing import refused
 
 
 def write(path, **columns):
@@ -98,14 +99,6 @@ def test_truth_values_and_whole_ids_are_numbers_in_every_form(tmp_path):
     assert model.coef_.tolist() == StructuralRanker().fit(data.X, data.y, qid=data.qid).coef_.tolist()
 
 
-@pytest.mark.parametrize(
-    "ids", [["007", "2"], ["1.5", "2.0"], ["1.0", "x"], ["01.0", "2.0"], ["1.00", "2.0"]]
-)
-def test_other_ids_stay_as_they_are_written(tmp_path, ids):
-    (tmp_path / "t.csv").write_text("qid,f,label\n" + "".join(f"{query},1,0\n" for query in ids))
-    assert read_queries(tmp_path / "t.csv").query_ids.tolist() == ids
-
-
 def bad(change, message):
     return pytest.param(change, message, id=message[:40])
 
@@ -131,27 +124,20 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path, change, message):
     write(tmp_path / "one.parquet", **table())
     columns = {name: c for name, c in {**table(), **change}.items() if c is not None}
     write(tmp_path / "two.parquet", **columns)
-    with pytest.raises(BadInput, match=message):
-        read_parquet(tmp_path)
-    with pytest.raises(BadInput, match=message):
-        convert_parquet(tmp_path, tmp_path / "x.store")
+    refused(message, read_parquet, tmp_path)
+    refused(message, convert_parquet, tmp_path, tmp_path / "x.store")
     assert not (tmp_path / "x.store").exists()
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(BadInput, match=r"none-\*.parquet: expected a table, or a folder"):
-        read_parquet(tmp_path / "none-*.parquet")
+    refused(r"none-\*.parquet: expected a table, or a folder", read_parquet, tmp_path / "none-*.parquet")
     broken = tmp_path / "b.parquet"
     whole = write(tmp_path / "t.parquet", **table()).read_bytes()
     for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:-12] + bytes(12)):
         broken.write_bytes(content)
-        with pytest.raises(
-            BadInput, match=r"b\.parquet: expected a Parquet file, got one that pyarrow cannot"
-        ):
-            read_parquet(broken)
+        refused(r"b\.parquet: expected a Parquet file, got one that pyarrow cannot", read_parquet, broken)
     write(tmp_path / "e.parquet", **{k: v[:0] for k, v in table().items()})
-    with pytest.raises(BadInput, match=r"e\.parquet: expected rows, got none"):
-        read_parquet(tmp_path / "e.parquet")
+    refused(r"e\.parquet: expected rows, got none", read_parquet, tmp_path / "e.parquet")
     with pytest.raises(BadInput, match=r"expected columns of features besides 'label' and 'qid', got none"):
         read_parquet(write(tmp_path / "n.parquet", qid=[1], label=[0]))
 
@@ -161,8 +147,7 @@ def test_damage_in_the_middle_is_met_while_reading(tmp_path):
     content = bytearray(path.read_bytes())
     content[100:2000] = bytes(1900)
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=r"t.parquet: "):
-        read_parquet(path)
+    refused(r"t.parquet: ", read_parquet, path)
 
 
 def test_the_command_line_takes_patterns_and_names_of_columns(tmp_path, cli):
@@ -194,13 +179,11 @@ def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
         frame.insert(0, columns, range(4))
     frame.to_csv(tmp_path / "a.csv", index=not columns)
     message = f"a.csv: expected names for all columns, got '{columns}' for column 1, as pandas writes"
-    with pytest.raises(BadInput, match=message):
-        read_csv(tmp_path / "a.csv")
+    refused(message, read_csv, tmp_path / "a.csv")
     assert read_csv(tmp_path / "a.csv", features=["bm25"]).X.tolist() == [[3.0], [1.0], [2.0], [2.5]]
     if columns:
         frame.to_parquet(tmp_path / "a.parquet")
-        with pytest.raises(BadInput, match="got 'Unnamed: 0' for column 1"):
-            read_parquet(tmp_path / "a.parquet")
+        refused("got 'Unnamed: 0' for column 1", read_parquet, tmp_path / "a.parquet")
 
 
 def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path, monkeypatch):
@@ -210,10 +193,7 @@ def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path,
         raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
 
     monkeypatch.setattr(parquet, "ParquetFile", refuse)
-    with pytest.raises(
-        BadInput, match=r"a\.parquet: expected a Parquet file.*Integers with more than 64 bits"
-    ):
-        read_parquet(path)
+    refused(r"a\.parquet: expected a Parquet file.*Integers with more than 64 bits", read_parquet, path)
 
 
 @pytest.mark.parametrize("label", ["label", None])
@@ -233,5 +213,4 @@ def test_documents_that_stand_in_a_query_twice_are_said(tmp_path, label):
 )
 def test_other_separators_are_named(tmp_path, mark, said):
     (tmp_path / "d.csv").write_text(mark.join(["qid", "x", "label"]) + "\n" + mark.join("110") + "\n")
-    with pytest.raises(BadInput, match=said):
-        read_csv(tmp_path / "d.csv")
+    refused(said, read_csv, tmp_path / "d.csv")

@@ -20,6 +20,7 @@ from structsvm.readers import (
     write_store,
 )
 from structsvm.readers.store import check_store
+from tests.refusing import refused
 
 QID, X = np.array([1, 1, 2, 1]), np.array([[0.5, 1.0], [2.0, 0.25], [3.0, 1.0], [4.0, 0.5]])
 
@@ -45,10 +46,7 @@ def write(folder, kind, labels=None, name="label"):
 @pytest.mark.parametrize("kind", ["csv", "parquet", "txt", "store"])
 def test_each_reader_takes_rows_without_labels(tmp_path, kind):
     path = write(tmp_path, kind)
-    with pytest.raises(
-        BadInput, match=r"expected (a column 'label' for the label|'<grade> qid|labels, got a store)"
-    ):
-        read_queries(path)
+    refused(r"expected (a column 'label' for the label|'<grade> qid|labels, got a store)", read_queries, path)
     data = read_queries(path, label=None)
     assert data.y is None
     assert data.select([1]).y is None
@@ -106,8 +104,7 @@ def test_text_by_blocks_and_by_sizes_of_queries(tmp_path):
 def test_grades_on_some_rows_only_are_refused(tmp_path, text, message):
     path = tmp_path / "mixed.txt"
     path.write_text(text)
-    with pytest.raises(BadInput, match=message):
-        read_letor(path, label=None)
+    refused(message, read_letor, path, label=None)
 
 
 def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):

@@ -1,7 +1,5 @@
 """The checks of bandits, interleavers and users: every one of the package passes, and broken ones are caught."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace

@@ -14,6 +14,7 @@ from structsvm.protocols import Cut
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
+from tests.refusing import refused, rejected
 from tests.trainers.problems import SOLVERS, bind, make_problem
 
 
@@ -137,20 +138,14 @@ REFUSED = [
         r"solver='n_slack': expected a trainer that supports linear constraints on weights; use solver='one_slack'",
     ),
     ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
-    (
-        {"solver": "newton", "cone": np.ones(2)},
-        r"solver='newton': expected .* signs.*; use one of 'one_slack', 'n_s",
-    ),
-    (
-        {"solver": "n_slack", "region": object()},
-        r"supports convex constraints and penalties; use solver='one_slack'",
-    ),
+    ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of 'one_slack', 'n_s"),
+    ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use solver='one_slack'"),
     ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
     ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use solver='one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of 'one_slack', 'n_slack'"),
     ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
@@ -158,8 +153,7 @@ def test_options_are_checked_before_anything_is_done(options, message):
     with pytest.raises(BadInput, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
     if not {"cone", "region"} & set(options):  # estimators have none
-        with pytest.raises(BadInput, match=message):
-            StructuralRanker(**options).fit("no data are looked at", None)
+        refused(message, StructuralRanker(**options).fit, "no data are looked at", None)
 
 
 def test_newton_needs_a_second_derivative():
@@ -177,8 +171,7 @@ def test_auto_picks_a_trainer_that_supports_the_options(option):
 
 @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, -1.0], [np.inf], [np.nan]])
 def test_a_path_needs_values_of_C(Cs):
-    with pytest.raises(ValueError, match=r"Cs?(=.*)?: expected"):
-        fit_path(object(), Cs)
+    rejected(r"Cs?(=.*)?: expected", fit_path, object(), Cs)
 
 
 # -- bounds that cannot be ---------------------------------------------------------------------------------------
@@ -236,11 +229,9 @@ def test_a_problem_checks_its_indices_before_any_compiled_code_uses_them():
     X, y, offsets = arrays()
     separator, rows = get_oracle("map").bind(y, offsets), sparse.csr_matrix(X)
     rows.indices[7] = 10**6
-    with pytest.raises(ValueError, match=r"X\.indices\[7\]: expected .*; the data are damaged"):
-        RankingProblem(rows, offsets, separator)
+    rejected(r"X\.indices\[7\]: expected .*; the data are damaged", RankingProblem, rows, offsets, separator)
     offsets[2] = offsets[-1] + 12
-    with pytest.raises(ValueError, match=r"offsets\[\d+\]: expected .*; the data are damaged"):
-        RankingProblem(X, offsets, separator)
+    rejected(r"offsets\[\d+\]: expected .*; the data are damaged", RankingProblem, X, offsets, separator)
 
 
 @pytest.mark.parametrize(
@@ -248,17 +239,13 @@ def test_a_problem_checks_its_indices_before_any_compiled_code_uses_them():
     [
         ([9, 5, 4, 4], [1, 1, 1, 2], "the lower bound (dual) is probably the loose one"),
         ([9, 9, 9, 8], [1, 2, 3, 3], "the upper bound (primal) is probably the loose one"),
-        (
-            [9, 9, 9, 9, 9, 9, 8, 8],
-            [1, 1, 1, 1, 1, 3, 3, 3.5],
-            "the upper bound (primal) is probably the loose one",
-        ),
+        ([9, 9, 9, 9, 9, 9, 8, 8], [1, 1, 1, 1, 1, 3, 3, 3.5], "the upper bound (primal) is probably the loose one"),
         ([9, 8, 7, 7], [1, 2, 3, 3], None),
         ([9, 8, 7, 6], [1, 2, 3, 4], None),
         ([9, 8, 7], [1, 1, 1], None),
         ([np.inf, np.inf, np.inf, 7], [1, 1, 1, 1], None),
     ],
-)
+)  # fmt: skip
 def test_a_stopped_fit_names_the_bound_that_moved_more_lately(primals, duals, expected):
     record = Recorder(1.0, 1e-3, 1)
     for primal, dual in zip(primals, duals, strict=True):

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from structsvm.common.machine import count_threads
 from structsvm.readers import make_ranking
 from structsvm.trainers.block_dual import BlockDual, cache_size
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
@@ -17,6 +16,7 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import sampled_factor
+from tests.refusing import rejected, rejections
 from tests.trainers.problems import (
     LOSS_NAMES,
     SOLVERS,
@@ -116,22 +116,16 @@ def test_path_equals_single_fits_in_fewer_passes(solver):
         assert sum(f.n_passes for f in path) < sum(f.n_passes for f in single)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cone": np.ones(4)}, "cone: expected a sign for each of 5 features"),
-        ({"cone": np.full(5, 2.0)}, "cone: expected signs -1, 0 and 1, got 2"),
-    ],
+test_bad_options = rejections(
+    lambda options: train(make_problem(), **{"C": 1.0, **options}),
+    ({"cone": np.ones(4)}, "cone: expected a sign for each of 5 features"),
+    ({"cone": np.full(5, 2.0)}, "cone: expected signs -1, 0 and 1, got 2"),
 )
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        train(make_problem(), **{"C": 1.0, **options})
 
 
 def test_bad_weights():
     for weights in (np.ones(3), -np.ones(12), np.zeros(12), np.full(12, np.nan)):
-        with pytest.raises(ValueError, match=r"weights(\[0\])?: expected"):
-            make_problem(weights=weights)
+        rejected(r"weights(\[0\])?: expected", make_problem, weights=weights)
 
 
 def test_the_rule_of_auto():
@@ -274,8 +268,7 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     problem.n_bytes = 0
     assert cache_size(problem) is None
     assert largest_C(problem) == 0.0
-    with pytest.raises(ValueError, match="use solver='one_slack'"):
-        BlockDual(problem, 1.0)
+    rejected("use solver='one_slack'", BlockDual, problem, 1.0)
 
 
 def test_cut_pool_drops_idle_cuts_and_keeps_the_optimum():
@@ -285,14 +278,6 @@ def test_cut_pool_drops_idle_cuts_and_keeps_the_optimum():
     assert fit.converged
     assert len(pool) < fit.n_passes
     assert pool.value(fit.w) <= (fit.primal - 0.5 * fit.w @ fit.w) / 100.0 * (1 + 1e-9)
-
-
-def test_threads_counted_as_joblib_does():
-    assert count_threads(None) == 1
-    assert count_threads(3) == 3
-    assert count_threads(-1) >= 1
-    with pytest.raises(ValueError, match="n_jobs"):
-        count_threads(0)
 
 
 def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatch):

@@ -25,6 +25,7 @@ from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat
+from tests.refusing import refusals, refused
 from tests.trainers.problems import bind, check_same_bytes, make_rows, objective
 
 
@@ -174,8 +175,7 @@ def test_positive_weights_are_those_of_one_machine():
     assert (fit.w >= 0).all()
     assert fit.solver == "one_slack"
     assert fit.primal == pytest.approx(one.primal, rel=2e-6)
-    with pytest.raises(BadInput, match="supports signs of weights; use solver='one_slack'"):
-        trained(data, [20], 1.0, positive=True)
+    refused("supports signs of weights; use solver='one_slack'", trained, data, [20], 1.0, positive=True)
 
 
 @pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
@@ -431,8 +431,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
 
     fit(data)
     kept = path.read_bytes()
-    with pytest.raises(BadInput, match=r"C was 30.0, is 10.0; name another file"):
-        fit(data, C=10.0)
+    refused(r"C was 30.0, is 10.0; name another file", fit, data, C=10.0)
     X = data[0].copy()
     X[data[2][40] : data[2][60]] *= 1.01
     with pytest.raises(
@@ -443,8 +442,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept
     path.write_bytes(b"something else")
-    with pytest.raises(BadInput, match="expected a checkpoint of a fit"):
-        fit(data)
+    refused("expected a checkpoint of a fit", fit, data)
     assert path.read_bytes() == b"something else"
 
 
@@ -522,8 +520,7 @@ def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
         change = {"group": arrays["group"] + 7}
     with path.open("wb") as file:
         np.savez(file, **{**arrays, **change})
-    with pytest.raises(BadInput, match="expected a checkpoint of a fit, got something else"):
-        trained(data, [40], 30.0, checkpoint=path)
+    refused("expected a checkpoint of a fit, got something else", trained, data, [40], 30.0, checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -543,18 +540,13 @@ def test_an_interrupt_keeps_the_best_weights(solver, loss):
         interrupted(2)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"C": 0.0}, "C=0.0: expected"),
-        ({"solver": "sgd"}, "solver='sgd': expected one of 'auto', 'partitioned', 'one_slack'"),
-        ({"qp": "simplex"}, "qp='simplex'"),
-        ({"positive": 1}, "positive=1: expected True or False"),
-    ],
+test_bad_options = refusals(
+    lambda options: trained(make_data(), [20], **{"C": 1.0, "solver": "auto", **options}),
+    ({"C": 0.0}, "C=0.0: expected"),
+    ({"solver": "sgd"}, "solver='sgd': expected one of 'auto', 'partitioned', 'one_slack'"),
+    ({"qp": "simplex"}, "qp='simplex'"),
+    ({"positive": 1}, "positive=1: expected True or False"),
 )
-def test_bad_options(options, message):
-    with pytest.raises(BadInput, match=message):
-        trained(make_data(), [20], **{"C": 1.0, "solver": "auto", **options})
 
 
 def test_partitions_that_do_not_fit_bound():

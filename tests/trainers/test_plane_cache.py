@@ -1,7 +1,5 @@
 """The cache of planes of a query: a slot that is freed leaves the dual point where it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

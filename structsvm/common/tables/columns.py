@@ -20,6 +20,7 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
 from structsvm.common.tables.roles import NUMBER, UNITS, first_inexact, seconds, settled_words, spelling_of
 from structsvm.common.tables.text import arrow_text, is_text
+from structsvm.protocols import Float
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -50,7 +51,7 @@ def is_number(kind: Any) -> bool:
     return any(one(kind) for one in some)
 
 
-def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> NDArray[np.float64]:
+def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> Float:
     coded = compute.dictionary_encode(array)
     words = coded.dictionary.to_pylist()
     values = np.array([_number(word.strip()) for word in words] or [None], dtype=object)
@@ -59,10 +60,9 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
     if wrong.any():
         row = int(wrong.argmax())
         word = words[codes[row]]
-        comma = re.fullmatch(r"[-+]?\d+,\d+", word.strip())
-        raise batch.wrong(
-            row, name, expected, shorten(word), "write numbers with a decimal point" if comma else remedy
-        )
+        if re.fullmatch(r"[-+]?\d+,\d+", word.strip()):
+            remedy = "write numbers with a decimal point"
+        raise batch.wrong(row, name, expected, shorten(word), remedy)
     return values.astype(np.float64)[codes]
 
 
@@ -175,14 +175,15 @@ def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
     rank = np.full(len(order) + 1, -1)
     rank[to_numpy(order)[0]] = np.arange(len(order))
     codes, known = to_numpy(encoded.indices)
-    return rank[codes if known is None else np.where(known, codes, -1)], compute.take(
-        encoded.dictionary, order
-    )
+    codes = codes if known is None else np.where(known, codes, -1)
+    return rank[codes], compute.take(encoded.dictionary, order)
 
 
 def texts(batch: Batch, name: str) -> Any:
     """Return values as text, empty where missing, by Python's ``str``: Arrow's cast writes True as ``true``."""
     array = batch.columns[name]
+    if types.is_nested(array.type):
+        raise batch.wrong(0, name, "texts or numbers", str(array.type))
     if not types.is_dictionary(array.type):
         array = compute.dictionary_encode(array)
     words = ["" if value is None else str(value).strip() for value in array.dictionary.to_pylist()]
@@ -191,7 +192,7 @@ def texts(batch: Batch, name: str) -> Any:
     return compute.take(arrow_text([*words, ""]), _to_arrow(codes.astype(np.int64)))
 
 
-def times(batch: Batch, name: str, unit: int | None = None) -> tuple[NDArray[np.float64], int | None]:
+def times(batch: Batch, name: str, unit: int | None = None) -> tuple[Float, int | None]:
     """Return seconds since 1970, NaN where there is no time, and the unit of numbers, which all batches share."""
     array = _plain(batch.columns[name])
     if types.is_timestamp(array.type) or types.is_date(array.type):
@@ -206,9 +207,7 @@ def times(batch: Batch, name: str, unit: int | None = None) -> tuple[NDArray[np.
     return _in_one_unit(batch, name, values, unit, other), unit
 
 
-def _times_of_words(
-    batch: Batch, name: str, array: Any, unit: int | None
-) -> tuple[NDArray[np.float64], int | None]:
+def _times_of_words(batch: Batch, name: str, array: Any, unit: int | None) -> tuple[Float, int | None]:
     words = [(word or "").strip() for word in array.to_pylist()]
     values, counted = np.full(len(words), np.nan), np.zeros(len(words), dtype=bool)
     for row, word in enumerate(words):
@@ -216,9 +215,8 @@ def _times_of_words(
             try:
                 values[row], counted[row] = time_of(word)
             except ValueError:
-                raise batch.wrong(
-                    row, name, "numbers or times such as 2026-03-01T12:00", shorten(word)
-                ) from None
+                expected = "numbers or times such as 2026-03-01T12:00"
+                raise batch.wrong(row, name, expected, shorten(word)) from None
     own, unit, other = seconds(np.where(counted, values, np.nan), unit)
     return np.where(counted, _in_one_unit(batch, name, own, unit, other), values), unit
 
@@ -236,14 +234,10 @@ def stamp(time: date | datetime) -> float:
     return (whole if whole.tzinfo else whole.replace(tzinfo=UTC)).timestamp()
 
 
-def _in_one_unit(
-    batch: Batch, name: str, values: Any, unit: int | None, other: int | None
-) -> NDArray[np.float64]:
+def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: int | None) -> Float:
     if other is not None:
-        got = f"{values[other] * (unit or 1):.0f}"
-        raise batch.wrong(
-            other, name, f"times in {UNITS[unit or 1]} as before", got, "write all times in one unit"
-        )
+        expected, got = f"times in {UNITS[unit or 1]} as before", f"{values[other] * (unit or 1):.0f}"
+        raise batch.wrong(other, name, expected, got, "write all times in one unit")
     return values
 
 
@@ -270,6 +264,5 @@ def _plain(array: Any) -> Any:
         if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not take
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
         array = array.dictionary_decode()
-    return (
-        compute.cast(array, pa.string()) if is_text(array.type) and not types.is_string(array.type) else array
-    )
+    is_other = is_text(array.type) and not types.is_string(array.type)
+    return compute.cast(array, pa.string()) if is_other else array

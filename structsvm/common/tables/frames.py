@@ -36,9 +36,8 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         names, column = table.column_names, table.column
     else:
         kind = type(frame).__name__
-        raise BadInput(
-            source, f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
-        )
+        problem = f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
+        raise BadInput(source, problem)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
@@ -70,17 +69,11 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
         kinds = sorted({type(v).__name__ for v in known})
         if kinds == ["int"] and min(known) >= 0 and max(known) < 2**64:
             return pa.array([None if is_missing(v) else v for v in values], pa.uint64())
-        expected, got = (
-            "numbers of 64 bits, text or times",
-            f"{' and '.join(kinds) or 'none'} ({error!s:.80})",
-        )
-        remedy = "convert it to numbers or str"
+        expected, remedy = "numbers of 64 bits, text or times", "convert it to numbers or str"
+        got = f"{' and '.join(kinds) or 'none'} ({error!s:.80})"
         if kinds == ["int"]:
-            expected, got, remedy = (
-                "whole numbers of 64 bits",
-                f"{max(known, key=abs)}",
-                "read ids as strings",
-            )
+            expected, got = "whole numbers of 64 bits", f"{max(known, key=abs)}"
+            remedy = "read ids as strings"
         elif len(kinds) > 1:
             expected, got, remedy = "values of one type", " and ".join(kinds), "convert them to str"
         raise BadInput(source, f"column {shorten(name)}: expected {expected}, got {got}", remedy) from None

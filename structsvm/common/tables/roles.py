@@ -55,9 +55,8 @@ def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -
     for row, value in enumerate(values):
         if isinstance(value, (float, np.floating)) and value == value:
             if (wrong := first_inexact(np.array([value]))) is not None:
-                raise BadInput(
-                    name, f"expected {what}, got {value}", wrong[1] or "write ids as text", at=f"[{row}]"
-                )
+                problem = f"expected {what}, got {value}"
+                raise BadInput(name, problem, wrong[1] or "write ids as text", at=f"[{row}]")
             value = int(value)
         known = isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
         if not known or (value == "" and not empty):
@@ -91,11 +90,9 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
         return np.array(words, dtype=np.str_)
     rounded = (w for w in words if "e" in w.lower() or (w.endswith(".0") and abs(float(w)) >= _EXACT))
     if (word := next(rounded, None)) is not None:
-        raise BadInput(
-            place,
-            f"{column}expected ids as whole numbers or text, got {word:.40}, as a column of floats is written",
-            "different ids may have become one: write them as int64 or text",
-        )
+        got = f"got {word:.40}, as a column of floats is written"
+        problem = f"{column}expected ids as whole numbers or text, {got}"
+        raise BadInput(place, problem, "different ids may have become one: write them as int64 or text")
     whole = identify([word.removesuffix(".0") for word in words])
     return whole if whole.dtype.kind == "i" else np.array(words, dtype=np.str_)
 

@@ -82,11 +82,8 @@ class _Parser:
         parsed = None if _is_odd(block, self._mark) else self._by_arrow(block)
 
         def line_of(row: int) -> int:
-            return (
-                row
-                if not blank
-                else [k for k, line in enumerate(block.split(b"\n")) if line not in (b"", b"\r")][row]
-            )
+            lines = enumerate(block.split(b"\n")) if blank else ()
+            return [k for k, line in lines if line not in (b"", b"\r")][row] if blank else row
 
         def written(row: int, name: str) -> str:
             _, line = _after((0, block), line_of(row))
@@ -202,23 +199,18 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            raise BadInput(
-                f"{path}:{line}", f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})",
-                "close its quotes and double those within a field; lines end in a line feed",
-            ) from None  # fmt: skip
+            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})"
+            remedy = "close its quotes and double those within a field; lines end in a line feed"
+            raise BadInput(f"{path}:{line}", problem, remedy) from None
         if cells is None:
             return
         number += 1
         if rows.line_num != number - block[0]:
-            raise BadInput(
-                f"{path}:{line}",
-                f"expected a row on one line, got a quoted field up to line {block[0] + rows.line_num}",
-                "close the quote, or replace line breaks in ids",
-            )
+            problem = f"expected a row on one line, got a quoted field up to line {block[0] + rows.line_num}"
+            raise BadInput(f"{path}:{line}", problem, "close the quote, or replace line breaks in ids")
         if cells and width is not None and len(cells) != width:
-            raise BadInput(
-                f"{path}:{line}", f"expected {width} cells, as the first line has, got {len(cells)}"
-            )
+            problem = f"expected {width} cells, as the first line has, got {len(cells)}"
+            raise BadInput(f"{path}:{line}", problem)
         if cells:
             yield line, cells
 

@@ -16,11 +16,5 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "structsvm.live.engines.engine": "Engine check",
-        "structsvm.live.engines.opensearch": "Elasticsearch OpenSearch",
-        "structsvm.live.engines.plain": "PlainHTTP",
-        "structsvm.live.engines.solr": "Solr",
-    },
     label={"elasticsearch": "Elasticsearch", "opensearch": "OpenSearch", "http": "PlainHTTP", "solr": "Solr"},
 )

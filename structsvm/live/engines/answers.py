@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from structsvm.common.checks import BadInput
+from structsvm.live.conversion import at_path
 
 Object = Mapping[str, Any]
 """An object of JSON."""
@@ -168,35 +169,6 @@ _DOCUMENTED = {
 """Names that engines document and that are production's, and those of this service."""
 
 
-def listed(value: Any) -> Sequence[Any]:
-    """Return one value, a list of several or None as a list."""
-    return value if isinstance(value, list) else () if value is None else (value,)
-
-
-def at_path(value: Any, path: str) -> Any:
-    """Return the value at a dotted path of nested objects, or None."""
-    for key in path.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def number_as_text(value: Any) -> Any:
-    """Return a whole number as text, for comparison of ids, and anything else unchanged."""
-    return str(value) if type(value) is int else value
-
-
-def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested objects; where both have a value, take that of ``second``."""
-    result = dict(first)
-    for key, value in second.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged_mappings(old, value) if both else value  # type: ignore[arg-type]
-    return result
-
-
 def page_number(name: str, value: Any, default: int) -> int:
     """Return a count of documents from a request: 0 to 10,000, for Solr also as text; else raise BadInput."""
     if value is None:
@@ -206,12 +178,3 @@ def page_number(name: str, value: Any, default: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PAGE:
         raise BadInput(name, f"expected a whole number from 0 to {MAX_PAGE}", value=value)
     return value
-
-
-def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
-    """Return the first string at one of the paths."""
-    for path in paths:
-        value = at_path(body, path)
-        if isinstance(value, str) and value:
-            return value
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
@@ -57,29 +58,18 @@ class Caller:
     """Sends requests to engines over connections that are kept: no redirects, no proxy of the environment."""
 
     def __init__(self, client: httpx.AsyncClient | None = None) -> None:
+        self._clients = [client, client]
         if client is None:
             certificates = httpx.create_ssl_context(trust_env=False)
+            limits = [httpx.Limits(max_connections=None, max_keepalive_connections=kept) for kept in (64, 0)]
             self._clients = [
-                httpx.AsyncClient(
-                    verify=certificates,
-                    trust_env=False,
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=kept),
-                )
-                for kept in (64, 0)
+                httpx.AsyncClient(verify=certificates, trust_env=False, limits=each) for each in limits
             ]
-        else:
-            self._clients = [client, client]
 
     async def send(
-        self,
-        engine: Engine,
-        content: bytes,
-        *,
-        method: str = "POST",
-        headers: Mapping[str, str],
-        parameters: str = "",
-        most: float = float("inf"),
-    ) -> Raw:
+        self, engine: Engine, content: bytes, *, method: str = "POST", headers: Mapping[str, str],
+        parameters: str = "", most: float = float("inf"),
+    ) -> Raw:  # fmt: skip
         """Return the answer to a body, of at most ``most`` bytes.
 
         An engine may close a kept connection just as a request is sent: if no answer has begun, the request is sent
@@ -89,17 +79,16 @@ class Caller:
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters
+        sent: Any = {
+            "content": content,
+            "headers": {**headers, **engine.headers},
+            "timeout": engine.timeout_s,
+        }
         begun = False
         for again, client in enumerate(self._clients):
             parts, size = [], 0
             try:
-                async with client.stream(
-                    method,
-                    url,
-                    content=content,
-                    headers={**headers, **engine.headers},
-                    timeout=engine.timeout_s,
-                ) as raw:
+                async with client.stream(method, url, **sent) as raw:
                     begun = True
                     async for part in raw.aiter_raw():
                         size += len(part)

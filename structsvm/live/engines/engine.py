@@ -15,16 +15,8 @@ import msgspec
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.bodies import MAX_ID, EngineUse
-from structsvm.live.conversion import converted
-from structsvm.live.engines.answers import (
-    NONE,
-    Dialect,
-    Query,
-    UnusableAnswer,
-    at_path,
-    merged_mappings,
-    number_as_text,
-)
+from structsvm.live.conversion import at_path, converted, merged_mappings, number_as_text
+from structsvm.live.engines.answers import NONE, Dialect, Query, UnusableAnswer
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,9 +97,7 @@ class Engine:
         headers = dict(given.headers)
         for header, variable in given.headers_env.items():
             if variable not in variables:
-                raise BadInput(
-                    f"{path}.headers_env.{header}", f"the environment variable {variable} is not set"
-                )
+                raise BadInput(f"{path}.headers_env.{header}", f"environment variable {variable} is not set")
             headers[header] = variables[variable]
         identity = given.id or dialect.identity
         also = frozenset(given.also)
@@ -219,9 +209,8 @@ def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict
         found[ranker] = known[name].for_ranker(table)
     kinds = {engine.dialect.label for engine in found.values()}
     if len(kinds) > 1:
-        raise BadInput(
-            "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
-        )
+        said = f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
+        raise BadInput("engines", said)
     return {ranker: engine.hash() for ranker, engine in found.items()}
 
 

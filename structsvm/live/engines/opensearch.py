@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import (
-    Dialect,
-    Names,
-    Object,
-    Query,
-    Unknown,
-    check_known,
-    listed,
-    page_number,
-    text_in,
-)
+from structsvm.live.conversion import listed, text_in
+from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknown, check_known, page_number
 
 _RANKS = {"query", "post_filter", "rescore", "indices_boost", "runtime_mappings"}
 """Keys that decide the order; sent to all engines."""
 
 _OF_HITS = {
-    "_source",
-    "fields",
-    "stored_fields",
-    "docvalue_fields",
-    "highlight",
-    "version",
-    "seq_no_primary_term",
-}
+    "_source", "fields", "stored_fields", "docvalue_fields", "highlight", "version", "seq_no_primary_term",
+}  # fmt: skip
 """Keys that describe each hit by itself; sent to all engines."""
 
 _WHOLE = {"aggs", "aggregations", "suggest", "track_total_hits", "stats"}
@@ -125,17 +110,11 @@ class OpenSearch(Dialect):
         return "q" not in body and (self.reads_ubi or "ubi" not in _mapping(body.get("ext")))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        sent = {name: value for name, value in body.items() if name != "q" and not (lean and name in _WHOLE)}
-        sent["from"], sent["size"] = first, size
-        if lean:
-            sent["track_total_hits"] = False
-        if "ext" in sent and (lean or not self.reads_ubi):  # logged once, by production
-            kept = (
-                {}
-                if lean
-                else {name: value for name, value in _mapping(sent["ext"]).items() if name != "ubi"}
-            )
-            sent.pop("ext")
+        left_out = {"q", "ext", *_WHOLE} if lean else {"q"}  # searches are logged once, by production
+        sent = {name: value for name, value in body.items() if name not in left_out}
+        sent |= {"from": first, "size": size} | ({"track_total_hits": False} if lean else {})
+        if "ext" in sent and not self.reads_ubi:
+            kept = {name: value for name, value in _mapping(sent.pop("ext")).items() if name != "ubi"}
             sent |= {"ext": kept} if kept else {}
         return sent
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structsvm.live.engines.answers import Dialect, Object, Query, page_number, text_in
+from structsvm.live.conversion import text_in
+from structsvm.live.engines.answers import Dialect, Object, Query, page_number
 
 
 class PlainHTTP(Dialect):

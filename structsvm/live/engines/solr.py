@@ -7,17 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.common.checks import BadInput
-from structsvm.live.engines.answers import (
-    Dialect,
-    Names,
-    Object,
-    Query,
-    Unknown,
-    check_known,
-    listed,
-    page_number,
-    text_in,
-)
+from structsvm.live.conversion import listed, text_in
+from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknown, check_known, page_number
 
 _PARAMS = frozenset(
     (
@@ -32,8 +23,8 @@ _PARAMS = frozenset(
 """Known parameters; besides those of components, such as ``hl.fl``, also for a field (``f.price.facet.range.gap``)."""
 
 _OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)
-_WHOLE = re.compile(r"(f\.[\w-]+\.)?(facet|stats|spellcheck)(\..+)?", re.ASCII)
-"""Parameters of components whose answer concerns the whole search and is production's."""
+_WHOLE = re.compile(r"ubi|(f\.[\w-]+\.)?(facet|stats|spellcheck)(\..+)?", re.ASCII)
+"""Parameters whose answer concerns the whole search and is production's."""
 
 _TAGGED = re.compile(r"\{!tag=[\w,.-]+\}")
 _FIELDS = re.compile(r"[\w*?.,\s-]*")
@@ -88,11 +79,8 @@ class Solr(Dialect):
                 tag = _TAGGED.match(one)
                 if "{!" in one[tag.end() if tag else 0 :]:
                     raise Unknown(kind, "local_parameters")
-        for kind, given in (
-            ("fields", body.get("fields")),
-            ("fl", params.get("fl")),
-            ("fl", parameters.get("fl")),
-        ):
+        fields = [("fields", body.get("fields")), ("fl", params.get("fl")), ("fl", parameters.get("fl"))]
+        for kind, given in fields:
             for one in listed(given):
                 if not isinstance(one, str) or not _FIELDS.fullmatch(one):
                     raise Unknown(kind, "transformer")
@@ -112,21 +100,16 @@ class Solr(Dialect):
         return not {"q", "from", "size"} & set(body)
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        sent = {name: value for name, value in body.items() if name not in ("q", "from", "size")}
+        left_out = {"q", "from", "size", "params", *(("facet",) if lean else ())}
+        sent = {name: value for name, value in body.items() if name not in left_out}
         if "q" in body:
             sent.setdefault("query", body["q"])
-        params = {name: value for name, value in _params(body).items() if name not in ("start", "rows")}
-        if lean:
-            sent.pop("facet", None)
-            params = {
-                name: value for name, value in params.items() if not _WHOLE.fullmatch(name) and name != "ubi"
-            }
-        if params:
-            sent["params"] = params
-        else:
-            sent.pop("params", None)
-        sent["offset"], sent["limit"] = first, size
-        return sent
+        params = {
+            name: value for name, value in _params(body).items()
+            if name not in ("start", "rows") and not (lean and _WHOLE.fullmatch(name))
+        }  # fmt: skip
+        sent |= {"params": params} if params else {}
+        return sent | {"offset": first, "limit": size}
 
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from importlib.resources import files
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -44,9 +45,8 @@ def routes(service: Service) -> list[Route]:
     async def experiment(request: Request) -> Response:
         found = await service.report(request.path_params["key"])
         # a figure that is drawn for the first time would hold up other requests
-        text = await asyncio.to_thread(
-            experiment_page, found, now_ms=1000 * time.time(), refresh=_refresh(request)
-        )
+        options: Any = {"now_ms": 1000 * time.time(), "refresh": _refresh(request)}
+        text = await asyncio.to_thread(experiment_page, found, **options)
         return HTMLResponse(text)
 
     def file(name: str, content: bytes, kind: str, keep: str) -> Route:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,8 @@ _DECADES = 3
 
 
 def band_over_time(
-    series: Sequence[tuple[int, float, float | None, float | None]],
-    first: str,
-    second: str,
-    *,
-    explained: bool = True,
-) -> str:
+    series: Sequence[tuple[int, float, float | None, float | None]], first: str, second: str, *, explained: bool = True
+) -> str:  # fmt: skip
     """Return a chart of impressions, means and their lower and upper bounds.
 
     Values above 0 favour ``first``, below 0 ``second``; the comparison is decided where the band excludes 0.
@@ -39,7 +36,7 @@ def band_over_time(
         f"{first} against {second} after {n_last:,.0f} impressions: {mean_last:+.3g}, "
         f"between {low_last:+.3g} and {high_last:+.3g}"
     )
-    note = f"Above 0 speaks for {first}, below for {second}."
+    note = f"Values above 0 favour {first}, below 0 {second}."
     if explained:
         note += (
             " The band holds the true difference at every time at once, "
@@ -55,7 +52,5 @@ def _chart(points: tuple[tuple[float, ...], ...], alt: str) -> str:
     tail = len(points) // 3
     ends = min(0.0, low[tail:].min()), max(0.0, high[tail:].max())
     line = figures.Series("", n.tolist(), mean.tolist(), low.tolist(), high.tolist())
-    figure = figures.Lines(
-        [line], "impressions", "difference", log_x=True, mark=0.0, markers=False, y_range=ends
-    )
-    return pages.draw(figure, alt=alt)
+    options: Any = {"log_x": True, "mark": 0.0, "markers": False, "y_range": ends}
+    return pages.draw(figures.Lines([line], "impressions", "difference", **options), alt=alt)

@@ -13,7 +13,7 @@ def address(key: str) -> str:
 
 
 def count(n: float | None) -> str:
-    """Return a number with the noun that it counts."""
+    """Return a number with a comma between thousands; a dash for none."""
     if n is None or not math.isfinite(n):
         return "–"
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.3g}"

@@ -101,14 +101,13 @@ def _click(cursor: Any, clicks: list[ClickRow]) -> list[int]:
         if (seq, row.place, row.action) in first:
             continue
         first[seq, row.place, row.action] = k
-        rows.append(
-            (seq, row.place, row.action, row.at, row.dwell, int(row.at > row.closes_at or seq <= horizon))
-        )
+        late = int(row.at > row.closes_at or seq <= horizon)
+        rows.append((seq, row.place, row.action, row.at, row.dwell, late))
     if not rows:
         return fates
     rows.sort(key=lambda row: row[:3])
-    late = {row[:3]: row[5] for row in rows}
+    is_late = {row[:3]: row[5] for row in rows}
     cursor.execute(_CLICKS, [list(column) for column in zip(*rows, strict=True)])
     for found in cursor.fetchall():
-        fates[first[tuple(found)]] = LATE if late[tuple(found)] else ACCEPTED
+        fates[first[tuple(found)]] = LATE if is_late[tuple(found)] else ACCEPTED
     return fates

@@ -175,10 +175,7 @@ class Store:
             ended = {"unit_key": None} if state == "stopped" else {}
             _set(connection, experiment, state=state, settled=0, **ended)
             # starting it again acknowledges the reason for killing it
-            if (row.state, state) == (
-                "killed",
-                "running",
-            ):
+            if (row.state, state) == ("killed", "running"):
                 _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True
@@ -187,7 +184,7 @@ class Store:
         self, experiment: int, guardrails: Sequence[str], counts: Mapping[str, int], *, now: int, who: str,
         reason: str,
     ) -> None:  # fmt: skip
-        """Note that alarms were seen: add to the counters by which those guardrails begin anew."""
+        """Record that alarms were acknowledged: add to the counters by which those guardrails restart."""
         with self.writing.begin() as connection:
             key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
             _add(connection, {(experiment, name): n for name, n in counts.items()})

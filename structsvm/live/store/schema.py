@@ -2,137 +2,121 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    Table,
-    Text,
-    UniqueConstraint,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 VERSION = 3
 """Version of the schema; ``migrate`` brings older stores to it."""
 
-tables = MetaData()
+tables = sa.MetaData()
 
-_big = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows in an INTEGER only
+_big = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows in an INTEGER only
 
-meta = Table("meta", tables, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+meta = sa.Table(
+    "meta", tables, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+)
 
-experiments = Table(
+experiments = sa.Table(
     "experiments", tables,
-    Column("id", Integer, primary_key=True),
-    Column("key", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("salt", LargeBinary, nullable=False),  # of ids and draws
-    Column("unit_key", LargeBinary),  # of hashed units; deleted when the experiment stops
-    Column("created_at", _big, nullable=False),
-    Column("settled", SmallInteger, nullable=False, server_default="0"),  # 1: the closer has nothing left to do
-    UniqueConstraint("key", "revision"),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("config", sa.Text, nullable=False),
+    sa.Column("salt", sa.LargeBinary, nullable=False),  # of ids and draws
+    sa.Column("unit_key", sa.LargeBinary),  # of hashed units; deleted when the experiment stops
+    sa.Column("created_at", _big, nullable=False),
+    sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),  # 1: the closer has nothing left to do
+    sa.UniqueConstraint("key", "revision"),
 )  # fmt: skip
 
-changes = Table(
+changes = sa.Table(
     "changes", tables,
-    Column("id", Integer, primary_key=True),
-    Column("at", _big, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("what", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", _big, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
 )  # fmt: skip
 
-impressions = Table(
+impressions = sa.Table(
     "impressions", tables,
-    Column("seq", _big, primary_key=True, autoincrement=True),
-    Column("id", LargeBinary, nullable=False, unique=True),
-    Column("experiment", Integer, ForeignKey("experiments.id"), nullable=False),
-    Column("shown_at", _big, nullable=False),
-    Column("unit", LargeBinary),
-    Column("serve", Text, nullable=False),  # interleaved, same, control
-    Column("record", Text, nullable=False),
-    Column("rankings", Text),
-    Column("query", Text),
-    Column("elapsed_ms", Integer),
-    Column("chance", Double),  # with which its unit took part, as the share was when it was shown
-    Column("epoch", Integer, nullable=False, server_default="0"),  # changes of the share before it was shown
-    Index("impressions_of", "experiment", "seq"),
+    sa.Column("seq", _big, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), nullable=False),
+    sa.Column("shown_at", _big, nullable=False),
+    sa.Column("unit", sa.LargeBinary),
+    sa.Column("serve", sa.Text, nullable=False),  # interleaved, same, control
+    sa.Column("record", sa.Text, nullable=False),
+    sa.Column("rankings", sa.Text),
+    sa.Column("query", sa.Text),
+    sa.Column("elapsed_ms", sa.Integer),
+    sa.Column("chance", sa.Double),  # with which its unit took part, as the share was when it was shown
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # changes of the share before it was shown
+    sa.Index("impressions_of", "experiment", "seq"),
 )  # fmt: skip
 
-clicks = Table(
+clicks = sa.Table(
     "clicks", tables,
-    Column("impression", _big, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("action", Text, primary_key=True),
-    Column("at", _big, nullable=False),
-    Column("dwell", Float),
-    Column("late", SmallInteger, nullable=False, server_default="0"),
-    Index("clicks_late", "impression", sqlite_where=text("late = 1"), postgresql_where=text("late = 1")),
+    sa.Column("impression", _big, primary_key=True, autoincrement=False),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("action", sa.Text, primary_key=True),
+    sa.Column("at", _big, nullable=False),
+    sa.Column("dwell", sa.Float),
+    sa.Column("late", sa.SmallInteger, nullable=False, server_default="0"),
+    sa.Index("clicks_late", "impression", sqlite_where=sa.text("late = 1"), postgresql_where=sa.text("late = 1")),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-units = Table(  # those of closed impressions, as each counts once for guardrails; emptied once all is closed
+units = sa.Table(  # those of closed impressions, as each counts once for guardrails; emptied once all is closed
     "units", tables,
-    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    Column("unit", LargeBinary, primary_key=True),
-    Column("epoch", Integer, nullable=False),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("unit", sa.LargeBinary, primary_key=True),
+    sa.Column("epoch", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-stats = Table(
+stats = sa.Table(
     "stats", tables,
-    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    Column("horizon", _big, nullable=False),  # clicks on impressions up to it are late
-    Column("watermark", _big, nullable=False),  # impressions up to it are in the state
-    Column("version", _big, nullable=False),
-    Column("state", Text, nullable=False),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to it are late
+    sa.Column("watermark", _big, nullable=False),  # impressions up to it are in the state
+    sa.Column("version", _big, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
 )  # fmt: skip
 
-series = Table(
+series = sa.Table(
     "series", tables,
-    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    Column("n", _big, primary_key=True, autoincrement=False),
-    Column("snapshot", Text, nullable=False),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("n", _big, primary_key=True, autoincrement=False),
+    sa.Column("snapshot", sa.Text, nullable=False),
 )  # fmt: skip
 
-bandits = Table(
+bandits = sa.Table(
     "bandits", tables,
-    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    Column("version", _big, nullable=False),
-    Column("state", Text, nullable=False),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("version", _big, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
 )  # fmt: skip
 
-counters = Table(
+counters = sa.Table(
     "counters", tables,
-    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    Column("name", Text, primary_key=True),
-    Column("value", _big, nullable=False),
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", _big, nullable=False),
 )  # fmt: skip
 
-keys = Table(
+keys = sa.Table(
     "keys", tables,
-    Column("id", Text, primary_key=True),
-    Column("hash", LargeBinary, nullable=False),
-    Column("scope", Text, nullable=False),
-    Column("created_at", _big, nullable=False),
-    Column("last_used_day", Integer),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("created_at", _big, nullable=False),
+    sa.Column("last_used_day", sa.Integer),
 )  # fmt: skip
 
 
-def _to_2(connection: Connection) -> None:
+def _to_2(connection: sa.Connection) -> None:
     """Add the mark of late clicks, and the horizon that the closer announces before it reads."""
     run = connection.exec_driver_sql
     run("ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0")
@@ -153,7 +137,7 @@ def _to_2(connection: Connection) -> None:
     counters.create(connection)
 
 
-def _to_3(connection: Connection) -> None:
+def _to_3(connection: sa.Connection) -> None:
     """Add the chance with which a unit took part, and the units that guardrails have counted."""
     run = connection.exec_driver_sql
     kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
@@ -170,15 +154,15 @@ _STEPS = (_to_2, _to_3)
 """From version 1 on."""
 
 
-def version_of(connection: Connection) -> int | None:
+def version_of(connection: sa.Connection) -> int | None:
     """Return the version of the schema of a store; None for an empty one."""
-    if not inspect(connection).has_table("meta"):
+    if not sa.inspect(connection).has_table("meta"):
         return None
-    found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
+    found = connection.execute(sa.select(meta.c.value).where(meta.c.name == "schema")).scalar()
     return None if found is None else int(found)
 
 
-def migrate(connection: Connection, before: int | None) -> None:
+def migrate(connection: sa.Connection, before: int | None) -> None:
     """Bring a store of some version, or an empty one, to the present schema in the caller's transaction."""
     if before is None:
         tables.create_all(connection)

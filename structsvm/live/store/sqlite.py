@@ -56,13 +56,8 @@ def engines(path: Path) -> tuple[Engine, Engine]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # never create the file here: a deleted store must not come back empty
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw",
-        uri=True,
-        isolation_level=None,
-        timeout=BUSY_S,
-        check_same_thread=False,
-    )
+    options: Any = {"isolation_level": None, "timeout": BUSY_S, "check_same_thread": False}
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, **options)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

@@ -17,13 +17,4 @@ if TYPE_CHECKING:
     from structsvm.online.arena.verdict import bandit_of as bandit_of
     from structsvm.online.arena.votes import Votes as Votes
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.online.arena.asking": "add_models next_pairs",
-        "structsvm.online.arena.reading": "read_votes",
-        "structsvm.online.arena.strengths": "Strengths",
-        "structsvm.online.arena.verdict": "Arena PairEvidence arena bandit_of",
-        "structsvm.online.arena.votes": "Votes",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -13,8 +13,10 @@ from math import comb
 import numpy as np
 
 from structsvm.common.checks import check_fraction
+from structsvm.common.kernel import kernel
+from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import combine
-from structsvm.common.portable.elementary import exp, log, log1p, power
+from structsvm.common.portable.elementary import log, log1p, power
 from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
@@ -51,19 +53,32 @@ class Evidence:
 
     def add(self, i: int, j: int, share: float) -> None:
         """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""
-        self.extend(i, j, np.array([share]))
+        self._enter(i, j, _of_one(float(share), self.epsilon))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
         """Enter comparisons of one pair in their order; return the logarithms of both capitals after each."""
-        out = []
-        for first, second, won in ((i, j, shares), (j, i, 1.0 - shares)):
-            # cumsum adds in the order of single steps, so that the result has the digits of ``add``
-            steps = np.concatenate([self.growth[first, second][None], factors(won[:, None], self.epsilon)])
-            path = np.cumsum(steps, axis=0)[1:]
-            self.growth[first, second] = path[-1]
-            out.append(np.atleast_1d(mixture(path)))
-            self.peak[first, second] = max(self.peak[first, second], out[-1].max())
-        return out[0], out[1]
+        capital = self._enter(i, j, _both(shares, self.epsilon))
+        return capital[:, 0], capital[:, 1]
+
+    def _enter(self, i: int, j: int, steps: Float) -> Float:
+        """Add the factors of comparisons, shape (n, 2, 12); return the logarithms of both capitals after each."""
+        pairs = [i, j], [j, i]
+        # cumsum adds in the order of single steps, so that ``extend`` has the digits of ``add``
+        path = np.cumsum(np.concatenate([self.growth[pairs][None], steps]), axis=0)[1:]
+        capital = mixture(path)
+        self.growth[pairs] = path[-1]
+        self.peak[pairs] = np.maximum(self.peak[pairs], capital.max(axis=0))
+        return capital
+
+
+def _both(shares: Float, epsilon: float) -> Float:
+    """Return the factors of comparisons for the two directions, shape (n, 2, 12)."""
+    return factors(np.stack([shares, 1.0 - shares], axis=1)[..., None], epsilon)
+
+
+@lru_cache(maxsize=64)
+def _of_one(share: float, epsilon: float) -> Float:
+    return _both(np.array([share]), epsilon)
 
 
 def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
@@ -84,10 +99,26 @@ def factors(share: float | Float, epsilon: float = 0.0) -> Float:
 
 def mixture(growth: Float) -> Float:
     """Return the logarithm of the whole capital from those of the bets (last axis)."""
-    # log-sum-exp: the largest term is taken out, so that nothing overflows
     terms = growth + _LOG_WEIGHTS
-    largest = terms.max(axis=-1)
-    return np.asarray(largest + log(exp(terms - largest[..., None]).sum(axis=-1)))
+    out = np.empty(terms.shape[:-1])
+    _log_sums(terms.reshape(-1, terms.shape[-1]), out.reshape(-1))
+    return out
+
+
+@kernel
+def _log_sums(terms, out):  # type: ignore[no-untyped-def]
+    """Write the logarithm of the sum of the exponentials of each row of twelve to ``out``."""
+    e = np.empty(12)
+    for row in range(len(out)):
+        # the largest term is taken out, so that nothing overflows
+        largest = terms[row].max()
+        for k in range(12):
+            e[k] = compiled.exp(terms[row, k] - largest)
+        # eight lanes, then the rest: the order in which NumPy adds
+        total = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]))
+        for k in range(8, 12):
+            total += e[k]
+        out[row] = largest + compiled.log(total)
 
 
 def error_of_best(delta: float, n_arms: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Role
 from structsvm.online.arena.votes import Votes
 
@@ -115,21 +116,19 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
 
 def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     """Return the name of the column of each role that the table has."""
+    columns = shorten(", ".join(table.names), 120)
     for role in given:
         if role not in _ALIASES:
             raise BadInput("columns", f"expected keys among {', '.join(_ALIASES)}, got {role!r}")
         if given[role] not in table.names:
-            columns = ", ".join(table.names)
-            raise BadInput(table.source, f"expected a column {given[role]!r} for {role}, got {columns:.120}")
+            raise BadInput(table.source, f"expected a column {given[role]!r} for {role}, got {columns}")
     names = {
         role: next((name for name in (given.get(role), *aliases) if name in table.names), None)
         for role, aliases in _ALIASES.items()
     }
     for role in ("a", "b", "winner"):
         if names[role] is None:
-            raise BadInput(
-                table.source, f"expected a column {role!r}, got {', '.join(table.names):.120}", "name it by {columns}",
-            )  # fmt: skip
+            raise BadInput(table.source, f"expected a column {role!r}, got {columns}", "name it by {columns}")
     return {role: name for role, name in names.items() if name is not None}
 
 
@@ -164,7 +163,7 @@ def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any
 
 def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
     """Return the different words, and the code of each word in this order; (), None without words."""
-    if not words:
+    if not any(words):  # an empty column is none
         return (), None
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from structsvm.common.kernel import kernel
+from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.cholesky import factor, inverse, solve
-from structsvm.common.portable.elementary import exp, log
+from structsvm.common.portable.elementary import log
 from structsvm.online.arena.votes import Votes
 from structsvm.protocols import Float, Int
 
@@ -86,7 +88,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     inverted = inverse(hessian)
     codes = np.arange(len(first)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
     # votes of one cluster depend on each other: the covariance of the estimate is a sandwich of their gradients
-    p = _probability(theta, k)[first, second]
+    p = win_rates(theta[:k], theta[k])[first, second]
     covariance = _sandwich(inverted, first, second, votes.share[chosen] - p, codes, k)
     # Only differences of strengths are identified, up to the penalty: report them relative to the mean of the models.
     centre = np.eye(k + 1)
@@ -109,9 +111,15 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
 
 
-def _probability(theta: Float, k: int) -> Float:
-    """Return the probability that each model wins when it is shown first, against each other one."""
-    return np.asarray(1.0 / (1.0 + exp(theta[None, :k] - theta[:k, None] - theta[k])))
+@kernel
+def win_rates(strengths, order):  # type: ignore[no-untyped-def]
+    """Return the probability that each model beats each other one if it is shown first, with log-odds ``order``."""
+    n = len(strengths)
+    out = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = 1.0 / (1.0 + compiled.exp(strengths[j] - strengths[i] - order))
+    return out
 
 
 def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
@@ -125,7 +133,7 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
     ridge = np.append(np.full(k, _RIDGE), _ORDER_RIDGE)
     hessian = np.zeros((k + 1, k + 1))
     for _ in range(100):
-        p = _probability(theta, k)
+        p = win_rates(theta[:k], theta[k])
         rest, slope = won - plays * p, plays * p * (1.0 - p)
         # the logit of "i, shown first, beats j" is theta_i - theta_j + theta_k
         gradient = np.append(rest.sum(axis=1) - rest.sum(axis=0), rest.sum()) - ridge * theta
@@ -194,7 +202,7 @@ def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
     def distance(won: Float) -> tuple[float, Float]:
         """Return half the deviance of the fitted model, and its probabilities."""
         half = np.triu(plays, 1)
-        p = _probability(_fit(half, np.triu(won, 1), False)[0], k)
+        p = win_rates(_fit(half, np.triu(won, 1), False)[0][:k], 0.0)
         share = won / np.maximum(plays, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(won > 0, won * log(share / p), 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,7 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
-from structsvm.online.arena.evidence import (
-    error_of_best,
-    error_of_top,
-    mixture,
-    thresholds,
-)
+from structsvm.online.arena.evidence import error_of_best, error_of_top, mixture, thresholds
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
 from structsvm.online.bandits.best_arm import PRIOR, BestArm
@@ -60,7 +55,7 @@ class PairEvidence:
 
 @dataclass(frozen=True)
 class Arena:
-    """The result of :func:`arena`.
+    """The result of :func:`arena`; ``print`` shows the report.
 
     Attributes
     ----------
@@ -113,9 +108,17 @@ class Arena:
     order: str
     cluster: str
     notes: list[str]
-    votes: Votes = field(repr=False)
-    threshold: float = field(repr=False)
-    paths: dict[str, tuple[Int, Float]] = field(repr=False)
+    votes: Votes
+    threshold: float
+    paths: dict[str, tuple[Int, Float]]
+
+    def __repr__(self) -> str:
+        return f"Arena({self.verdict!r}, n_votes={self.n_votes}, n_models={len(self.votes.models)})"
+
+    def __str__(self) -> str:
+        from structsvm.online.arena.page import summary
+
+        return "\n".join(summary(self))
 
     @property
     def models(self) -> list[str]:
@@ -219,8 +222,8 @@ def arena(
     >>> quality = np.array([0.0, 2.0, 0.5])
     >>> share = rng.random(400) < 1 / (1 + np.exp(quality[second] - quality[first]))
     >>> result = arena(Votes(["short", "examples", "steps"], first, second, share.astype(float)))
-    >>> result.verdict
-    'examples is best: it beats each of the 2 others'
+    >>> result
+    Arena('examples is best: it beats each of the 2 others', n_votes=400, n_models=3)
     """
     n_models = len(votes.models)
     check_whole("top", top, 1, max(1, n_models - 1))

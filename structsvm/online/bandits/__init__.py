@@ -3,8 +3,8 @@
 Every bandit has ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()`` and ``from_json``
 (:class:`structsvm.protocols.Bandit`). ``NAMES`` maps short names to classes. Class attributes describe each policy:
 ``label``, its short name; ``assumes``, the assumptions of its guarantee; ``compiled``, the module of its compiled form
-if it has one; ``explores_compiled = True`` if that form has a function ``explore``; and ``compares_sets = True`` if its
-duels are sets. A policy whose constructor has a parameter ``horizon`` needs one.
+if it has one; and ``compares_sets = True`` if its duels are sets. A policy whose constructor has a parameter
+``horizon`` needs one.
 
 ``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs one that needs a horizon without one;
 ``Delayed`` counts the duels whose outcomes are not known yet.
@@ -50,24 +50,6 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
-        "structsvm.online.bandits.best_arm": "BestArm",
-        "structsvm.online.bandits.by_name": "NAMES from_json make",
-        "structsvm.online.bandits.delayed": "Delayed",
-        "structsvm.online.bandits.double_thompson": "DoubleThompson",
-        "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent dbgd_step_sizes",
-        "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
-        "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
-        "structsvm.online.bandits.mdb": "MDB",
-        "structsvm.online.bandits.merge_rucb": "MergeRUCB",
-        "structsvm.online.bandits.random_subset": "RandomSubset",
-        "structsvm.online.bandits.rmed": "RMED1",
-        "structsvm.online.bandits.rucb": "RCS RUCB",
-        "structsvm.online.bandits.savage": "SAVAGE",
-        "structsvm.online.bandits.ucb1": "Doubler MultiSBM Sparring",
-        "structsvm.protocols": "Bandit Duel",
-    },
     label={
         "best": "BestArm",
         "btm": "BeatTheMean",

@@ -9,8 +9,9 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_fraction, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.cholesky import factor, inverse, solve
-from structsvm.common.portable.elementary import exp, log
+from structsvm.common.portable.elementary import log
 from structsvm.online.arena.evidence import Evidence, factors, mixture, shown_best, shown_top, thresholds
+from structsvm.online.arena.strengths import win_rates
 from structsvm.online.bandits.policy import CountsWins, check_pair, tied
 from structsvm.protocols import Duel, Float, Int
 
@@ -160,7 +161,7 @@ class BestArm(CountsWins):
         plays, strengths = self._plays(), np.zeros(self.n_arms)
         for _ in range(50):
             # Newton's method for log likelihood - ridge / 2 |strengths|^2, with bounded steps
-            p = _wins_by(strengths)
+            p = win_rates(strengths, 0.0)
             slope = plays * p * (1.0 - p)
             hessian = np.diag(slope.sum(axis=1) + _RIDGE) - slope
             step = solve(hessian, (self.wins - plays * p).sum(axis=1) - _RIDGE * strengths)
@@ -171,7 +172,7 @@ class BestArm(CountsWins):
 
     def _rates(self, strengths: Float) -> Float:
         """Return the win rates of all pairs: the mean of the comparisons and of ``PRIOR`` ones at the model's rate."""
-        return np.asarray((self.wins + PRIOR * _wins_by(strengths)) / (self._plays() + PRIOR))
+        return np.asarray((self.wins + PRIOR * win_rates(strengths, 0.0)) / (self._plays() + PRIOR))
 
     def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
         # Laplace approximation of the posterior: normal around the mode, with the inverse Hessian as covariance
@@ -218,11 +219,6 @@ class BestArm(CountsWins):
             growth[i, j] += expected[i, j]
             pairs.append(_shuffled(int(inside[i]), int(outside[j]), rng))
         return pairs
-
-
-def _wins_by(strengths: Float) -> Float:
-    """Return the probability that each arm beats each other one in the Bradley-Terry model."""
-    return np.asarray(1.0 / (1.0 + exp(strengths[None, :] - strengths[:, None])))
 
 
 def _leaders(rates: Float, top: int) -> Int:

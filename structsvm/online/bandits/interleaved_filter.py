@@ -41,7 +41,6 @@ class InterleavedFilter(SavedState):
 
     assumes = "total order, transitivity, triangle"
     compiled = "structsvm.online.bandits.compiled.interleaved_filter"
-    explores_compiled = True
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, prune: bool = True) -> None:
         self.n_arms = check_whole("n_arms", n_arms)

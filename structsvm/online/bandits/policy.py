@@ -35,11 +35,9 @@ class SavedState:
             raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
         # the digest guards against edits of the text, which would make a bandit in a state that it cannot reach
         if not isinstance(state, dict) or digest != _digest(name, state):
-            raise BadInput(
-                f"state of a {name}",
-                "expected the digest that to_json wrote, got another",
-                "the text is changed, truncated or of an earlier version",
-            )
+            problem = "expected the digest that to_json wrote, got another"
+            remedy = "the text is changed, truncated or of an earlier version"
+            raise BadInput(f"state of a {name}", problem, remedy)
         bandit = cls.__new__(cls)
         vars(bandit).update({key: _decode(value) for key, value in state.items()})
         return bandit
@@ -109,11 +107,8 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def check_horizon(horizon: float | None, who: str) -> int:
     """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or no whole number."""
     if horizon is None:
-        raise BadInput(
-            "horizon",
-            f"{who} needs it, got none",
-            "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one",
-        )
+        remedy = "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one"
+        raise BadInput("horizon", f"{who} needs it, got none", remedy)
     return check_whole("horizon", horizon, floats=True)
 
 
@@ -174,11 +169,8 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     except (TypeError, ValueError):
         won = np.empty(0)
     if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
-        raise BadInput(
-            "outcome",
-            f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()",
-            value=outcome,
-        )
+        problem = f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()"
+        raise BadInput("outcome", problem, value=outcome)
     wins[first, second] += won
     wins[second, first] += 1.0 - won
 

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {
-        "structsvm.online.interleaving.balanced": "Balanced",
-        "structsvm.online.interleaving.document_constraints": "DocumentConstraints",
-        "structsvm.online.interleaving.optimized": "Optimized",
-        "structsvm.online.interleaving.probabilistic": "Probabilistic",
-        "structsvm.online.interleaving.record": "Shown",
-        "structsvm.online.interleaving.sosm": "SOSM",
-        "structsvm.online.interleaving.team_draft": "TeamDraft",
-        "structsvm.protocols": "Interleaver",
-    },
     name={
         "balanced": "Balanced",
         "document_constraints": "DocumentConstraints",

@@ -91,11 +91,8 @@ class Optimized:
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
-            raise BadInput(
-                "distribution",
-                f"more than max_lists={self.max_lists} allowed lists",
-                "raise max_lists or ask for a shorter list",
-            )
+            problem = f"more than max_lists={self.max_lists} allowed lists"
+            raise BadInput("distribution", problem, "raise max_lists or ask for a shorter list")
         return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:

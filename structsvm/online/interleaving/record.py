@@ -165,10 +165,8 @@ def restore(fields: RecordFields) -> Shown:
     n = len(fields.documents)
     for i, row in enumerate(fields.evidence):
         if len(row) != n:
-            raise BadInput(
-                "shown record",
-                f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}",
-            )
+            problem = f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
+            raise BadInput("shown record", problem)
     # strings are plain ids; other types may be encoded tuples or no ids at all
     ids = fields.documents
     if set(map(type, ids)) != {str}:
@@ -254,11 +252,8 @@ def check_rankings(
         check_distinct(f"rankings[{i}]", ids)
         checked.append(ids)
     if pair and len(checked) != 2:
-        raise BadInput(
-            "rankings",
-            f"this method compares exactly 2 rankings, got {len(checked)}",
-            "TeamDraft, Probabilistic, Optimized and SOSM take more",
-        )
+        expected = f"this method compares exactly 2 rankings, got {len(checked)}"
+        raise BadInput("rankings", expected, "TeamDraft, Probabilistic, Optimized and SOSM take more")
     if len(checked) < 2:
         raise BadInput("rankings", f"expected at least 2 rankings to compare, got {len(checked)}")
     return checked
@@ -275,11 +270,8 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
         if document != document:  # NaN
             raise BadInput(f"{argument}[{k}]", f"expected a document id, got {document!r}")
         if first != k:
-            raise BadInput(
-                argument,
-                f"document {document!r} occurs twice, at places {first + 1} and {k + 1}",
-                "remove the duplicate before interleaving",
-            )
+            problem = f"document {document!r} occurs twice, at places {first + 1} and {k + 1}"
+            raise BadInput(argument, problem, "remove the duplicate before interleaving")
 
 
 def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
@@ -287,11 +279,8 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
     if not isinstance(shown, Shown):
         raise TypeError(f"shown: expected a Shown record (see Shown.from_json), got {shown!r:.80}")
     if shown.method != method:
-        raise BadInput(
-            "shown",
-            f"expected a record of {method!r}, got one of {shown.method!r}",
-            "credit it with the method that showed it",
-        )
+        problem = f"expected a record of {method!r}, got one of {shown.method!r}"
+        raise BadInput("shown", problem, "credit it with the method that showed it")
     n_rows = shown.n_rankers if n_rows is None else n_rows
     if len(shown.evidence) != n_rows:
         raise BadInput("shown", f"expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from structsvm.common.checks import BadInput
 from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
 
 
@@ -99,39 +97,3 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         smallest_gap=gap,
         uninformative=float(draws.any(axis=1).mean()),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SubsetShares:
-    """Shares of subsets of each size with a Condorcet winner (exact) and a total order (estimated); RCS, Fig. 1."""
-
-    sizes: NDArray[np.int64]
-    condorcet: NDArray[np.float64]
-    total_order: NDArray[np.float64]
-
-
-def subset_shares(
-    P: ArrayLike, sizes: ArrayLike | None = None, *, n_subsets: int = 10_000, random_state: int = 0
-) -> SubsetShares:
-    """Return the probability that a random subset of arms has a Condorcet winner, and a total order (RCS, 6.1)."""
-    matrix = check_preferences(P)
-    k = len(matrix)
-    chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)
-    if len(chosen) == 0 or chosen.min() < 1 or chosen.max() > k:
-        raise BadInput("sizes", f"expected whole numbers from 1 to {k}", value=sizes)
-    beats = matrix > 0.5
-    degree = [int(d) for d in beats.sum(axis=1)]
-    # arm i is the winner of a subset iff it beats all others of it: comb(degree, m - 1) of comb(k, m) subsets
-    condorcet = np.array([sum(comb(d, m - 1) for d in degree) / comb(k, m) for m in chosen.tolist()])
-    rng = np.random.default_rng(random_state)
-    ordered = np.zeros(len(chosen))
-    for index, m in enumerate(chosen.tolist()):
-        if m <= 1:
-            ordered[index] = 1.0
-            continue
-        for _ in range(n_subsets):
-            subset = rng.choice(k, size=m, replace=False)
-            wins = np.sort(beats[np.ix_(subset, subset)].sum(axis=1))
-            ordered[index] += (wins == np.arange(m)).all()
-        ordered[index] /= n_subsets
-    return SubsetShares(chosen, condorcet, ordered)

@@ -64,18 +64,12 @@ class Checkpoint:
                     if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
                         raise Damaged(f"{name}: values that it cannot have")
         except (Damaged, UnicodeError) as error:
-            raise BadInput(
-                path,
-                f"expected a checkpoint of simulate, got another file ({error!s:.200})",
-                "give another path, or delete the file",
-            ) from error
+            problem = f"expected a checkpoint of simulate, got another file ({error!s:.200})"
+            raise BadInput(path, problem, "give another path, or delete the file") from error
         if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
-            raise BadInput(
-                path,
-                f"expected a checkpoint of this simulation, but {', '.join(differ)} differ",
-                "give another path, or delete the file",
-            )
+            problem = f"expected a checkpoint of this simulation, but {', '.join(differ)} differ"
+            raise BadInput(path, problem, "give another path, or delete the file")
         vars(self).update(arrays)
         self.settings = str(settings_array)  # unfinished runs refer to this text
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.online.interleaving.compiled.comparisons import Credit, LiveComparisons, preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
+from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
 from structsvm.queries import QueryData, dense_column, labels_of
@@ -98,20 +98,6 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
         if ideal > 0:
             table[:, q] = products(gains[a + ranked.rankings[:, a : a + depth]], discount) / ideal
     return table
-
-
-def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
-    """Return the preference matrix of users who prefer the ranker of the higher value for a query (thesis, 5.5.2)."""
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or not np.isfinite(table).all():
-        raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
-    check_choice("link", link, LINKS)
-    # each query is equally likely: the mean of its link over the queries, a row of pairs at a time to save memory
-    P = np.full((len(table), len(table)), 0.5)
-    for i in range(len(table) - 1):
-        P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)
-        P[i + 1 :, i] = 1 - P[i, i + 1 :]
-    return P
 
 
 class InterleavedRankers(LiveComparisons):

@@ -16,20 +16,8 @@ from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads
 from structsvm.common.notebook import html_by
+from structsvm.online.simulation import runs
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
-from structsvm.online.simulation.runs import (
-    REGRETS,
-    as_world,
-    bandit_maker,
-    generators,
-    in_order,
-    in_processes,
-    in_threads,
-    play_literally,
-    regret_of,
-    run_streams,
-    time_grid,
-)
 from structsvm.protocols import Float, Int
 
 _LONGEST = 10**18
@@ -196,15 +184,15 @@ def simulate(
     >>> result.regret.shape, result.winner
     ((3, 75), array([0, 0, 0]))
     """
-    world = as_world(world)
+    world = runs.as_world(world)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     if steps > _LONGEST:
         raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
-    streams = run_streams(seed, n_runs)
+    streams = runs.run_streams(seed, n_runs)
     n_runs = len(streams)
-    check_choice("regret", regret, REGRETS)
-    grid = time_grid(times, steps)
-    fresh = bandit_maker(bandit, world.n_arms, steps, options)
+    check_choice("regret", regret, runs.REGRETS)
+    grid = runs.time_grid(times, steps)
+    fresh = runs.bandit_maker(bandit, world.n_arms, steps, options)
     # a wrong name or option is refused here, before any worker starts
     first = fresh()
     if regret == "sum" and getattr(first, "compares_sets", False):
@@ -229,94 +217,28 @@ def simulate(
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
         # made in the worker: generators and bandits of other runs stay as they are
-        rngs = generators(streams[run])
+        rngs = runs.generators(streams[run])
         if plays_compiled:
-            form, played = _compiled(first, world, grid, regret, rngs)
-            form.play(fresh(), played)
+            from structsvm.online.bandits.compiled.run import begin
+
+            played = begin(world, grid, regret, *rngs)
+            import_module(first.compiled).play(fresh(), played)
             return run, played.regret, played.winners, played.duels
-        return run, *play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
+        return run, *runs.play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
 
     # Compiled forms release the GIL and run in threads, the others in processes. The callback needs the steps of a run,
     # which only a run in this process can report.
     outcomes: Iterable[tuple[int, Float, Int, Int]]
     if backend is not None:
-        outcomes = in_processes(job, todo, n_jobs, backend)
+        outcomes = runs.in_processes(job, todo, n_jobs, backend)
     elif plays_compiled:
-        outcomes = in_threads(job, todo, workers)
+        outcomes = runs.in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
         outcomes = (job(run, partial(report, run)) for run in todo)
     else:
-        outcomes = in_processes(job, todo, workers)
+        outcomes = runs.in_processes(job, todo, workers)
     for run, values, answers, duels in outcomes:
         store.add(run, values, answers, duels)
         report(run, steps)
     correct = np.isin(store.winners, world.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
-
-
-def _compiled(policy: Any, world: Any, times: Int, regret: str, rngs: Any) -> tuple[Any, Any]:
-    """Return the module of the compiled form, and the state of a new run that is recorded at ``times``."""
-    from structsvm.online.bandits.compiled.run import begin
-
-    return import_module(policy.compiled), begin(world, times, regret, *rngs)
-
-
-@dataclass(frozen=True, eq=False)
-class Exploration:
-    """Number of comparisons, regret and answer of each run until the bandit has decided."""
-
-    steps: Int
-    regret: Float
-    winner: Int
-    correct: NDArray[np.bool_]
-
-
-def explore(
-    bandit: Any,
-    world: Any,
-    *,
-    horizon: float,
-    n_runs: int = 1,
-    seed: int = 0,
-    regret: str = "average",
-    n_jobs: int | None = None,
-    options: dict[str, Any] | None = None,
-    max_steps: float | None = None,
-) -> Exploration:
-    """Simulate the exploration of a bandit to its end, even beyond the horizon (thesis 5.5: IF1 and IF2).
-
-    ``simulate`` stops at the horizon, although some methods explore much longer. With one seed IF1 and IF2 start alike.
-    A run ends after ``max_steps`` comparisons, with the bandit's answer at that time.
-    """
-    world = as_world(world)
-    check_choice("regret", regret, REGRETS)
-    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
-    streams = run_streams(seed, n_runs)
-    # no practical limit, so that exploration ends by itself
-    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
-    fresh = bandit_maker(bandit, world.n_arms, steps, options)
-    first = fresh()
-    if not hasattr(first, "finished"):
-        raise BadInput("bandit", "expected an attribute 'finished' for the end of exploration", value=bandit)
-    explores_compiled = isinstance(bandit, str) and getattr(first, "explores_compiled", False)
-    compiled = explores_compiled and getattr(world, "preferences", None) is not None
-
-    def job(run: int) -> tuple[int, int, float, int]:
-        rng, ties = rngs = generators(streams[run])
-        policy = fresh()
-        if compiled:
-            form, played = _compiled(first, world, np.zeros(0, dtype=np.int64), regret, rngs)
-            n_steps, answer = form.explore(policy, played, limit)
-            return run, n_steps, played.total[0], answer
-        # the literal form: ``simulate`` would stop at the horizon
-        n_steps, total = 0, 0.0
-        while not policy.finished and n_steps < limit:
-            duel = policy.select(rng)
-            policy.update(duel, world.compare(duel.arms, rng))
-            total += regret_of(world.gaps, duel.arms, regret)
-            n_steps += 1
-        return run, n_steps, total, policy.best(ties)
-
-    outcomes = (in_threads if compiled else in_processes)(job, range(len(streams)), workers)
-    spent, values, answers = in_order(outcomes)
-    return Exploration(spent, values, answers, np.isin(answers, world.winners))

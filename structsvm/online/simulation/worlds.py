@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.common.portable.elementary import expit, geomspace
+from structsvm.common.portable.elementary import expit
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
 
@@ -62,7 +62,7 @@ def _vector(utilities: ArrayLike) -> Float:
     return values
 
 
-def _matrix(probability: Float) -> Float:
+def matrix_above(probability: Float) -> Float:
     """Return a preference matrix with the probabilities above the diagonal."""
     # P + P' = 1 exactly, whatever rounding does to the given lower part
     upper = np.triu(probability, 1)
@@ -171,7 +171,7 @@ class Utilities(_CoinFlips):
             raise BadInput("utilities", f"the linear link expects a range of at most 1, got {spread:g}")
         self.link = link
         self.n_arms = len(self.utilities)
-        self.preferences = _matrix(LINKS[link](self.utilities[:, None] - self.utilities[None, :]))
+        self.preferences = matrix_above(LINKS[link](self.utilities[:, None] - self.utilities[None, :]))
         self.winners = np.flatnonzero(self.utilities == self.utilities.max())
         self.gaps = self.preferences[self.winners[0]] - 0.5
         self.gaps[self.winners] = 0.0
@@ -204,38 +204,3 @@ class NormalScores(Utilities):
         drawn = self.utilities[np.array(arms)] + rng.standard_normal(len(arms))
         first, second = pair_indices(len(arms))
         return (drawn[first] > drawn[second]).astype(np.float64)
-
-
-SYNTHETIC: dict[str, Float] = {
-    **{
-        f"{good}good{poor}poor": np.array([0.8] + [0.7] * (good - 1) + [0.2] * poor)
-        for good, poor in [
-            *((1, 5), (1, 50), (1, 200)),
-            *((2, 4), (11, 40), (41, 160)),
-            *((3, 3), (21, 30), (81, 120)),
-        ]
-    },
-    **{f"arith{n + 1}": np.append(0.8, np.linspace(0.7, 0.2, n)) for n in (5, 50, 200)},
-    **{f"geom{n + 1}": np.append(0.8, geomspace(0.7, 0.2, n)) for n in (5, 50, 200)},
-}
-"""The fifteen problems of MDB, Table 1: utilities, the best arm first."""
-
-
-def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Float:
-    """Return the utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`."""
-    check_choice("name", name, SYNTHETIC)
-    utilities = SYNTHETIC[name].copy()
-    return utilities if rng is None else utilities[rng.permutation(len(utilities))]
-
-
-def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
-    """Return the lower-bound instance of the thesis: i beats j > i with ``1/2 + epsilon`` (Theorem 5, Fig. 5.1)."""
-    return _matrix(np.full((n_arms, n_arms), 0.5 + epsilon))
-
-
-def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
-    """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
-    weights = rng.random(n_arms)
-    # w0 / (w0 + w) = 1/2 + epsilon for the strongest rival
-    weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
-    return _matrix(weights[:, None] / (weights[:, None] + weights[None, :]))

@@ -5,7 +5,7 @@
 ``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
 ``learn_weights``            the same from logs, to keep in a file (``ClickWeights``)
 ``sign_test`` ...            four tests of whether a statistic is centred at zero
-``sample_size_curve`` ...    number of queries a p-value needs, by resampling or the normal approximation
+``queries_needed``           number of queries a p-value needs, by the normal approximation
 ``confidence_sequence`` ...  intervals and p-values that are valid at every look
 ``holm`` ...                 p-values of several comparisons
 ``analyse``                  all of it, for one log
@@ -39,16 +39,4 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.significance import z_test as z_test
     from structsvm.online.statistics.simulated_log import simulate_log as simulate_log
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.metrics.significance": "holm",
-        "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
-        "structsvm.online.statistics.analysis": "Analysis analyse",
-        "structsvm.online.statistics.click_weights": "ClickWeights learn_weights",
-        "structsvm.online.statistics.credited_log": "credit_log read_credits",
-        "structsvm.online.statistics.sample_size": "queries_needed",
-        "structsvm.online.statistics.significance": "sign_test t_test wilcoxon_test z_test",
-        "structsvm.online.statistics.simulated_log": "simulate_log",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from os import PathLike
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,21 +22,11 @@ from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
+from structsvm.online.statistics import significance
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import units_needed
-from structsvm.online.statistics.significance import (
-    CORRECTIONS,
-    DECIMALS,
-    TESTS,
-    TestResult,
-    as_result,
-    cluster_means,
-    drawn_signs,
-    mean_p,
-    sign_p,
-)
 from structsvm.protocols import Float, Int
 
 _BIASED = {
@@ -185,9 +175,18 @@ class Analysis:
         """
         if not self.independent:
             return None
-        if len(self.rankers) == 2:
-            return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
-        return _best_by_evidence(self.rankers, self.pairs, self.alpha)
+        n = len(self.rankers)
+        if n == 2:
+            (pair,) = self.pairs
+            p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
+            if p is None or lower is None or upper is None or p > self.alpha:
+                return None
+            return pair.a if lower > 0 else pair.b if upper < 0 else None
+        peak = np.zeros((n, n))
+        for (i, j), pair in zip(combinations(range(n), 2), self.pairs, strict=True):
+            peak[i, j], peak[j, i] = pair.log_evidence or (0.0, 0.0)
+        best = shown_best(peak, thresholds(self.alpha, n))
+        return self.rankers[best] if best >= 0 else None
 
     def more_queries(self) -> float:
         """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has."""
@@ -269,10 +268,8 @@ def analyse(
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
-        raise BadInput(
-            "log", f"expected a log, got {shown}",
-            "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
-        )  # fmt: skip
+        remedy = "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table"
+        raise BadInput("log", f"expected a log, got {shown}", remedy)
     # a TeamDraftLog is a tuple of the log and the numbers of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
@@ -303,8 +300,8 @@ class Settings:
     correction: str
 
     def __post_init__(self) -> None:
-        check_choice("test", self.test, TESTS)
-        check_choice("correction", self.correction, CORRECTIONS)
+        check_choice("test", self.test, significance.TESTS)
+        check_choice("correction", self.correction, significance.CORRECTIONS)
         check_fraction("alpha", self.alpha)
         check_fraction("power", self.power)
 
@@ -422,24 +419,8 @@ def _contradictions(
     return notes
 
 
-class PairFigures(NamedTuple):
-    """Figures of one pair of rankers before the correction for the number of pairs."""
-
-    wins: int
-    losses: int
-    ties: int
-    mean: float
-    interval: tuple[float, float]
-    results: dict[str, TestResult]
-    needed: float
-    """Queries for the chosen power."""
-    sequence: tuple[float, float, float, float] | None
-    """Always-valid lower and upper bound, p-value and needed queries; None if the credit has no bound."""
-    evidence: tuple[float, float] | None
-    """``log_evidence`` of the comparison; None if the credit has no bound."""
-
-
-def figures_of(
+def compared(
+    names: tuple[str, str],
     values: Float,
     counts: Int,
     outcomes: tuple[int, int, int],
@@ -451,46 +432,79 @@ def figures_of(
     drawn: tuple[int, int] | None = None,
     per_unit: float = 1.0,
     clustered: bool = False,
-) -> PairFigures:
-    """Return the figures of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
+) -> PairComparison:
+    """Return the comparison of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
 
-    Values are of units: queries or, if ``clustered``, clusters of ``per_unit`` queries in the mean. ``outcomes`` are
-    the won, lost and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
+    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Values are of units: queries or, if
+    ``clustered``, clusters of ``per_unit`` queries in the mean; 0 if the two never met. ``outcomes`` are the won, lost
+    and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
     """
+    from scipy.special import stdtrit
+
     n = int(counts.sum())
     mean = dot(values, counts) / n
     square = dot((values - mean) ** 2, counts)
     error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-    t = as_result(*mean_p(mean, error, n, True), n)
+    reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
+    z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
     # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
-    z = t if clustered else as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
+    if not clustered:
+        z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
     results = {"z": z, "t": t}
     # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
     # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
     if method not in DRAWN:
-        rounded = np.round(values, DECIMALS)
+        rounded = np.round(values, significance.DECIMALS)
         drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
         results["wilcoxon"] = _wilcoxon(rounded, counts)
     if drawn is not None:
-        results = {"sign": as_result(*sign_p(drawn[0], sum(drawn))), **results}
-    level, sequence, evidence = settings.level(n_pairs), None, None
+        results = {"sign": significance.as_result(*significance.sign_p(drawn[0], sum(drawn))), **results}
+    test, level = settings.test, settings.level(n_pairs)
+    if test not in results:
+        raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
+    chosen, sign = results[test], results.get("sign")
+    # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
+    direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
+    # the mean may favour another ranker than the test: no number of queries makes that test decide for it
+    needed, met = math.inf, per_unit > 0
+    if met and np.sign(mean) == direction:
+        needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
+    lower = upper = p = needed_always = evidence = None
     if bound is not None:
         unit = np.clip(values / bound, -1.0, 1.0)
-        lower, upper, p = counted_sequence(unit, counts, settings.alpha)
-        sequence = bound * lower, bound * upper, p, per_unit * counted_needed(unit, counts, level)
+        lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
+        lower, upper = bound * lower, bound * upper
+        needed_always = per_unit * counted_needed(unit, counts, level) if met else math.inf
         evidence = log_evidence((1.0 + unit) / 2.0, counts)
-    return PairFigures(
-        *outcomes,
-        mean,
-        student_interval(mean, error, n, settings.alpha),
-        results,
-        per_unit * units_needed(mean, square / n, n, level, settings.power),
-        sequence,
-        evidence,
+    return PairComparison(
+        *(*names, *outcomes, mean, mean - reach, mean + reach),
+        p_values={name: result.p_value for name, result in results.items()},
+        p_value=chosen.p_value,
+        leader={1: names[0], -1: names[1]}.get(direction),
+        queries_needed=needed,
+        always_valid_lower=lower,
+        always_valid_upper=upper,
+        always_valid_p_value=p,
+        always_valid_queries_needed=needed_always,
+        unit_wins=None if sign is None else int(sign.statistic),
+        unit_losses=None if sign is None else sign.n - int(sign.statistic),
+        log_evidence=evidence,
     )
 
 
-def _wilcoxon(values: Float, counts: Int) -> TestResult:
+def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[PairComparison, ...]:
+    """Return the comparisons with both kinds of p-values corrected for the number of pairs."""
+    correct = significance.CORRECTIONS[settings.correction]
+    p_values: Any = correct([pair.p_value for pair in pairs]).tolist()
+    always: Any = [pair.always_valid_p_value for pair in pairs]
+    always = always if None in always else correct(always).tolist()
+    return tuple(
+        replace(pair, p_value=p, always_valid_p_value=q)
+        for pair, p, q in zip(pairs, p_values, always, strict=True)
+    )
+
+
+def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
     """Return :func:`wilcoxon_test` of values of which each occurs so often."""
     from scipy.special import ndtr
 
@@ -502,116 +516,40 @@ def _wilcoxon(values: Float, counts: Int) -> TestResult:
     n = int(counts[own].sum())
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
     z = W / math.sqrt(variance) if n else 0.0
-    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
+    return significance.TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
     rng = np.random.default_rng(random_state)
-    figures = []
+    pairs, names = [], combinations(log.rankers, 2)
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
+        clusters = log.clusters_of(k)
         # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
-        met, clusters = len(delta) > 0, log.clusters_of(k)
-        means = cluster_means(delta, clusters) if met else np.zeros(1)
+        means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.method in DRAWN and log.bound is not None:
-            units = signs if clusters is None else drawn_signs(means, rng)
+            units = signs if clusters is None else significance.drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
-        one = figures_of(
-            *np.unique(means, return_counts=True), (won, lost, tied), settings, len(log.pairs), method=log.method,
-            bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means), clustered=clusters is not None,
-        )  # fmt: skip
-        if not met:
-            sequence = None if log.bound is None else (-log.bound, log.bound, 1.0, math.inf)
-            one = one._replace(needed=math.inf, sequence=sequence)
-        figures.append(one)
-    return compared(log.rankers, figures, settings)
-
-
-def compared(
-    rankers: tuple[str, ...], figures: Sequence[PairFigures], settings: Settings
-) -> tuple[PairComparison, ...]:
-    """Return the comparison of each pair by the chosen test, with p-values corrected for the number of pairs."""
-    test, correct = settings.test, CORRECTIONS[settings.correction]
-    if any(test not in one.results for one in figures):
-        raise BadInput("test", f"expected one of {', '.join(figures[0].results)} for this log", value=test)
-    # both kinds of p-values are corrected for the same number of pairs
-    adjusted = correct([one.results[test].p_value for one in figures])
-    sequences = [one.sequence for one in figures]
-    corrected: list[float | None] = [None] * len(figures)
-    if None not in sequences:
-        corrected = correct([s[2] for s in sequences if s is not None]).tolist()
-    made = []
-    for (a, b), one, p, p_always in zip(combinations(rankers, 2), figures, adjusted, corrected, strict=True):
-        direction, sign = _direction(test, one.results[test]), one.results.get("sign")
-        lower, upper, _, needed_always = one.sequence or (None, None, None, None)
-        # the mean may favour another ranker than the test: no number of queries makes that test decide for it
-        made.append(
-            PairComparison(
-                *(a, b, one.wins, one.losses, one.ties, one.mean, *one.interval),
-                p_values={name: result.p_value for name, result in one.results.items()},
-                p_value=float(p),
-                leader={1: a, -1: b}.get(direction),
-                queries_needed=one.needed if np.sign(one.mean) == direction else math.inf,
-                always_valid_lower=lower,
-                always_valid_upper=upper,
-                always_valid_p_value=p_always,
-                always_valid_queries_needed=needed_always,
-                unit_wins=None if sign is None else int(sign.statistic),
-                unit_losses=None if sign is None else sign.n - int(sign.statistic),
-                log_evidence=one.evidence,
+        pairs.append(
+            compared(
+                next(names), *np.unique(means, return_counts=True), (won, lost, tied), settings, len(log.pairs),
+                method=log.method, bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means),
+                clustered=clusters is not None,
             )
-        )
-    return tuple(made)
+        )  # fmt: skip
+    return corrected(pairs, settings)
 
 
-def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:
-    """Return the t interval of a mean of ``n`` values with this standard error."""
-    from scipy.special import stdtrit
-
-    if n < 2:
-        return -math.inf, math.inf
-    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * error
-    return mean - reach, mean + reach
-
-
-def _direction(test: str, result: TestResult) -> int:
-    """Return 1 if the test favours the first ranker, -1 for the second, 0 for neither."""
-    # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
-    against = result.n / 2 if test == "sign" else 0.0
-    return int(np.sign(result.statistic - against))
-
-
-def _winner(
-    rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float, *, always_valid: bool = False
-) -> str | None:
+def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float) -> str | None:
     # the winner beats each other ranker, so there is at most one
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
-        p, ahead = _sure(pair) if always_valid else (pair.p_value, pair.leader)
-        if p <= alpha and ahead is not None:
-            wins[ahead] += 1
+        if pair.p_value <= alpha and pair.leader is not None:
+            wins[pair.leader] += 1
     best = max(rankers, key=wins.__getitem__)
     return best if wins[best] == len(rankers) - 1 else None
-
-
-def _best_by_evidence(
-    rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float
-) -> str | None:
-    peak = np.zeros((len(rankers), len(rankers)))
-    for (i, j), pair in zip(combinations(range(len(rankers)), 2), pairs, strict=True):
-        peak[i, j], peak[j, i] = pair.log_evidence or (0.0, 0.0)
-    best = shown_best(peak, thresholds(alpha, len(rankers)))
-    return rankers[best] if best >= 0 else None
-
-
-def _sure(pair: PairComparison) -> tuple[float, str | None]:
-    """Return the always-valid p-value and the ranker that the whole interval favours."""
-    p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
-    if p is None or lower is None or upper is None:
-        return 1.0, None
-    return p, pair.a if lower > 0 else pair.b if upper < 0 else None
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:

@@ -278,10 +278,8 @@ class _Reader:
         if self.like is None:
             self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
             if shown.method not in METHODS:
-                raise BadInput(
-                    f"{self.source}{number}",
-                    f"method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}",
-                )
+                problem = f"method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
+                raise BadInput(f"{self.source}{number}", problem)
             if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.like[1]), 2))

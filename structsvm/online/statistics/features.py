@@ -40,11 +40,8 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
-        raise BadInput(
-            "click features need teams",
-            f"expected records of 'team_draft', got {shown.method!r}",
-            "use the credit of that method",
-        )
+        problem = f"expected records of 'team_draft', got {shown.method!r}"
+        raise BadInput("click features need teams", problem, "use the credit of that method")
     team_of, order = teams_of(shown), [click.rank for click in clicks]
     downloaded = {click.rank for click in clicks if click.download}
     regressed = {rank for rank, following in pairwise(order) if following < rank}

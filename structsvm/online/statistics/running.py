@@ -22,13 +22,15 @@ from structsvm.common.checks import BadInput, check_choice, check_fraction, chec
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
-from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, figures_of
+from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 VERSION = 1
+_SETTINGS = ("method", "rankers", "length", "alpha", "random_state")
+"""Arguments of the constructor, which are attributes and keys of the saved state."""
 _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
 
@@ -117,11 +119,8 @@ class RunningStatistics:
             wrong = spread > self.bound
         if np.any(wrong):
             k = int(np.argmax(wrong))
-            raise BadInput(
-                f"impression {rows[k].number}",
-                f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}",
-                "log what show() returns, unchanged",
-            )
+            problem = f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}"
+            raise BadInput(f"impression {rows[k].number}", problem, "log what show() returns, unchanged")
         # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
@@ -138,20 +137,18 @@ class RunningStatistics:
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
-        log = CreditedLog(
-            self.method, self.rankers, (), self.n_impressions, self.n_clicked,
-            bound=self._bound_seen,
-        )  # fmt: skip
-        figures = []
+        counts = self.n_impressions, self.n_clicked
+        log = CreditedLog(self.method, self.rankers, (), *counts, bound=self._bound_seen)
+        pairs = []
         for pair in self._pairs:
             outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
-            figures.append(
-                figures_of(
-                    *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
+            pairs.append(
+                compared(
+                    pair.names, *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
                     bound=self._bound_seen, drawn=outcomes[:2] if self.method in DRAWN else None,
                 )
             )  # fmt: skip
-        return answered(log, compared(self.rankers, figures, settings), settings)
+        return answered(log, corrected(pairs, settings), settings)
 
     def to_json(self) -> str:
         """Return the whole state as JSON; numbers keep every digit."""
@@ -166,21 +163,11 @@ class RunningStatistics:
             }
             for pair in self._pairs
         ]
-        return json.dumps(
-            {
-                "version": VERSION,
-                "method": self.method,
-                "rankers": self.rankers,
-                "length": self.length,
-                "alpha": self.alpha,
-                "random_state": self.random_state,
-                "n": [self.n_impressions, self.n_clicked],
-                "largest": self._largest,
-                "decision": self.decision,
-                "pairs": pairs,
-            },
-            separators=(",", ":"),
-        )
+        state = {"version": VERSION} | {name: getattr(self, name) for name in _SETTINGS} | {
+            "n": [self.n_impressions, self.n_clicked], "largest": self._largest, "decision": self.decision,
+            "pairs": pairs,
+        }  # fmt: skip
+        return json.dumps(state, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> RunningStatistics:
@@ -190,13 +177,7 @@ class RunningStatistics:
             if state["version"] != VERSION:
                 raise ValueError(f"expected version {VERSION}")
             # the constructor checks the settings; the counts are taken over as they are
-            running = cls(
-                state["method"],
-                state["rankers"],
-                length=state["length"],
-                alpha=state["alpha"],
-                random_state=state["random_state"],
-            )
+            running = cls(**{name: state[name] for name in _SETTINGS})
             running.n_impressions, running.n_clicked = state["n"]
             running._largest, running.decision = state["largest"], state["decision"]
             for pair, kept in zip(running._pairs, state["pairs"], strict=True):

@@ -1,115 +1,14 @@
-"""Number of queries to reach a p-value: by resampling, as in the thesis, or by the normal approximation."""
+"""Number of queries to reach a p-value, by the normal approximation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
-from structsvm.common.portable.elementary import log
-from structsvm.online.statistics.significance import (
-    DECIMALS,
-    TESTS,
-    check_delta,
-    cluster_means,
-    mean_p,
-    sign_p,
-    signed_ranks,
-)
-from structsvm.protocols import Float
-
-_CELLS = 1 << 21
-"""Most resampled values in memory at a time (16 MB)."""
-
-
-@dataclass(frozen=True)
-class SampleSizeCurve:
-    """The p-value that the share ``power`` of experiments of each size reaches."""
-
-    sizes: NDArray[np.int64]
-    p_values: Float
-    test: str
-    power: float
-
-    def needed(self, target: float) -> float:
-        """Return the queries after which the p-value is at most ``target``; infinity if no size reached it.
-
-        It is the first crossing, interpolated linearly in the logarithm of p between sizes.
-        """
-        check_fraction("target", target)
-        reached = np.flatnonzero(self.p_values <= target)
-        if reached.size == 0:
-            return float("inf")
-        k = int(reached[0])
-        if k == 0:
-            return float(self.sizes[0])
-        above, below = log(np.maximum(self.p_values[[k - 1, k]], 1e-300))
-        share = (above - log(target)) / (above - below)
-        return float(self.sizes[k - 1] + share * (self.sizes[k] - self.sizes[k - 1]))
-
-
-def sample_size_curve(
-    delta: ArrayLike,
-    *,
-    test: str = "t",
-    sizes: ArrayLike | None = None,
-    power: float = 0.5,
-    n_resamples: int = 1000,
-    random_state: int | np.random.Generator | None = 0,
-) -> SampleSizeCurve:
-    """Resample the queries at growing sizes (25, 50, ... by default) and record the p-values (thesis Figs 7.2-7.4).
-
-    Resamples of all sizes are the beginnings of one long resample (with replacement), so the curve is smooth. Sizes
-    beyond that of the data treat the data as the population.
-    """
-    values = check_delta(delta)
-    check_choice("test", test, TESTS)
-    check_fraction("power", power)
-    check_whole("n_resamples", n_resamples)
-    if sizes is None:
-        if len(values) < 25:
-            raise BadInput(
-                "sizes", f"{len(values)} queries are too few for the default, 25, 50, ...", "give sizes"
-            )
-        sizes = np.arange(25, len(values) + 1, 25)
-    grid = np.asarray(sizes, dtype=np.int64)
-    if grid.ndim != 1 or grid.size == 0 or grid[0] < 2 or (np.diff(grid) <= 0).any():
-        raise BadInput("sizes", f"expected increasing integers >= 2, got {sizes!r:.80}")
-    rng = np.random.default_rng(random_state)
-    longest = int(grid[-1])
-    p = np.empty((n_resamples, grid.size))
-    step = max(1, _CELLS // longest)
-    for start in range(0, n_resamples, step):
-        # as many resamples at once as fit in memory
-        rows = p[start : start + step]
-        drawn = values[rng.integers(len(values), size=(len(rows), longest))]
-        rows[:] = _p_values(drawn, grid, test)
-    return SampleSizeCurve(grid, np.quantile(p, power, axis=0, method="inverted_cdf"), test, power)
-
-
-def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
-    """Return the p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
-    if test == "wilcoxon":
-        return np.column_stack([signed_ranks(drawn[:, :m])[1] for m in sizes])
-    last = sizes - 1
-    if test == "sign":
-        drawn = np.round(drawn, DECIMALS)
-        positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
-        return np.asarray(sign_p(positive, n)[1])
-    # moments of all beginnings by running sums, so that each resample is read once
-    mean = drawn.cumsum(axis=1)[:, last] / sizes
-    square = (drawn**2).cumsum(axis=1)[:, last] / sizes
-    variance = square - mean**2
-    # equal values: zero up to cancellation
-    variance[variance < 1e-14 * square] = 0.0
-    student = test == "t"
-    error = np.sqrt(variance / (sizes - student))
-    columns = [mean_p(mean[:, k], error[:, k], int(m), student)[1] for k, m in enumerate(sizes)]
-    return np.column_stack(columns)
+from structsvm.common.checks import check_fraction
+from structsvm.online.statistics.significance import check_delta, cluster_means
 
 
 def queries_needed(

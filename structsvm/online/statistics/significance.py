@@ -161,23 +161,18 @@ def check_delta(delta: ArrayLike) -> Float:
     return values
 
 
-def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Return the clusters numbered from 0, (n,), in no particular order."""
-    if len(clusters) != n:
-        raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
-    if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
-        return np.asarray(np.unique(clusters, return_inverse=True)[1], dtype=np.int64).reshape(-1)
-    # ids of any type, in the order of their first appearance
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.int64)
-
-
 def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None) -> Float:
     """Return the independent values that a test uses: the clusters' means, or ``delta`` without clusters."""
     values = check_delta(delta)
     if clusters is None:
         return values
-    numbers = cluster_numbers(clusters, len(values))
+    if len(clusters) != len(values):
+        raise BadInput("clusters", f"expected one id for each of {len(values)} queries, got {len(clusters)}")
+    if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
+        numbers = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    else:  # ids of any type, in the order of their first appearance
+        known: dict[Any, int] = {}
+        numbers = np.array([known.setdefault(c, len(known)) for c in clusters], dtype=np.int64)
     return np.asarray(np.bincount(numbers, values) / np.bincount(numbers), dtype=np.float64)
 
 
@@ -198,19 +193,12 @@ def sign_generator(random_state: int, k: int) -> np.random.Generator:
     return np.random.default_rng([random_state, k] if k else random_state)
 
 
-def standard_error(values: Float) -> float:
-    """Return the standard error of the mean of independent values; NaN for a single one."""
-    if len(values) < 2:
-        return float("nan")
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
 def _mean_test(
     delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, *, student: bool
 ) -> TestResult:
     values = cluster_means(delta, clusters)
     n = len(values)
-    error = standard_error(values)
+    error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
     if not student:
         error *= np.sqrt((n - 1) / n)
     return as_result(*mean_p(values.mean(), error, n, student), n)

@@ -13,11 +13,4 @@ if TYPE_CHECKING:
     from structsvm.protocols import ClickModel as ClickModel
     from structsvm.protocols import ClickTables as ClickTables
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.online.users.cascade": "CascadeUser",
-        "structsvm.online.users.by_position": "DependentClickUser PositionBasedUser",
-        "structsvm.protocols": "ClickModel ClickTables",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

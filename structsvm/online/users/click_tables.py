@@ -81,11 +81,8 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
 def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
     """Return the first ``length`` entries of a table by position; raise ValueError if it has fewer."""
     if length > len(table):
-        raise BadInput(
-            name,
-            f"the table covers {len(table)} place(s), the list has {length}",
-            "give the model a longer table or show fewer documents",
-        )
+        problem = f"the table covers {len(table)} place(s), the list has {length}"
+        raise BadInput(name, problem, "give the model a longer table or show fewer documents")
     return np.array(table[:length], dtype=np.float64)
 
 

@@ -17,10 +17,4 @@ if TYPE_CHECKING:
     from structsvm.trainers.partitioned.partition import Partition as Partition
     from structsvm.trainers.partitioned.partition import SerialPartitions as SerialPartitions
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "structsvm.trainers.partitioned.driver": "fit_path_partitioned train_partitioned",
-        "structsvm.trainers.partitioned.partition": "Partition SerialPartitions",
-    },
-)
+__getattr__, __dir__, __all__ = attach(__name__)

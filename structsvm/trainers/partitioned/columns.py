@@ -56,7 +56,7 @@ class Columns(GrowingPlanes):
         for i in used:
             self.own[group[i]] += alpha[i] * self.joint[i]
         self.w = self.own.sum(axis=0)
-        # the value is reduced by a bound on the rounding of w, as in ``plane_cache.DualPoint.value``
+        # the value is reduced by a bound on the rounding of w, as in ``block_dual.BlockDual.value``
         size = combine(alpha[used], np.abs(self.joint[used]))
         error = dot(alpha, self.of("rounding")) + ROUNDING * norm(size)
         lost = norm(self.w) * error + 0.5 * error**2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv
-from structsvm.cli.studies.diversity import METHODS, compare_methods, with_subtopics
+from structsvm.cli.studies.diversity import METHODS, compare_methods, usual_methods, with_subtopics
 from structsvm.cli.studies.diversity.summary import as_records, headline, table
 from structsvm.estimators.baselines import XQuAD
 from structsvm.readers.candidate_sets import LabelledSets
@@ -23,25 +23,49 @@ def test_figures_by_hand():
     assert result.first == "original"
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0, 1], [0, 1]]
     # red weighs 2/3, blue 1/3: the first two documents have red, then blue alone
-    np.testing.assert_allclose(result.losses["original"], [1 / 3, 2 / 3])
-    np.testing.assert_allclose(result.recalls["original"], [0.5, 0.5])
-    np.testing.assert_allclose(result.losses["clairvoyant"], [0, 0], atol=1e-15)
+    np.testing.assert_allclose(result.values["original"]["weighted"], [2 / 3, 1 / 3])
+    np.testing.assert_allclose(result.compared["original"], [0.5, 0.5])
+    np.testing.assert_allclose(result.values["clairvoyant"]["weighted"], [1, 1])
     original, clairvoyant = as_records(result)
-    assert original["weighted_loss"] == pytest.approx(0.5)
+    assert original["means"]["weighted"] == pytest.approx(0.5)
     assert "p" not in original
     assert (clairvoyant["wins"], clairvoyant["losses"]) == (0, 2)  # of the first against it
-    assert clairvoyant["alpha_ndcg"] == pytest.approx(1.0)
+    assert (clairvoyant["difference"], clairvoyant["means"]["alpha_ndcg"]) == pytest.approx((-0.5, 1.0))
     columns, rows = table(result)
     assert [c.name for c in columns][-2:] == ["wins : losses", "p"]
-    assert rows[0] == ["original", "0.500", "0.500", f"{original['alpha_ndcg']:.3f}", "", ""]
+    assert rows[0] == ["original", "0.500", "0.500", f"{original['means']['alpha_ndcg']:.3f}", "", ""]
     assert rows[1][4] == "0 : 2"
-    assert "original misses least: 50.0%" in headline(result)  # clairvoyant is no rival
+    assert "original has the best mean subtopic recall, 0.500" in headline(result)  # clairvoyant is no rival
+    assert "mean weighted recall, 0.500" in headline(
+        compare_methods(FOUND, methods=["original"], k=2, loss="weighted")
+    )
+
+
+def test_a_budget_in_place_of_a_number_of_documents():
+    costs = [[3.0, 1.0, 2.0, 1.0], [1.0, 2.0, 1.0, 3.0]]
+    result = compare_methods(FOUND, methods=["original", "clairvoyant"], k=None, costs=costs, budget=3)
+    assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0, 1]]
+    assert [rows.tolist() for rows in result.chosen["clairvoyant"]] == [[1, 2], [2, 1]]
+    assert "that choose a cost of 3 at most for each of 2 queries" in headline(result)
+    result = compare_methods(FOUND, methods=["original"], k=1, costs=costs, budget=3)
+    assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0]]
 
 
 def test_methods_by_default_and_the_seed_of_the_random_choice():
-    assert list(compare_methods(FOUND).chosen) == [name for name in METHODS if name != "xquad"]
+    scored = FOUND._replace(sets=[CandidateSet(TEXTS, features=[[1]] * 4, query="colours")] * 2)
+    assert list(compare_methods(scored).chosen) == [name for name in METHODS if name != "xquad"]
     silent = FOUND._replace(sets=[CandidateSet(TEXTS), FOUND.sets[1]])
-    assert "bm25" not in compare_methods(silent).chosen
+    without = ["bm25 left out: a set has no query", "score left out: documents have no features"]
+    assert usual_methods(silent)[1] == without
+    assert not {"bm25", "score"} & compare_methods(silent).chosen.keys()
+    embedded = FOUND._replace(sets=[CandidateSet.from_similarity(np.eye(4), query="q")] * 2)
+    assert usual_methods(embedded)[1][0] == "bm25, coverage, essential left out: documents have no texts"
+    assert list(compare_methods(embedded).chosen) == ["random", "original", "mmr", "facility", "clairvoyant"]
+    spoken = [CandidateSet.from_similarity(np.eye(4), documents=one) for one in FOUND.sets]
+    by_words = [
+        compare_methods(FOUND._replace(sets=sets), methods=["bm25"]).chosen for sets in (spoken, FOUND.sets)
+    ]
+    np.testing.assert_array_equal(*(chosen["bm25"] for chosen in by_words))
 
     def chosen(seed):
         found = compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen["random"]
@@ -71,6 +95,8 @@ def test_sets_without_a_covered_subtopic():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"methods": ["score"]}, "expected document features, the first of them a score"),
+        ({"loss": "ndcg"}, "loss='ndcg': expected one of 'weighted'"),
         ({"methods": ["magic"]}, "method='magic': expected one of 'random'"),
         ({"models": {"mmr": None}}, "model='mmr': expected a name"),
         ({"methods": []}, "a method or a model"),

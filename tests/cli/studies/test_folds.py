@@ -1,7 +1,6 @@
 """Folds, cells and their results: against hand-made loops, and killed in the middle."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -12,7 +11,6 @@ import time
 import joblib
 import numpy as np
 import pytest
-import scipy.sparse
 
 import structsvm
 from structsvm import StructuralRanker
@@ -34,7 +32,8 @@ from structsvm.cli.studies.folds.page import as_records, page
 from structsvm.common import compiling
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
-from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
+from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
+from tests.refusing import rejected
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -76,8 +75,7 @@ def test_fold_folders_and_one_fold(tmp_path):
     assert find_folds(tmp_path / "Fold2")[0].parts == folds[1].parts
     assert all(fold.test is None for fold in find_folds(tmp_path, test=False))
     (tmp_path / "Fold2" / "vali.txt").unlink()
-    with pytest.raises(ValueError, match=r"Fold2: expected one file or store called vali\.\*, got none"):
-        find_folds(tmp_path)
+    rejected(r"Fold2: expected one file or store called vali\.\*, got none", find_folds, tmp_path)
 
 
 @pytest.mark.parametrize(("test", "n_folds"), [(True, 3), (True, 5), (False, 2), (False, 4)])
@@ -113,20 +111,16 @@ def test_parts_of_different_width_and_kind_are_brought_together(tmp_path):
 def test_what_is_no_folds_is_refused(tmp_path):
     for name in ("S1", "S2", "S3", "S4"):
         (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
-    with pytest.raises(ValueError, match=r"S1.*S2.*: expected different queries, query '1' is in two"):
-        load_fold(find_folds(tmp_path)[0])
+    rejected(r"S1.*S2.*: expected different queries, query '1' is in two", load_fold, find_folds(tmp_path)[0])
     (tmp_path / "S4.txt").unlink()
-    with pytest.raises(ValueError, match=r"Fold1: expected each query in one of its parts, query '1'"):
-        load_fold(find_folds(tmp_path)[0])
+    rejected(r"Fold1: expected each query in one of its parts, query '1'", load_fold, find_folds(tmp_path)[0])
     (tmp_path / "notes.md").write_text("")
     (tmp_path / "S2.txt").unlink()
-    with pytest.raises(ValueError, match=r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md"):
-        find_folds(tmp_path)
+    rejected(r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md", find_folds, tmp_path)
     with pytest.raises(FileNotFoundError, match="got nothing there"):
         find_folds(tmp_path / "nothing")
     (tmp_path / "rows.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n")
-    with pytest.raises(ValueError, match="expected 3 to the number of queries"):
-        find_folds(tmp_path / "rows.txt")
+    rejected("expected 3 to the number of queries", find_folds, tmp_path / "rows.txt")
 
 
 def test_results_are_those_of_a_loop_by_hand(folder):
@@ -322,67 +316,22 @@ def test_the_page_has_every_part_and_escapes(folder):
         ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         ({"measures": Measures(report=())}, "expected at least one measure"),
         ({"baseline": "acc"}, "baseline='acc': expected a method of the comparison, a feature"),
-        (
-            {"methods": ["acc"], "training": Training("zscore")},
-            "Fold1, acc: method 'acc': expected features as the",
-        ),
+        ({"methods": ["acc"], "training": Training("zscore")}, "Fold1, acc: method 'acc': expected features as the"),
     ],
-)
+)  # fmt: skip
 def test_bad_requests_are_refused_before_training(folder, options, message):
-    with pytest.raises(ValueError, match=message):
-        run(find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
+    rejected(message, run, find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
 
 
 def test_an_error_in_a_process_names_the_cell(tmp_path):
     (tmp_path / "a.txt").write_text("0 qid:1 1:1\n0 qid:1 1:0\n")
     (tmp_path / "b.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
     fold = Fold("here", Part((tmp_path / "a.txt",)), Part((tmp_path / "b.txt",)))
-    with pytest.raises(ValueError, match="here, svm-map: y: no query carries a constraint"):
-        run([fold], ["svm-map"], [1.0], n_jobs=2)
-
-
-WARMED = """
-import sys
-from pathlib import Path
-import joblib
-import numpy as np
-from numba.core import event
-from structsvm.cli.studies.folds import Training, find_folds, load_fold
-from structsvm.cli.studies.folds.methods import walk, warm_up
-from structsvm.metrics import evaluate
-
-def measure(part, scores):
-    return evaluate("map", part.y, scores, qid=part.qid).mean
-
-for path in map(Path, sys.argv[1:]):
-    data = load_fold(find_folds(path, n_folds=3)[0])
-    for name in ("svm-map", "svm-roc", "ranksvm", "sgd", "lambdarank"):
-        arguments = name, [0.1, 1.0], data.train, data.validation, Training(), measure
-        with event.install_recorder("numba:compiler_lock") as first:
-            warm_up(*arguments)
-        with event.install_recorder("numba:compiler_lock") as second:
-            before = set(sys.modules)
-            seconds = [candidate.seconds for candidate in walk(*arguments)]
-        print(path.name, name, len(first.buffer), len(second.buffer), len(set(sys.modules) - before))
-"""
-
-
-@pytest.mark.slow
-def test_seconds_are_those_of_training_not_of_compiling(tmp_path, python):
-    """In a new process: after the warm-up nothing is loaded, compiled or imported."""
-    data = make_ranking(60, 8, 5, random_state=0)
-    write_letor(data, tmp_path / "dense.txt")
-    sparse = dataclasses.replace(data, X=scipy.sparse.csr_matrix(data.X))
-    write_store(sparse, tmp_path / "sparse.store")
-    done = python(WARMED, tmp_path / "dense.txt", tmp_path / "sparse.store")
-    rows = [line.split() for line in done.splitlines()]
-    assert len(rows) == 10
-    assert int(rows[0][2]) > 0  # the record does notice
-    assert [row for row in rows if row[3:] != ["0", "0"]] == []
+    rejected("here, svm-map: y: no query carries a constraint", run, [fold], ["svm-map"], [1.0], n_jobs=2)
 
 
 def test_the_clock_of_candidates_stands_still_while_kernels_are_compiled(monkeypatch, tmp_path):
-    """What the warm-up leaves to be compiled, such as a kernel that only a large C needs, is not counted."""
+    """Seconds of training are without compilation."""
     monkeypatch.setattr(compiling, "_state", compiling._State())
     now = [100.0]
     monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])

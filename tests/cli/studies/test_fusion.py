@@ -21,6 +21,7 @@ from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import train
+from tests.refusing import rejected
 
 CS = (0.1, 1.0, 10.0)
 
@@ -189,18 +190,13 @@ def test_a_model_ranks_new_runs_in_any_order_and_on_any_scale(made, model):
 
 def test_refusals(made, model):
     runs, qrels, _ = made
-    with pytest.raises(ValueError, match=r"got none called 'noise' among 'half0', 'half1'"):
-        model.predict(candidates(runs[:2], qrels))
-    with pytest.raises(ValueError, match=r"got also 'more'"):
-        model.predict(candidates([*runs, replace(runs[0], tag="more")], qrels))
+    rejected(r"got none called 'noise' among 'half0', 'half1'", model.predict, candidates(runs[:2], qrels))
+    rejected(r"got also 'more'", model.predict, candidates([*runs, replace(runs[0], tag="more")], qrels))
     runs, qrels = make(4)
     pool = candidates(runs, qrels)
-    with pytest.raises(ValueError, match=r"at least 5 topics of the runs for 5 x 3 folds, got 4"):
-        cross_validate_fusion(pool, qrels)
-    with pytest.raises(ValueError, match="folds=1: expected a whole number >= 2"):
-        cross_validate_fusion(pool, qrels, folds=1)
-    with pytest.raises(ValueError, match="no topic has both relevant and other documents"):
-        next(fusion_path(pool, [1.0], relevance=9))
+    rejected(r"at least 5 topics of the runs for 5 x 3 folds, got 4", cross_validate_fusion, pool, qrels)
+    rejected("folds=1: expected a whole number >= 2", cross_validate_fusion, pool, qrels, folds=1)
+    rejected("no topic has both relevant and other documents", next, fusion_path(pool, [1.0], relevance=9))
 
 
 def test_topics_without_judgments_are_left_out_of_learning():

@@ -58,6 +58,8 @@ def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
     assert votes.first.tolist() == [0, 1, 1]
     assert votes.models == ["y", "x"]
     assert len(set(votes.question.tolist())) == 3
+    empty = read_votes({"a": ["x"], "b": ["y"], "winner": ["a"], "question": [None]})
+    assert empty.question is None
 
 
 @pytest.mark.parametrize(
@@ -84,8 +86,10 @@ def test_a_wrong_vote_is_refused_with_its_line(tmp_path, row: str, message: str)
 
 
 def test_missing_columns_are_named(tmp_path) -> None:
-    with pytest.raises(BadInput, match="expected a column 'winner', got a, b, w"):
+    with pytest.raises(BadInput, match="expected a column 'winner', got 'a, b, w'"):
         read_votes({"a": ["x"], "b": ["y"], "w": ["a"]})
+    with pytest.raises(BadInput, match="column 'winner': expected texts or numbers, got list"):
+        read_votes({"a": ["x"], "b": ["y"], "winner": [["a"]]})
     with pytest.raises(BadInput, match="expected keys among a, b, winner, question, judge, time, got 'c'"):
         read_votes({"a": ["x"], "b": ["y"], "winner": ["a"]}, columns={"c": "a"})
 
@@ -147,5 +151,8 @@ def test_commands_lead_from_no_votes_to_a_verdict(tmp_path, cli) -> None:
     record = json.loads(cli.out)
     assert record["best"] == ["long"]
     assert "long is best" in page.read_text()
+    pairs = cli(f"arena next {votes} -n 2 --alpha 1e-9").splitlines()
+    assert pairs[0] == "a,b,question"
+    assert all(line.endswith(",") for line in pairs[1:])
     assert cli.code("arena report", votes, "--columns a:left") == 2
     assert "--columns a:left: expected ROLE=NAME" in cli.err

@@ -1,7 +1,5 @@
 """The compiled forms against the literal policies."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations, product
 
@@ -9,11 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from experiments._worlds import worst_case
 from structsvm.online import simulate
 from structsvm.online.bandits import make
 from structsvm.online.bandits.by_name import compiled_names
 from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
-from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities
 from structsvm.readers import make_ranking
 
 OPTIONS = {

@@ -1,12 +1,11 @@
 """DBGD and BGD."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
 from structsvm.online.bandits import BGD1, BGD2, DBGD, dbgd_step_sizes, from_json
+from tests.refusing import rejected
 
 
 def test_one_step_by_hand() -> None:
@@ -49,8 +48,7 @@ def test_restart_and_bad_outcomes() -> None:
         other.standard_normal(2)
     again = from_json(descent.to_json())
     np.testing.assert_array_equal(again.select(other).candidate, descent.select(rng).candidate)
-    with pytest.raises(ValueError, match=r"outcome=.*: expected numbers in \[0, 1\]"):
-        descent.update(descent.select(rng), 3)
+    rejected(r"outcome=.*: expected numbers in \[0, 1\]", descent.update, descent.select(rng), 3)
 
 
 @pytest.mark.parametrize(("convex", "factor", "constant"), [(False, 13, 26), (True, 5, 10)])
@@ -67,5 +65,4 @@ def test_step_sizes_minimise_the_bound_of_the_theorem(convex, factor, constant):
         assert delta == pytest.approx(np.exp(found.x), rel=1e-6)
         assert bound(np.log(delta)) == pytest.approx(2 * T**0.75 * np.sqrt(constant * R * d * L), rel=1e-12)
         assert gamma == pytest.approx(R / np.sqrt(T))
-    with pytest.raises(ValueError, match="lipschitz=0"):
-        dbgd_step_sizes(0, dimension=3, radius=1, horizon=10)
+    rejected("lipschitz=0", dbgd_step_sizes, 0, dimension=3, radius=1, horizon=10)

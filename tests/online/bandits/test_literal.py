@@ -3,8 +3,6 @@
 A twin yields a pair and is sent whether its first arm won. Where a text leaves ties open, twins draw as policies do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """What a way of interleaving promises by itself, over every list it can show; what all do is in tests/testing."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,12 +1,11 @@
 """The logged record: JSON and back, credit elsewhere and later, and bad input by name."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 
+from experiments._multileaving import distortion
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -16,8 +15,8 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
-from structsvm.online.interleaving.compiled.comparisons import distortion
 from structsvm.online.interleaving.record import check_rankings
+from tests.refusing import called, rejected, rejections
 
 METHODS = [TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()]
 
@@ -79,8 +78,7 @@ def test_numpy_ids_become_plain_ones(method):
 )
 def test_bad_rankings_are_named(rankings, length, message):
     """Each method refuses some of them: test_every_interleaver_passes."""
-    with pytest.raises(ValueError, match=message):
-        check_rankings(rankings, length)
+    rejected(message, check_rankings, rankings, length)
     with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; TeamDraft, Probabilistic"):
         check_rankings([["a"], ["b"], ["c"]], 3, pair=True)
 
@@ -89,16 +87,13 @@ def test_bad_rankings_are_named(rankings, length, message):
 def test_bad_clicks_and_foreign_records_are_refused(method):
     shown = method.show([list("abc"), list("bca")], 3, 0)
     for clicks in ([1, 0, 0, 1], [1, 0], [], 1, [[1, 0, 0]]):
-        with pytest.raises(ValueError, match=r"clicks: expected one entry .* 3 shown documents"):
-            method.credit(shown, clicks)
+        rejected(r"clicks: expected one entry .* 3 shown documents", method.credit, shown, clicks)
     for clicks in ([0, 2, 0], [0, 0.5, 0], [0, -1, 0], ["a", "b", "c"]):
-        with pytest.raises(ValueError, match="clicks: expected 0 or 1"):
-            method.credit(shown, clicks)
+        rejected("clicks: expected 0 or 1", method.credit, shown, clicks)
     other = next(m for m in METHODS if m.name != method.name).show([list("abc"), list("bca")], 3, 0)
-    with pytest.raises(
-        ValueError, match=f"expected a record of '{method.name}', got one of '{other.method}'"
-    ):
-        method.credit(other, [0, 0, 0])
+    rejected(
+        f"expected a record of '{method.name}', got one of '{other.method}'", method.credit, other, [0, 0, 0]
+    )
     with pytest.raises(TypeError, match="expected a Shown record"):
         method.credit(shown.to_dict(), [0, 0, 0])
 
@@ -107,44 +102,33 @@ def test_clicked_by_document():
     shown = TeamDraft().show([list("abc"), list("bca")], 3, 0)
     np.testing.assert_array_equal(shown.clicked(["c"]), [d == "c" for d in shown.documents])
     assert not shown.clicked([]).any()
-    with pytest.raises(ValueError, match="document 'x' is not among those shown"):
-        shown.clicked(["x"])
+    rejected("document 'x' is not among those shown", shown.clicked, ["x"])
 
 
 GOOD = json.loads(TeamDraft().show([list("abc"), list("bca")], 3, 0).to_json())
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"version": 2}, "expected version 1, got 2; credit it with the release that wrote it"),
-        ({"method": 3}, "method: expected a string"),
-        ({"documents": []}, "documents: expected a list"),
-        ({"documents": ["a", "b", ["c"]]}, "documents: expected ids"),
-        ({"documents": ["a", "b", "a"]}, "document 'a' occurs twice"),
-        ({"n_rankers": 1}, "n_rankers: expected an integer from 2 to 1000, got 1"),
-        ({"n_rankers": True}, "n_rankers: expected an integer"),
-        ({"evidence": []}, "evidence: expected rows"),
-        ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
-        (
-            {"evidence": [[0, 1, "x"]]},
-            r"evidence\[0\]\[2\]: expected finite numbers up to 1e\+12 or null, got 'x'",
-        ),
-        ({"slack": "no"}, "slack: expected a number"),
-        ({"bound": 0}, "bound: expected a positive number"),
-    ],
-)
-def test_broken_records_are_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        Shown.from_json(json.dumps({**GOOD, **change}))
+test_broken_records_are_named = rejections(
+    lambda change: Shown.from_json(json.dumps({**GOOD, **change})),
+    ({"version": 2}, "expected version 1, got 2; credit it with the release that wrote it"),
+    ({"method": 3}, "method: expected a string"),
+    ({"documents": []}, "documents: expected a list"),
+    ({"documents": ["a", "b", ["c"]]}, "documents: expected ids"),
+    ({"documents": ["a", "b", "a"]}, "document 'a' occurs twice"),
+    ({"n_rankers": 1}, "n_rankers: expected an integer from 2 to 1000, got 1"),
+    ({"n_rankers": True}, "n_rankers: expected an integer"),
+    ({"evidence": []}, "evidence: expected rows"),
+    ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
+    ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]\[2\]: expected finite numbers up to 1e\+12 or null, got 'x'"),
+    ({"slack": "no"}, "slack: expected a number"),
+    ({"bound": 0}, "bound: expected a positive number"),
+)  # fmt: skip
 
 
 def test_texts_that_are_no_record():
     for text in ("oops", '{"a":' * 100_000):
-        with pytest.raises(ValueError, match=f"expected one line of JSON, got '{text[:60]}"):
-            Shown.from_json(text)
-    with pytest.raises(ValueError, match="expected an object"):
-        Shown.from_json("[1]")
+        rejected(f"expected one line of JSON, got '{text[:60]}", Shown.from_json, text)
+    rejected("expected an object", Shown.from_json, "[1]")
     with pytest.raises(ValueError, match="expected the key 'method', got none; log what"):
         Shown.from_dict({k: v for k, v in GOOD.items() if k not in ("method", "evidence")})
     # a record that reads well but does not fit its method
@@ -178,8 +162,7 @@ def test_evidence_that_the_method_cannot_have_written_is_refused(method, evidenc
     record = method.show([list("abc"), list("bca")], 3, 0).to_dict()
     changed = Shown.from_dict({**record, "evidence": evidence})
     for clicks in ([0, 0, 0], [1, 0, 0]):
-        with pytest.raises(ValueError, match=f"shown: .*{message}"):
-            method.credit(changed, clicks)
+        rejected(f"shown: .*{message}", method.credit, changed, clicks)
 
 
 def test_ids_that_json_cannot_keep_are_refused_when_logged():
@@ -189,19 +172,14 @@ def test_ids_that_json_cannot_keep_are_refused_when_logged():
         shown.to_json()
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Probabilistic(-1), "tau=-1: expected a finite number >= 0"),
-        (lambda: Probabilistic(float("nan")), "tau"),
-        (lambda: Optimized("rank"), "credit_by='rank': expected 'inverse' or 'linear'"),
-        (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
-        (lambda: Shown.from_dict(GOOD).with_impression(True), "expected a string or an integer, got True"),
-    ],
+test_bad_settings = rejections(
+    called,
+    (lambda: Probabilistic(-1), "tau=-1: expected a finite number >= 0"),
+    (lambda: Probabilistic(float("nan")), "tau"),
+    (lambda: Optimized("rank"), "credit_by='rank': expected 'inverse' or 'linear'"),
+    (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
+    (lambda: Shown.from_dict(GOOD).with_impression(True), "expected a string or an integer, got True"),
 )
-def test_bad_settings(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 def test_distortion():
@@ -216,5 +194,4 @@ def test_distortion():
         ((alone, alone + 1, 0), "pairwise: expected probabilities"),
         ((alone, alone, 4), "winner=4: expected a ranker from 0 to 3"),
     ):
-        with pytest.raises(ValueError, match=message):
-            distortion(*bad)
+        rejected(message, distortion, *bad)

@@ -1,14 +1,12 @@
 """The assumption report against brute force."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 
+from experiments._worlds import subset_shares
 from structsvm.online import assumption_report
-from structsvm.online.simulation.assumptions import subset_shares
 from structsvm.online.simulation.worlds import Utilities, condorcet_winner
 
 

@@ -1,7 +1,5 @@
 """Rankers of a data set as a world: live comparisons, the batch estimate and the literal interleavers agree."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -9,18 +7,19 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from experiments._gradient_descent import ndcg_of
+from experiments._worlds import value_preferences
 from structsvm.online import simulate
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.simulation.gradient_descent import ndcg_of
 from structsvm.online.simulation.letor_world import (
     InterleavedRankers,
     informative_features,
     ndcg_table,
     rank_queries,
-    value_preferences,
 )
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor
+from tests.refusing import rejected, rejections
 
 DATA = make_ranking(25, 12, 5, grades=3, noise=2.0, random_state=0)
 RANKED = rank_queries(DATA)
@@ -45,20 +44,15 @@ def test_rankers_are_features_models_and_functions() -> None:
     np.testing.assert_array_equal(ranked.rankings[0, a:b], ranked.rankings[1, a:b][::-1])
 
 
-@pytest.mark.parametrize(
-    ("rankers", "message"),
-    [
-        ([], "at least one"),
-        ([7], "feature from 0 to 4, got 7"),
-        ([-1], "feature from 0 to 4"),
-        ([True], "a model with predict"),
-        (["bm25"], "got 'bm25'"),
-        ([lambda X: X], r"rankers\[0\]: expected one score for each of 300 rows"),
-    ],
+test_what_is_no_ranker_is_refused = rejections(
+    lambda rankers: rank_queries(DATA, rankers),
+    ([], "at least one"),
+    ([7], "feature from 0 to 4, got 7"),
+    ([-1], "feature from 0 to 4"),
+    ([True], "a model with predict"),
+    (["bm25"], "got 'bm25'"),
+    ([lambda X: X], r"rankers\[0\]: expected one score for each of 300 rows"),
 )
-def test_what_is_no_ranker_is_refused(rankers: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rank_queries(DATA, rankers)
 
 
 def test_informative_features_vary_within_a_query() -> None:
@@ -82,10 +76,8 @@ def test_value_preferences_by_hand() -> None:
                 np.mean([expit(10 * (a - b)) for a, b in zip(values[i], values[j], strict=True)])
             )
     assert (P + P.T == 1).all()
-    with pytest.raises(ValueError, match="link"):
-        value_preferences(values, link="probit")
-    with pytest.raises(ValueError, match="finite"):
-        value_preferences([[np.nan]])
+    rejected("link", value_preferences, values, link="probit")
+    rejected("finite", value_preferences, [[np.nan]])
 
 
 @pytest.mark.parametrize("method", ["probabilistic", "team_draft"])
@@ -123,18 +115,15 @@ def test_a_checkpoint_knows_its_rankings(tmp_path: Path) -> None:
     options = {"horizon": 30, "checkpoint": tmp_path / "runs.npz"}
     one = simulate("rucb", world(), **options)
     np.testing.assert_array_equal(simulate("rucb", world(), **options).regret, one.regret)
-    with pytest.raises(ValueError, match="world differ"):
-        simulate("rucb", world(method="team_draft"), **options)
+    rejected("world differ", simulate, "rucb", world(method="team_draft"), **options)
 
 
 def test_refusals_of_the_world() -> None:
-    with pytest.raises(ValueError, match="navigational"):
-        InterleavedRankers(RANKED, "drunk")
+    rejected("navigational", InterleavedRankers, RANKED, "drunk")
     with pytest.raises(ValueError, match="method"):
         InterleavedRankers(RANKED, method="balanced")  # type: ignore[arg-type]
     same = rank_queries(DATA, [0, 0])
-    with pytest.raises(ValueError, match="utilities="):
-        InterleavedRankers(same, n_samples=10)
+    rejected("utilities=", InterleavedRankers, same, n_samples=10)
 
 
 def test_features_of_a_real_data_set(shared_data) -> None:

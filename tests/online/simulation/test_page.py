@@ -1,7 +1,5 @@
 """The page of a simulation: numbers that can be found again in it, nothing loaded, nothing unescaped."""
 
-from __future__ import annotations
-
 import html
 import re
 from xml.etree import ElementTree

@@ -1,45 +1,35 @@
 """Worlds: checks on matrices, links, exact frequencies, the named problems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from experiments._worlds import SYNTHETIC, bradley_terry, synthetic_utilities, worst_case
 from structsvm.online.simulation.worlds import (
     LINKS,
-    SYNTHETIC,
     NormalScores,
     PreferenceMatrix,
     Utilities,
-    bradley_terry,
     check_preferences,
     condorcet_winner,
-    synthetic_utilities,
-    worst_case,
 )
 from structsvm.protocols import World
+from tests.refusing import rejected, rejections
 
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.5]], r"shape \(K, K\)"),
-        ([], r"shape \(K, K\)"),
-        ([0.5], r"shape \(K, K\)"),
-        ("rubbish", r"square table of real numbers, got str \(could not"),
-        ([[0.5, 0.7 + 1j], [0.3, 0.5]], "real numbers, got list .complex numbers"),
-        ([[0.5, 1.2], [-0.2, 0.5]], r"P\[0, 1\] = 1.2"),
-        ([[0.5, np.nan], [0.2, 0.5]], r"P\[0, 1\] = nan"),
-        ([[0.5, 0.7], [0.7, 0.5]], r"P\[0, 1\] \+ P\[1, 0\]"),
-        ([[0.6, 0.7], [0.3, 0.5]], r"P\[0, 0\]"),
-        ([[0.5, 0.5], [0.5, 0.5]], "Condorcet winner"),
-        ([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]], "utilities="),
-    ],
+test_bad_matrices_are_refused_by_name = rejections(
+    PreferenceMatrix,
+    ([[0.5, 0.5]], r"shape \(K, K\)"),
+    ([], r"shape \(K, K\)"),
+    ([0.5], r"shape \(K, K\)"),
+    ("rubbish", r"square table of real numbers, got str \(could not"),
+    ([[0.5, 0.7 + 1j], [0.3, 0.5]], "real numbers, got list .complex numbers"),
+    ([[0.5, 1.2], [-0.2, 0.5]], r"P\[0, 1\] = 1.2"),
+    ([[0.5, np.nan], [0.2, 0.5]], r"P\[0, 1\] = nan"),
+    ([[0.5, 0.7], [0.7, 0.5]], r"P\[0, 1\] \+ P\[1, 0\]"),
+    ([[0.6, 0.7], [0.3, 0.5]], r"P\[0, 0\]"),
+    ([[0.5, 0.5], [0.5, 0.5]], "Condorcet winner"),
+    ([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]], "utilities="),
 )
-def test_bad_matrices_are_refused_by_name(matrix: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PreferenceMatrix(matrix)
 
 
 def test_without_condorcet_winner_utilities_measure_regret() -> None:
@@ -47,8 +37,7 @@ def test_without_condorcet_winner_utilities_measure_regret() -> None:
     world = PreferenceMatrix(cycle, utilities=[0.2, 0.5, 0.5])
     np.testing.assert_allclose(world.gaps, [0.3, 0, 0])
     assert world.winners.tolist() == [1, 2]
-    with pytest.raises(ValueError, match="one for each of 3 arms, got 2"):
-        PreferenceMatrix(cycle, utilities=[0.2, 0.5])
+    rejected("one for each of 3 arms, got 2", PreferenceMatrix, cycle, utilities=[0.2, 0.5])
 
 
 def test_links() -> None:
@@ -60,12 +49,9 @@ def test_links() -> None:
         P = Utilities([0.1, 0.9, 0.5, 0.5], link).preferences
         check_preferences(P)
         assert condorcet_winner(P) == 1
-    with pytest.raises(ValueError, match="range of at most 1"):
-        Utilities([0.0, 1.5])
-    with pytest.raises(ValueError, match="link"):
-        Utilities([0.0], "probit")
-    with pytest.raises(ValueError, match="finite"):
-        Utilities([0.0, np.inf])
+    rejected("range of at most 1", Utilities, [0.0, 1.5])
+    rejected("link", Utilities, [0.0], "probit")
+    rejected("finite", Utilities, [0.0, np.inf])
 
 
 def test_frequencies_of_pairs_and_sets() -> None:
@@ -102,8 +88,7 @@ def test_the_fifteen_synthetic_problems() -> None:
     assert ((good == 0.7).sum(), (good == 0.2).sum()) == (40, 160)
     geom = SYNTHETIC["geom51"]
     np.testing.assert_allclose(geom[2:] / geom[1:-1], (0.2 / 0.7) ** (1 / 49))
-    with pytest.raises(ValueError, match="name='2good2poor': expected one of '1good5poor'"):
-        synthetic_utilities("2good2poor")
+    rejected("name='2good2poor': expected one of '1good5poor'", synthetic_utilities, "2good2poor")
 
 
 def test_thesis_instances() -> None:

@@ -1,7 +1,5 @@
 """Inference that may be looked at all the time, and several comparisons."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 
 import numpy as np
@@ -13,6 +11,7 @@ from structsvm.online.statistics import analyse, confidence_sequence, holm, quer
 from structsvm.online.statistics.page import page
 from structsvm.online.statistics.significance import benjamini_hochberg
 from structsvm.plots import pages
+from tests.refusing import rejected
 
 
 def capital(values, m):
@@ -96,13 +95,11 @@ def test_extreme_outcomes():
 
 
 def test_bad_outcomes_are_refused():
-    with pytest.raises(ValueError, match=r"outcomes\[1\]: expected a number in \[-1, 1\], got 2"):
-        confidence_sequence([0.0, 2.0])
+    rejected(r"outcomes\[1\]: expected a number in \[-1, 1\], got 2", confidence_sequence, [0.0, 2.0])
     for looks in ([0], [3], [2, 1], []):
         with pytest.raises(ValueError, match="looks: expected increasing numbers from 1 to 2"):
             confidence_sequence([0.0, 1.0], looks=looks)
-    with pytest.raises(ValueError, match="alpha"):
-        confidence_sequence([0.0], alpha=1)
+    rejected("alpha", confidence_sequence, [0.0], alpha=1)
 
 
 # -- several comparisons -----------------------------------------------------------------------------------
@@ -129,8 +126,7 @@ def test_corrections_know_their_limits(correct):
     assert correct([0.3]) == pytest.approx([0.3])
     assert len(correct([])) == 0
     for bad in ([0.5, 1.5], [0.5, np.nan]):
-        with pytest.raises(ValueError, match=r"p\[1\]: expected a number in \[0, 1\]"):
-            correct(bad)
+        rejected(r"p\[1\]: expected a number in \[0, 1\]", correct, bad)
 
 
 def test_outcomes_beyond_one_by_rounding_are_one():

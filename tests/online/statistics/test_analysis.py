@@ -1,7 +1,5 @@
 """The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -23,6 +21,7 @@ from structsvm.online.statistics.significance import cluster_means
 from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
+from tests.refusing import rejected
 
 METHODS = [
     interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
@@ -177,11 +176,9 @@ def test_bad_options_are_refused():
         ({"correction": "hope"}, "correction='hope': expected one of 'holm', 'bh', 'none'"),
         ({}, "method: expected one of balanced, .*team_draft, got 'magic'"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            analyse(log, **options)
+        rejected(message, analyse, log, **options)
     broken = ClickLog.of([Impression(Shown("team_draft", ("a",), 2, ((7,),)), (Click(1),))])
-    with pytest.raises(ValueError, match="impression 0: shown: expected teams from 0 to 1, got 7"):
-        analyse(broken)
+    rejected("impression 0: shown: expected teams from 0 to 1, got 7", analyse, broken)
 
 
 def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
@@ -236,8 +233,7 @@ def test_simulated_logs_refuse_what_does_not_fit(data):
         (np.full((240, 2), np.nan), 1, "got NaN"),
         (np.ones((240, 2)), 0, "n_impressions"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            list(simulate_log(data, scores, METHODS[0], user, n))
+        rejected(message, list, simulate_log(data, scores, METHODS[0], user, n))
 
 
 # -- the commands ------------------------------------------------------------------------------------------

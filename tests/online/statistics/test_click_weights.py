@@ -1,7 +1,5 @@
 """Learned statistics as files: learned from logs, saved, read, and applied by the commands."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import ClickWeights, analyse, learn_weights, queries_needed
 from structsvm.online.statistics.click_weights import LEARNERS, inverse_z_test
 from structsvm.online.statistics.features import FEATURES, psi
+from tests.refusing import rejected
 
 
 def impressions(n, seed, *, better=0, names=("old", "new")):
@@ -52,8 +51,7 @@ def test_weights_are_those_of_the_stacked_queries(logs, method):
 
 
 def test_no_logs_are_refused():
-    with pytest.raises(ValueError, match="logs: expected at least one"):
-        learn_weights([])
+    rejected("logs: expected at least one", learn_weights, [])
 
 
 def test_the_figure_is_held_out():
@@ -134,12 +132,9 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, cli):
         ("one.jsonl --better best", "one.jsonl: --better: expected one of old, new, got 'best'"),
         ("one.jsonl --better old --better new", "one for each of 1 logs in their order, got 2"),
         ("one.jsonl --better old --method max_mean_difference --ridge 1", "ridge: max_mean"),
-        (
-            "other.jsonl --better old",
-            "other.jsonl:1: click features need teams: expected records of 'team_draft'",
-        ),
+        ("other.jsonl --better old", "other.jsonl:1: click features need teams: expected records of 'team_draft'"),
     ],
-)
+)  # fmt: skip
 def test_learn_refuses(logs, cli, arguments, message):
     line = Path("one.jsonl").read_text().splitlines()[0]
     Path("other.jsonl").write_text(line.replace("team_draft", "sosm"))
@@ -177,8 +172,6 @@ GOOD = {
 )
 def test_broken_weights_are_named(tmp_path, record, message):
     (tmp_path / "w.json").write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=rf"w\.json: expected click weights.*{message}"):
-        ClickWeights.read(tmp_path / "w.json")
+    rejected(rf"w\.json: expected click weights.*{message}", ClickWeights.read, tmp_path / "w.json")
     (tmp_path / "w.json").write_text(json.dumps(record)[:-1])
-    with pytest.raises(ValueError, match="no JSON"):
-        ClickWeights.read(tmp_path / "w.json")
+    rejected("no JSON", ClickWeights.read, tmp_path / "w.json")

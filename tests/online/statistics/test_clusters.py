@@ -1,7 +1,5 @@
 """Users of unequal size, one estimand for all figures, and signs that are fair where outcomes are fractions."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import permutations
 
@@ -23,6 +21,7 @@ from structsvm.online.statistics import analyse, confidence_sequence, queries_ne
 from structsvm.online.statistics.credited_log import credit_log, read_credits
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import TESTS, cluster_means, drawn_signs
+from tests.refusing import rejected
 
 
 def test_all_figures_of_a_log_are_about_one_mean():
@@ -143,8 +142,7 @@ def test_drawn_signs_leave_whole_outcomes_and_refuse_others():
     np.testing.assert_array_equal(drawn_signs(whole, 0), [1, 0, -1, 1])
     np.testing.assert_array_equal(drawn_signs([0.5] * 50, 4), drawn_signs([0.5] * 50, 4))
     for bad in (1.5, np.nan):
-        with pytest.raises(ValueError, match=r"outcomes\[0\]: expected a number in \[-1, 1\]"):
-            drawn_signs([bad], 0)
+        rejected(r"outcomes\[0\]: expected a number in \[-1, 1\]", drawn_signs, [bad], 0)
 
 
 @pytest.mark.parametrize("method", FRACTIONS, ids=lambda m: m.name)
@@ -163,8 +161,7 @@ def test_analysis_draws_signs_and_has_no_wilcoxon_test_for_fractions(method):
     assert pair.p_values["sign"] == sign_test([1] * pair.wins + [-1] * pair.losses + [0] * pair.ties).p_value
     assert any("draw a win or loss" in note for note in answer.notes)
     assert set(analyse(log, cluster="user").pairs[0].p_values) == {"sign", "z", "t"}
-    with pytest.raises(ValueError, match="test: wilcoxon needs a statistic that is symmetric"):
-        analyse(log, test="wilcoxon")
+    rejected("test: wilcoxon needs a statistic that is symmetric", analyse, log, test="wilcoxon")
 
 
 def _log(n, **ids):

@@ -14,6 +14,7 @@ from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
 from structsvm.online.statistics import analyse
 from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
+from tests.refusing import rejected
 
 METHODS = {"team_draft": TeamDraft(), "optimized": Optimized(), "probabilistic": Probabilistic()}
 
@@ -144,10 +145,8 @@ def test_refuses_what_it_cannot_bound():
     with pytest.raises(ValueError, match="expected credit of at most 1"):
         running.add([CreditRow(7, ("x", "y", "z", "w"), ((0, 0, 1, 1),), (0, 1), 1.0)])
     assert running.n_impressions == 0
-    with pytest.raises(ValueError, match="one impression or more"):
-        running.analysis()
+    rejected("one impression or more", running.analysis)
     with pytest.raises(ValueError, match="expected one of sign, z, t"):
         folded(made_log("optimized", 30, 2, 0), "optimized", 2, []).analysis(test="wilcoxon")
     for text in ("", "{}", '{"version":2}', running.to_json().replace("0.05", '"x"')):
-        with pytest.raises(ValueError, match="state of running statistics"):
-            RunningStatistics.from_json(text)
+        rejected("state of running statistics", RunningStatistics.from_json, text)

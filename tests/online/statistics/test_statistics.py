@@ -1,13 +1,12 @@
 """Click features, learned weights, the four tests and sample sizes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from experiments._sample_size import _p_values, sample_size_curve
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Probabilistic, Shown
 from structsvm.online.statistics import queries_needed, sign_test, t_test, wilcoxon_test, z_test
@@ -18,8 +17,8 @@ from structsvm.online.statistics.click_weights import (
     minimax_p_value,
 )
 from structsvm.online.statistics.features import FEATURES, click_features, psi
-from structsvm.online.statistics.sample_size import _p_values, sample_size_curve
 from structsvm.online.statistics.significance import TESTS
+from tests.refusing import rejected
 
 # thesis, Table 7.1
 WEIGHTS = np.array(
@@ -44,18 +43,14 @@ def impression(teams, clicks, **fields):
     [
         (impression([0, 1, 0], [Click(1)]), {"1": 1, "5b": 1}, 0.062),
         (impression([0, 1, 0], [Click(3)]), {"1": 1, "5a": 1, "5b": 1}, 0.211),
-        (
-            impression([0, 1, 0], [Click(3, download=True)]),
-            dict.fromkeys(("1", "2", "3", "5a", "5b"), 1),
-            0.285,
-        ),
+        (impression([0, 1, 0], [Click(3, download=True)]), dict.fromkeys(("1", "2", "3", "5a", "5b"), 1), 0.285),
         (
             impression([0, 1, 0], [Click(1), Click(2)], query_words=2, title_bold=(0, 2, 0)),
             {"6a": 1, "6d": 1, "4a": -1, "6b": -1},
             -0.002,
         ),
     ],
-)
+)  # fmt: skip
 def test_the_worked_examples_of_the_thesis(example, features, score):
     """Thesis 7.4.2, with the weights of Table 7.1."""
     found = click_features(example)
@@ -144,10 +139,8 @@ def test_ranks_of_a_later_page_go_on():
 
 def test_features_need_teams():
     shown = Probabilistic().show([["a", "b"], ["b", "a"]], rng=0)
-    with pytest.raises(ValueError, match="expected records of 'team_draft', got 'probabilistic'"):
-        psi([Impression(shown, (Click(1),))])
-    with pytest.raises(ValueError, match="at least one impression"):
-        psi([])
+    rejected("expected records of 'team_draft', got 'probabilistic'", psi, [Impression(shown, (Click(1),))])
+    rejected("at least one impression", psi, [])
 
 
 # -- learning ----------------------------------------------------------------------------------------------
@@ -207,8 +200,7 @@ def test_inverse_rank_test_is_the_maximum_of_the_likelihood(rows, ridge):
 
 def test_inverse_rank_test_says_that_there_is_no_maximum():
     never_wrong = [[1.0, 0.0], [1.0, 1.0], [0.0, -1.0], [0.0, 1.0]]
-    with pytest.raises(ValueError, match="no maximum"):
-        inverse_rank_test(never_wrong)
+    rejected("no maximum", inverse_rank_test, never_wrong)
     assert np.isfinite(inverse_rank_test(never_wrong, ridge=1)).all()
 
 
@@ -248,21 +240,16 @@ def test_minimax_p_value_at_the_edges():
     assert found[2] == pytest.approx(0, abs=1e-12)
     with pytest.raises(ValueError, match="every pair win"):
         minimax_p_value([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]], [0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"pair: expected shape \(90,\)"):
-        minimax_p_value(rows, [0, 1])
+    rejected(r"pair: expected shape \(90,\)", minimax_p_value, rows, [0, 1])
 
 
 @pytest.mark.parametrize("learn", [max_mean_difference, inverse_z_test, inverse_rank_test, minimax_p_value])
 def test_learning_refuses_what_it_cannot_learn_from(learn):
-    with pytest.raises(ValueError, match=r"n_queries, n_features"):
-        learn([1.0, 2.0])
-    with pytest.raises(ValueError, match="row 1"):
-        learn([[1.0], [np.nan]])
-    with pytest.raises(ValueError, match=r"zero"):
-        learn([[0.0], [0.0]])
+    rejected(r"n_queries, n_features", learn, [1.0, 2.0])
+    rejected("row 1", learn, [[1.0], [np.nan]])
+    rejected(r"zero", learn, [[0.0], [0.0]])
     if learn is not max_mean_difference:
-        with pytest.raises(ValueError, match="ridge"):
-            learn([[1.0], [0.0]], ridge=-1)
+        rejected("ridge", learn, [[1.0], [0.0]], ridge=-1)
 
 
 # -- the example of 7.2 ------------------------------------------------------------------------------------
@@ -321,12 +308,9 @@ def test_tests_know_their_limits(name):
     assert test([0.0, 0.0, 0.0]).p_value == 1
     assert test([-1.0, 0.5, 2.0, 3.0]).p_value == pytest.approx(test([1.0, -0.5, -2.0, -3.0]).p_value)
     assert test([5.0]).p_value == 1 or name == "wilcoxon"
-    with pytest.raises(ValueError, match=r"delta\[1\]: expected a finite number, got nan"):
-        test([1.0, np.nan])
-    with pytest.raises(ValueError, match="one value per query"):
-        test([])
-    with pytest.raises(ValueError, match="expected one id for each of 2 queries, got 1"):
-        test([1.0, 2.0], clusters=["a"])
+    rejected(r"delta\[1\]: expected a finite number, got nan", test, [1.0, np.nan])
+    rejected("one value per query", test, [])
+    rejected("expected one id for each of 2 queries, got 1", test, [1.0, 2.0], clusters=["a"])
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -375,10 +359,8 @@ def test_curves_refuse_bad_input():
         ({"n_resamples": 0}, "n_resamples"),
         ({}, "too few for the default"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            sample_size_curve(np.ones(10), **options)
-    with pytest.raises(ValueError, match="target"):
-        sample_size_curve(np.ones(30)).needed(0)
+        rejected(message, sample_size_curve, np.ones(10), **options)
+    rejected("target", sample_size_curve(np.ones(30)).needed, 0)
 
 
 def test_queries_needed_is_where_a_test_has_the_power():

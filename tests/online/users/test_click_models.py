@@ -1,7 +1,5 @@
 """Click models: the stated probabilities are exact; that clicks have them, ``tests/testing/test_online.py`` says."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 from structsvm.online.users.cascade import CASCADE_TABLES
+from tests.refusing import called, rejections
 
 MODELS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
@@ -54,30 +53,22 @@ def test_published_tables():
     np.testing.assert_array_equal(CascadeUser([0, 1], [0, 1]).probability([1, 1, 1]), [1, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CascadeUser([0.1, 1.2], [0, 0]), r"click_probability\[1\]: expected a prob.*got 1.2"),
-        (lambda: CascadeUser([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
-        (
-            lambda: CascadeUser([0.1, 0.2], [0]),
-            "stop_probability: expected one entry for each of the 2 grades",
-        ),
-        (lambda: CascadeUser([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
-        (lambda: CascadeUser([], []), "click_probability: expected a row"),
-        (lambda: CascadeUser.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
-        (lambda: CascadeUser.named("perfect", 4), "2, 3 or 5 grades"),
-        (lambda: MODELS["perfect-2"].click([0, 2]), r"grades\[1\]: expected an integer from 0 to 1.*got 2"),
-        (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
-        (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
-        (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
-        (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
-        (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
-        (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
-        (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
-        (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+test_bad_input_is_named = rejections(
+    called,
+    (lambda: CascadeUser([0.1, 1.2], [0, 0]), r"click_probability\[1\]: expected a prob.*got 1.2"),
+    (lambda: CascadeUser([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
+    (lambda: CascadeUser([0.1, 0.2], [0]), "stop_probability: expected one entry for each of the 2 grades"),
+    (lambda: CascadeUser([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
+    (lambda: CascadeUser([], []), "click_probability: expected a row"),
+    (lambda: CascadeUser.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
+    (lambda: CascadeUser.named("perfect", 4), "2, 3 or 5 grades"),
+    (lambda: MODELS["perfect-2"].click([0, 2]), r"grades\[1\]: expected an integer from 0 to 1.*got 2"),
+    (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
+    (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
+    (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
+    (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
+    (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
+    (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
+    (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
+    (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
+)  # fmt: skip

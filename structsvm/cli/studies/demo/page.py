@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from structsvm.cli.studies.demo.task import Outcome, Pictures, System, Task
-from structsvm.common.names import feature_names
+from structsvm.cli.studies.demo.task import Outcome
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
 from structsvm.plots import figures, pages
 
-_SHOWN = 10
-
 
 def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit."""
-    columns = [
-        pages.Column("System"),
-        *(
-            pages.Column(name, numeric=True)
-            for name in ("MAP", "difference", "better/worse", "p", "C", "gap", "passes", "seconds")
-        ),
-    ]
+    names = ("MAP", "difference", "better/worse", "p", "C", "gap", "passes", "seconds")
     rows = []
     for system in outcome.systems:
-        row = [system.name, f"{system.mean:.4f}"]
-        if system is outcome.baseline:
-            row += ["", "", ""]
-        else:
+        compared, trained = [""] * 3, [""] * 4
+        if system is not outcome.baseline:
             test = compare(system.per_query, outcome.baseline.per_query)
-            row += [
-                f"{test.mean_difference:+.4f}",
-                f"{test.wins}/{test.losses}",
-                pages.p_value(test.p_value),
-            ]
-        if system.model is None:
-            row += ["", "", "", ""]
-        else:
+            p = pages.p_value(test.p_value)
+            compared = [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", p]
+        if system.model is not None:
             fit = system.model.fit_
-            row += [f"{fit.C:g}", f"{fit.gap:.0e}", str(fit.n_passes), f"{fit.seconds:.2f}"]
-        rows.append(row)
-    return columns, rows
+            trained = [f"{fit.C:g}", f"{fit.gap:.0e}", str(fit.n_passes), f"{fit.seconds:.2f}"]
+        rows.append([system.name, f"{system.mean:.4f}", *compared, *trained])
+    return pages.columns("System", numbers=names), rows
 
 
 def headline(outcome: Outcome) -> str:
@@ -76,46 +58,9 @@ def page(outcome: Outcome) -> str:
         "cli/studies/demo/page.html", title=task.title, lead=headline(outcome), task=task, columns=columns, rows=rows,
         baseline=outcome.baseline.name,
         best=[i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean],
-        weights=[_weights(task, s) for s in learned], tol=tol, n_shown=_SHOWN,
+        weights=[figures.Matrix(s.model.coef_.reshape(8, 8), f"Weights of {s.name}") for s in learned], tol=tol,
         gaps=[figures.gap(histories, x=x, tol=tol) for x in ("passes", "seconds")],
-        differences=[_difference(s, outcome.baseline) for s in learned],
-        examples=[] if task.pictures is None else _examples(outcome, task.pictures),
+        differences=[
+            figures.differences(s.per_query - outcome.baseline.per_query, measure=f"AP, {s.name}") for s in learned
+        ],
     )  # fmt: skip
-
-
-def _difference(system: System, other: System) -> figures.Differences:
-    return figures.differences(system.per_query - other.per_query, measure=f"AP, {system.name}")
-
-
-def _weights(task: Task, system: System) -> figures.Figure:
-    """Return the weights as an image where there is one per pixel, else as bars."""
-    if task.shape is not None:
-        return figures.Matrix(system.model.coef_.reshape(task.shape), f"Weights of {system.name}")
-    names = feature_names(task.train.feature_names, task.train.n_features)
-    return figures.weights(system.model.coef_, names, top=25)._replace(label=f"Weights of {system.name}")
-
-
-def _examples(outcome: Outcome, pictures: Pictures) -> list[tuple[str, str, list[pages.Shelf]]]:
-    """Return the queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
-    best, base, test = outcome.best, outcome.baseline, outcome.task.test
-    n_candidates = int(test.offsets[1])  # all queries have the same
-    order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
-    examples = []
-    for text, k in {"largest gain": 0, "upper quarter": len(order) // 4, "middle": len(order) // 2,
-                    "largest loss": -1}.items():  # fmt: skip
-        q = int(order[k])
-        first, shelves = int(test.offsets[q]), []
-        for system in (base, *outcome.learned):
-            top = np.argsort(-system.scores[first : first + n_candidates], kind="stable")[:_SHOWN].tolist()
-            items = [
-                (
-                    pages.picture(pictures.candidates[i], alt=f"digit {pictures.candidate_digits[i]}"),
-                    bool(test.y[first + i] >= 1),
-                )
-                for i in top
-            ]
-            shelves.append(pages.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
-        digit = int(pictures.query_digits[q])
-        query = pages.picture(pictures.queries[q], alt=f"query: digit {digit}")
-        examples.append((query, f"A {digit}: the {text} of {best.name}", shelves))
-    return examples

@@ -22,16 +22,6 @@ _CS = (0.1, 1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Images behind the test rows: ``queries[q]`` is query ``q``, ``candidates[r]`` the candidate ``r`` of its rows."""
-
-    queries: Float
-    candidates: Float
-    query_digits: NDArray[np.int64]
-    candidate_digits: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
 class Task:
     """Data of a task, with its baselines."""
 
@@ -40,8 +30,6 @@ class Task:
     train: QueryData
     test: QueryData
     baselines: dict[str, Float]
-    shape: tuple[int, int] | None = None
-    pictures: Pictures | None = None
 
 
 @dataclass(frozen=True)
@@ -97,14 +85,13 @@ def digits_task(random_state: int = 0) -> Task:
         return QueryData.from_arrays(X, y, np.repeat(queries, candidates.shape[0]), feature_names=names)
 
     train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
-    queries, candidates = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
     X = test.X.astype(np.float64)
     return Task(
         title="Find the same digit",
         description=(
             f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
             f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
-            f"{candidates.shape[0]} candidates each, all of them other images than those trained on. One feature per "
+            f"{test.offsets[1]} candidates each, all of them other images than those trained on. One feature per "
             "pixel: the absolute difference between query and candidate. Relevant: the same digit."
         ),
         train=train,
@@ -113,27 +100,23 @@ def digits_task(random_state: int = 0) -> Task:
             "Euclidean distance": -np.sqrt((X * X).sum(axis=1)),
             "City-block distance": -X.sum(axis=1),
         },
-        shape=(8, 8),
-        pictures=Pictures(
-            images[queries].reshape(-1, 8, 8), images[candidates].reshape(-1, 8, 8), digits.target[queries],
-            digits.target[candidates],
-        ),
-    )  # fmt: skip
+    )
 
 
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
 
     def tried(name: str, scores: Float, model: Any = None) -> System:
-        return System(name, scores, _average_precision(task.test, scores), model)
+        rows = task.test
+        values = metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query
+        return System(name, scores, values, model)
 
     systems = [tried(name, scores) for name, scores in task.baselines.items()]
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         if callback is not None:
             callback(name)
-        model = structsvm.StructuralRankerCV(
-            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", n_jobs=n_jobs
-        )
+        cv = min(3, task.train.n_queries)
+        model = structsvm.StructuralRankerCV(loss, _CS, cv=cv, scoring="map", n_jobs=n_jobs)
         with _without_remarks():
             model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
@@ -150,7 +133,3 @@ def _without_remarks() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
-
-
-def _average_precision(rows: QueryData, scores: Float) -> Float:
-    return metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query

@@ -4,6 +4,12 @@
 fixed methods in :mod:`structsvm.estimators.baselines`.
 """
 
-from structsvm.cli.studies.diversity.comparison import METHODS, check_names, compare_methods, with_subtopics
+from structsvm.cli.studies.diversity.comparison import (
+    METHODS,
+    check_names,
+    compare_methods,
+    usual_methods,
+    with_subtopics,
+)
 
-__all__ = ["METHODS", "check_names", "compare_methods", "with_subtopics"]
+__all__ = ["METHODS", "check_names", "compare_methods", "usual_methods", "with_subtopics"]

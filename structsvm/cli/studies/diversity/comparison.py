@@ -12,7 +12,9 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.estimators import baselines
 from structsvm.metrics import Comparison, compare
+from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.oracles.subtopic_gain import SubtopicGain
+from structsvm.plots import pages
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
 
@@ -33,21 +35,28 @@ WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signatu
 
 @dataclass(frozen=True, eq=False)
 class DiversityResult:
-    """Result of :func:`compare_methods`; dictionaries go by method, models first, arrays have an entry per set."""
+    """Result of :func:`compare_methods`; dictionaries go by method, models first.
+
+    ``values`` has for each method and loss one minus the loss of each set; methods are compared by ``loss``. A method
+    chooses ``limit``, such as "5 documents".
+    """
 
     labelled: LabelledSets
-    k: int
     models: dict[str, DiverseRanker | SVMDiv]
     chosen: dict[str, list[Int]]
-    losses: dict[str, Float]
-    recalls: dict[str, Float]
-    alpha_ndcgs: dict[str, Float]
-    degrees: list[Float] | None = None
+    values: dict[str, dict[str, Float]]
+    loss: str
+    limit: str
 
     @property
     def first(self) -> str:
         """The method that the others are tested against."""
         return next(iter(self.chosen))
+
+    @property
+    def compared(self) -> dict[str, Float]:
+        """The values by which methods are compared."""
+        return {name: by_loss[self.loss] for name, by_loss in self.values.items()}
 
     @property
     def seen(self) -> dict[str, int | None]:
@@ -58,16 +67,13 @@ class DiversityResult:
         n_seen: dict[str, int | None] = {}
         for name, model in self.models.items():
             trained_on = getattr(model, "fingerprints_", None)
-            n_seen[name] = (
-                None
-                if trained_on is None
-                else sum(candidates.fingerprint in set(trained_on) for candidates in self.labelled.sets)
-            )
+            known = None if trained_on is None else set(trained_on)
+            n_seen[name] = None if known is None else sum(s.fingerprint in known for s in self.labelled.sets)
         return n_seen
 
     def against(self, name: str) -> Comparison:
-        """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a lower loss."""
-        return compare(self.losses[name], self.losses[self.first])
+        """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a higher value."""
+        return compare(self.compared[self.first], self.compared[name])
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
@@ -79,67 +85,77 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
             raise BadInput("model", "expected a name that no fixed method has", "give it another", value=name)
 
 
+def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
+    """Return the fixed methods that these sets have all inputs for, and a remark on each group left out."""
+    wordless = any(one.kind == "similarity" and one.documents is None for one in labelled.sets)
+    without = {
+        "documents have no texts": ("bm25", "coverage", "essential") if wordless else (),
+        "a set has no query": () if all(one.query for one in labelled.sets) else ("bm25",),
+        "documents have no features": ()
+        if all(one.features is not None for one in labelled.sets)
+        else ("score",),
+    }
+    left_out = {"xquad", *(name for names in without.values() for name in names)}
+    remarks = [f"{', '.join(names)} left out: {reason}" for reason, names in without.items() if names]
+    return [name for name in METHODS if name not in left_out], remarks
+
+
 def with_subtopics(labelled: LabelledSets) -> LabelledSets:
     """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
     covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
-    return LabelledSets(
-        [labelled.sets[i] for i in covered],
-        [labelled.labels[i] for i in covered],
-        [labelled.subtopics[i] for i in covered],
-    )
+    columns: Any = labelled
+    return LabelledSets(*([column[i] for i in covered] for column in columns))
 
 
 def compare_methods(
     labelled: LabelledSets,
     models: Mapping[str, DiverseRanker | SVMDiv] | None = None,
     methods: Sequence[str] | None = None,
-    k: int = 5,
+    k: int | None = 5,
     *,
+    loss: str = "unweighted",
+    costs: Sequence[Any] | None = None,
+    budget: float | None = None,
     rivals: Mapping[str, Any] | None = None,
     degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover.
+    """Choose documents from each set by models and fixed methods, and measure what they cover.
 
-    ``rivals`` are further selectors, such as a fitted ``MMR``. ``degrees`` are labels of marks, by which is measured
-    instead of ``labelled.labels``, all weighing the same.
+    ``k`` documents are chosen, under a budget of ``costs`` as many as fit if ``k`` is None. ``rivals`` are further
+    selectors, such as a fitted ``MMR``. ``degrees`` are labels of marks, by which is measured in place of
+    ``labelled.labels``.
     """
+    check_choice("loss", loss, COVERAGE_LOSSES)
     models = {} if models is None else dict(models)
-    if methods is None:
-        methods = [name for name in METHODS if name != "xquad"]
-        if not all(candidates.query for candidates in labelled.sets):
-            methods.remove("bm25")
+    methods = usual_methods(labelled)[0] if methods is None else methods
     check_names(models, methods)
     if not models and not methods:
         raise BadInput("methods", "expected a method or a model to measure, got none")
     if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
-        raise BadInput(
-            "labelled",
-            f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
-            f"{len(with_subtopics(labelled).sets)} have one",
-            "take with_subtopics(labelled)",
-        )
-    chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
-    chosen |= {name: rival.predict(labelled.sets, k) for name, rival in (rivals or {}).items()}
+        got = f"got {len(labelled.sets)} of which {len(with_subtopics(labelled).sets)} have one"
+        problem = f"expected candidate sets with a covered subtopic each, {got}"
+        raise BadInput("labelled", problem, "take with_subtopics(labelled)")
+    limits: Any = {"k": k, "costs": costs, "budget": budget}
+    everyone = models | dict(rivals or {})
+    chosen = {name: one.predict(labelled.sets, **limits) for name, one in everyone.items()}
     for name in dict.fromkeys(methods):
-        options = {"random_state": random_state} if name == "random" else {}
+        options: Any = {"random": {"random_state": random_state}, "clairvoyant": {"loss": loss}}.get(name, {})
         labels = {"labels": labelled.labels} if name in WITH_LABELS else {}
-        chosen[name] = METHODS[name](k, **options).predict(labelled.sets, **labels)
-    losses = ("weighted" if degrees is None else "unweighted", "unweighted", "alpha_ndcg")
-    truth = (
-        [np.asarray(matrix > 0, dtype=np.float64) for matrix in labelled.labels]
-        if degrees is None
-        else degrees
-    )
-    gains = [[SubtopicGain(matrix, loss) for matrix in truth] for loss in losses]
+        chosen[name] = METHODS[name](**options).predict(labelled.sets, **limits, **labels)
+    truth = [(matrix > 0).astype(np.float64) for matrix in labelled.labels] if degrees is None else degrees
+    gains = {one: [SubtopicGain(matrix, one) for matrix in truth] for one in COVERAGE_LOSSES}
     values = {
-        name: np.array([[gain.value(r) for gain, r in zip(each, rows, strict=True)] for each in gains])
+        name: {
+            one: np.array([gain.value(r) for gain, r in zip(each, rows, strict=True)])
+            for one, each in gains.items()
+        }
         for name, rows in chosen.items()
     }
+    limits_said = [
+        "" if k is None else f"{k} documents",
+        "" if budget is None else f"a cost of {budget:g} at most",
+    ]
     return DiversityResult(
-        labelled, k, models, chosen,
-        losses={name: 1.0 - by_loss[0] for name, by_loss in values.items()},
-        recalls={name: by_loss[1] for name, by_loss in values.items()},
-        alpha_ndcgs={name: by_loss[2] for name, by_loss in values.items()},
-        degrees=degrees,
-    )  # fmt: skip
+        labelled, models, chosen, values, loss, pages.listed(list(filter(None, limits_said)))
+    )

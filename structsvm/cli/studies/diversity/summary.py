@@ -2,70 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structsvm.cli.studies.diversity.comparison import WITH_LABELS, DiversityResult
-from structsvm.metrics.significance import Leaders, leaders
+from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
 
-if TYPE_CHECKING:
-    pass
+MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
+"""Names of one minus each loss."""
 
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows, one per method: means over the sets, and how the first method compares."""
-    names = ("loss", "subtopic recall", "alpha-NDCG", "wins : losses", "p")
-    columns = [pages.Column("method"), *(pages.Column(name, numeric=True) for name in names)]
+    columns = pages.columns("method", numbers=(*MEASURES.values(), "wins : losses", "p"))
     rows = []
     for entry in as_records(result):
-        row = [
-            entry["method"],
-            *(f"{entry[m]:.3f}" for m in ("weighted_loss", "subtopic_recall", "alpha_ndcg")),
-        ]
-        tested = "p" in entry
-        row.append(f"{entry['wins']} : {entry['losses']}" if tested else "")
-        row.append(pages.p_value(entry["p"]) if tested else "")
-        rows.append(row)
+        tested = [""] * 2
+        if "p" in entry:
+            tested = [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
+        rows.append([entry["method"], *(f"{entry['means'][loss]:.3f}" for loss in MEASURES), *tested])
     return columns, rows
 
 
 def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """Return the same, unrounded, as plain objects."""
+    """Return the same, unrounded, as plain objects; ``means`` are of one minus each loss."""
     records = []
-    for name in result.chosen:
+    for name, values in result.values.items():
         entry: dict[str, Any] = {
-            "method": name,
-            "weighted_loss": float(result.losses[name].mean()),
-            "subtopic_recall": float(result.recalls[name].mean()),
-            "alpha_ndcg": float(result.alpha_ndcgs[name].mean()),
-        }
+            "method": name, "means": {loss: float(values[loss].mean()) for loss in MEASURES}
+        }  # fmt: skip
         if name in result.models:
             entry["trained_on"] = result.seen[name]
         if name != result.first:
             test = result.against(name)
-            entry |= {"wins": test.wins, "losses": test.losses, "p": test.p_value}
+            entry |= {
+                "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "p": test.p_value
+            }  # fmt: skip
         records.append(entry)
     return records
 
 
 def headline(result: DiversityResult) -> str:
     """Return the result in words: the best method, those as good, and the sets seen in training."""
-    best = _leaders(result)
-    n = len(result.labelled.sets)
+    # those that use the subtopics as input are no rivals, unless there are no others
+    rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
+    best = leaders({name: result.compared[name] for name in rivals})
+    n, measure = len(result.labelled.sets), MEASURES[result.loss]
 
     def mean(name: str) -> str:
-        return f"{result.losses[name].mean():.1%}"
+        return f"{result.compared[name].mean():.3f}"
 
     text = (
-        f"Of {len(result.chosen)} methods that choose {result.k} documents for each of {n} queries, "
-        f"{pages.listed(best.first)} {'misses' if len(best.first) == 1 else 'equally miss'} least: "
-        f"{mean(best.first[0])} of {'the marked' if result.degrees else 'the subtopics, by weight'}"
+        f"Of {len(result.chosen)} methods that choose {result.limit} for each of {n} queries, "
+        f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {measure}, "
+        f"{mean(best.first[0])}"
     )
     if best.level:
         level = [f"{name} ({mean(name)}, {pages.p_said(p)})" for name, p in best.level.items()]
         text += f"; no significant difference to {pages.listed(level)}"
     elif best.p_values:
-        text += ", significantly less than each of the others"
+        text += ", significantly better than each of the others"
     if best.p_values:
         text += f" ({pages.tests_said(len(best.p_values))})"
     return " ".join([f"{text}.", *seen_in_training(result)])
@@ -87,13 +83,3 @@ def seen_in_training(result: DiversityResult) -> list[str]:
                 "it fits them, not how well it does on new ones."
             )
     return sentences
-
-
-def _rivals(result: DiversityResult) -> list[str]:
-    """Return all methods but those that use the subtopics as input, unless there are no others."""
-    return [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
-
-
-def _leaders(result: DiversityResult) -> Leaders:
-    """Return the rivals of least loss."""
-    return leaders({name: -result.losses[name] for name in _rivals(result)})

@@ -12,11 +12,10 @@ import numpy as np
 from structsvm import readers
 from structsvm.cli.files import by_name, load_ranker, predicted
 from structsvm.cli.studies.folds.folds import Fill, Fold, load_fold
-from structsvm.cli.tables import kept_medians
+from structsvm.cli.tables import with_medians
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model
 from structsvm.estimators.weight_constraints import numbered_signs
-from structsvm.features.scaling import filled
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column, row_groups
@@ -45,13 +44,14 @@ def measure_fixed(
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, is_feature = _scorer(baseline, parts[0])
     rules |= {"ties": "average"} if is_feature else {}
-    return [
-        Measured(
-            one,
-            {name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names},
-        )
-        for one, own in zip(parts, map(score, parts), strict=True)
-    ]
+    measured = []
+    for one in parts:
+        own = score(one)
+        values = {
+            name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names
+        }
+        measured.append(Measured(one, values))
+    return measured
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], bool]:
@@ -62,13 +62,11 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
     try:
         ((at, _),) = numbered_signs({baseline: 1}, first.n_features, first.feature_names).items()
     except BadInput as error:
-        raise BadInput(
-            "baseline",
+        problem = (
             f"expected a method of the comparison, a feature from 1 to {first.n_features} or its name, or the file of "
-            "a model or a TREC run",
-            error.remedy,
-            value=baseline,
-        ) from None
+            "a model or a TREC run"
+        )
+        raise BadInput("baseline", problem, error.remedy, value=baseline) from None
 
     def score(part: QueryData) -> Float:
         column = dense_column(part.X, at).astype(np.float64)
@@ -79,11 +77,10 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
 
 def _by_model(path: Path) -> Callable[[QueryData], Float]:
     ranker = load_ranker(path)
-    names, medians = getattr(ranker, "feature_names_in_", None), kept_medians(ranker)
+    names = getattr(ranker, "feature_names_in_", None)
 
     def score(part: QueryData) -> Float:
-        rows = by_name(part, names, path)
-        return predicted(ranker, rows if medians is None else filled(rows, medians), path)
+        return predicted(ranker, with_medians(by_name(part, names, path), ranker), path)
 
     return score
 
@@ -91,15 +88,13 @@ def _by_model(path: Path) -> Callable[[QueryData], Float]:
 def _by_run(path: Path) -> Callable[[QueryData], Float]:
     run = readers.read_run(path)
     topics = np.asarray(run.topics).astype(str)[row_groups(run.offsets)].tolist()
-    known = dict(
-        zip(zip(topics, map(str, run.docid.tolist()), strict=True), run.scores.tolist(), strict=True)
-    )
+    keys_of_run = zip(topics, map(str, run.docid.tolist()), strict=True)
+    known = dict(zip(keys_of_run, run.scores.tolist(), strict=True))
 
     def score(part: QueryData) -> Float:
         if part.docid is None:
-            raise BadInput(
-                path, "expected rows with document ids for a run, got none", "name their column by --docid"
-            )
+            problem = "expected rows with document ids for a run, got none"
+            raise BadInput(path, problem, "name their column by --docid")
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():

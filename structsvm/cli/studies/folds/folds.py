@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed
 from structsvm.common.tables.files import is_table, table_files
 from structsvm.features.scaling import filled, medians
-from structsvm.queries import QueryData, offsets_of
+from structsvm.queries import QueryData, offsets_of, stacked, widened
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
@@ -113,17 +113,14 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
     n = len(parts)
     if n >= 3 and sorted(parts) == list(range(1, n + 1)):
         ring = [parts[i + 1] for i in range(n)] * 2
+        ends = (0, n - 2, n - 1, n)
         return tuple(
-            Fold(
-                f"Fold{k + 1}",
-                *(Part(tuple(ring[a:b])) for a, b in pairwise((k, k + n - 2, k + n - 1, k + n))),
-            )
+            Fold(f"Fold{k + 1}", *(Part(tuple(ring[k + a : k + b])) for a, b in pairwise(ends)))
             for k in range(n)
         )
     names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
-    raise BadInput(
-        data, f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
-    )
+    problem = f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
+    raise BadInput(data, problem)
 
 
 def _one_fold(name: str, folder: Path) -> Fold:
@@ -150,12 +147,9 @@ def _cut(
     n_queries = _read(data, 0.0, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
-        raise BadInput(
-            "folds",
-            f"expected {least} to the number of queries in {data}, which has {n_queries}"
-            + (", as each fold needs parts for training, validation and test" if test else ""),
-            value=n_folds,
-        )
+        why = ", as each fold needs parts for training, validation and test" if test else ""
+        problem = f"expected {least} to the number of queries in {data}, which has {n_queries}{why}"
+        raise BadInput("folds", problem, value=n_folds)
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
     def part(numbers: range) -> Part:
@@ -197,11 +191,8 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        raise BadInput(
-            fold.name,
-            f"expected each query in one of its parts, query {shared[0]!r} is in two",
-            "a model would be tested on what it was trained on",
-        )
+        problem = f"expected each query in one of its parts, query {shared[0]!r} is in two"
+        raise BadInput(fold.name, problem, "a model would be tested on what it was trained on")
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]
@@ -250,15 +241,11 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
         names = ", ".join(map(str, part.files))
         raise BadInput(names, f"expected different queries, query {shared[0]!r} is in two of them")
     docids = [piece.docid for piece in pieces]
-    return QueryData(
-        sparse.vstack([p.X for p in pieces], format="csr") if as_sparse else np.vstack([p.X for p in pieces]),
-        np.concatenate([piece.y for piece in pieces]),
-        offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces])),
-        np.concatenate([piece.query_ids.astype(str) for piece in pieces]),
-        None if any(d is None for d in docids) else np.concatenate([d for d in docids if d is not None]),
-        None,
-        pieces[0].feature_names,
-    )
+    X, y = (stacked([getattr(piece, name) for piece in pieces]) for name in ("X", "y"))
+    offsets = offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces]))
+    ids = np.concatenate([piece.query_ids.astype(str) for piece in pieces])
+    docid = None if any(d is None for d in docids) else stacked(docids)
+    return QueryData(X, y, offsets, ids, docid, None, pieces[0].feature_names)
 
 
 def _in_two(pieces: Sequence[QueryData]) -> list[str]:
@@ -273,14 +260,8 @@ def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
     X: Any = data.X
     if bool(sparse.issparse(X)) != as_sparse:
         X = sparse.csr_matrix(X) if as_sparse else X.toarray()
-    if X.shape[1] < width:
-        if as_sparse:
-            X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
-        else:
-            X = np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]), dtype=X.dtype)])
-    elif X is data.X:
-        return data
-    return replace(data, X=X)
+    X = widened(X, width)
+    return data if X is data.X else replace(data, X=X)
 
 
 def checksum(path: Path) -> str:

@@ -57,12 +57,7 @@ def check_installed(name: str) -> None:
 
 
 def best_stage(
-    train: QueryData,
-    validation: QueryData,
-    measure: Callable[[QueryData, Float], float],
-    *,
-    relevance: float = 1.0,
-    seed: int = 0,
+    train: QueryData, validation: QueryData, measure: Any, *, relevance: float = 1.0, seed: int = 0
 ) -> Boosted:
     """Return the best of every tenth stage of each point of a grid, by the measure on the validation queries.
 
@@ -74,10 +69,8 @@ def best_stage(
     for point in GRID:
         if point.graded and np.array_equal(binary, train.y):
             continue
-        grown, scores = (
-            grow(train, train.y if point.graded else binary, point, seed),
-            np.zeros(validation.n_rows),
-        )
+        grown = grow(train, train.y if point.graded else binary, point, seed)
+        scores = np.zeros(validation.n_rows)
         for last in range(EVERY, MOST_TREES + 1, EVERY):
             scores = scores + grown(validation.X, last - EVERY, last)
             stages.append((measure(validation, scores), Boosted(grown, last, point)))
@@ -100,8 +93,7 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
     def grown(X: Any, first: int, last: int) -> Float:
         while booster.current_iteration() < last and not booster.update():
             pass
-        return np.asarray(
-            booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
-        )
+        some = {"start_iteration": first, "num_iteration": last - first, "num_threads": n_jobs}
+        return np.asarray(booster.predict(X, **some))
 
     return grown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,33 +146,6 @@ def walk(
             started = clock()
 
 
-_WARM: set[tuple[Any, ...]] = set()
-_FEW_QUERIES = 20
-
-
-def warm_up(
-    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
-) -> None:
-    """Import and compile what :func:`walk` with the same arguments needs, so that its seconds are those of training.
-
-    It runs once per process, method and type of matrix. It trains on a few queries to the end, and on all for two
-    passes, since the choice of the solver depends on the data.
-    """
-    kind = (name, train.X.dtype.str, hasattr(train.X, "indptr"), *_stored(train.X), options.scale)
-    if kind in _WARM:
-        return
-    _WARM.add(kind)
-    few = train.select(np.arange(min(_FEW_QUERIES, train.n_queries)))
-    tries = [(few, options)]
-    if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
-        tries.append((train, replace(options, max_passes=2)))
-    for data, limited in tries:
-        # few queries may have no constraint, or nothing to learn; walk reports other errors
-        with contextlib.suppress(ValueError), _unjudged():
-            for _ in walk(name, [min(Cs)], data, few, limited, measure):
-                pass
-
-
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
     """Silence the warning of a fit that learns nothing."""
@@ -181,18 +154,11 @@ def _unjudged() -> Iterator[None]:
         yield
 
 
-def _stored(X: Any) -> tuple[bool, ...]:
-    """Return the properties of a matrix, besides its dtype, by which compiled code differs."""
-    array = X.data if hasattr(X, "indptr") else X
-    return bool(array.flags.writeable), bool(array.flags.c_contiguous)
-
-
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
-    if not fits:
-        return Candidate(C, model, None, True, seconds)
-    return Candidate(C, model, max(fit.gap for fit in fits), all(fit.converged for fit in fits), seconds)
+    gap = max((fit.gap for fit in fits), default=None)
+    return Candidate(C, model, gap, all(fit.converged for fit in fits), seconds)
 
 
 def _models(
@@ -223,13 +189,8 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
     from structsvm.estimators.weight_constraints import numbered_signs
 
     signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
-    return structsvm.StructuralRanker(
-        loss,
-        scale=options.scale,
-        monotone_constraints=signs or None,
-        positive=options.positive,
-        **options.exact,
-    )
+    more: Any = {"monotone_constraints": signs or None, "positive": options.positive}
+    return structsvm.StructuralRanker(loss, scale=options.scale, **more, **options.exact)
 
 
 def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
@@ -250,11 +211,9 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
-        raise BadInput(
-            f"method {name!r}",
-            f"expected features as they are, got scale={options.scale!r}",
-            "scale the files, or compare acc3 and acc4, which scale within queries by themselves",
-        )
+        problem = f"expected features as they are, got scale={options.scale!r}"
+        remedy = "scale the files, or compare acc3 and acc4, which scale within queries by themselves"
+        raise BadInput(f"method {name!r}", problem, remedy)
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 

@@ -17,24 +17,17 @@ _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows: means with their 95 % intervals, C chosen, and the cost of training."""
     names = results.measures.report
-    columns = [
-        pages.Column("method"),
-        *(pages.Column(name, numeric=True) for name in (*names, "C", "gap", "seconds")),
-    ]
-    rows = [
-        [m.name, *(_mean(m, name) for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
-        for m in results.methods
-    ]
-    return columns, rows
+    rows = []
+    for m in results.methods:
+        gap = "–" if m.gap is None else f"{m.gap:.0e}"
+        rows.append([m.name, *(_mean(m, name) for name in names), _range(m.Cs), gap, f"{m.seconds:.2f}"])
+    return pages.columns("method", numbers=(*names, "C", "gap", "seconds")), rows
 
 
 def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows of the tests against the baselines, measure by measure."""
     figures_ = ("difference", "95% interval", "better/worse", "p", "p (t)", "Holm")
-    columns = [
-        *(pages.Column(name) for name in ("measure", "method", "against")),
-        *(pages.Column(name, numeric=True) for name in figures_),
-    ]
+    columns = pages.columns("measure", "method", "against", numbers=figures_)
     rows = [
         [
             t.measure, t.method, t.baseline, f"{t.difference:+.4f}",
@@ -117,7 +110,7 @@ def page(results: Results, title: str) -> str:
         "cli/studies/folds/page.html", title=title, lead=headline(results), results=results, columns=columns, rows=rows,
         tests=tests_table(results), remarks=remarks(results), measure=first, baselines=pages.listed(results.baselines),
         best=[i for i, m in enumerate(results.methods) if m.name in best],
-        of_folds=[pages.Column("method"), *(pages.Column(name, numeric=True) for name in results.folds)],
+        of_folds=pages.columns("method", numbers=results.folds),
         means=[
             [m.name, *(f"{np.mean(cell['test']['values'][first]):.4f}" for cell in m.cells)]
             for m in results.methods
@@ -141,10 +134,6 @@ def _range(Cs: Sequence[float | None]) -> str:
     if not values:
         return "–"
     return f"{values[0]:.3g}" if len(values) == 1 else f"{values[0]:.3g} – {values[-1]:.3g}"
-
-
-def _gap(gap: float | None) -> str:
-    return "–" if gap is None else f"{gap:.0e}"
 
 
 def _differences(results: Results, measure: str) -> list[figures.Differences]:

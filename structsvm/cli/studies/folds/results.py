@@ -29,7 +29,6 @@ from structsvm.cli.studies.folds.methods import (
     full_name,
     takes_missing,
     walk,
-    warm_up,
 )
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
@@ -283,14 +282,9 @@ def _tests_of(results: Results) -> Tests:
         if pair not in p_of:
             p_of[pair] = compare(values[measures[0], best.first[0]], values[measures[0], name]).p_value
     adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
-    return Tests(
-        [
-            test._replace(holm=adjusted[test.measure, frozenset((test.method, test.baseline))])
-            for test in pairs
-        ],
-        best._replace(p_values={name: adjusted[pair] for name, pair in others.items()}),
-        len(p_of),
-    )
+    corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
+    best = best._replace(p_values={name: adjusted[pair] for name, pair in others.items()})
+    return Tests(corrected, best, len(p_of))
 
 
 def number_or_none(value: float) -> float | None:
@@ -365,32 +359,17 @@ def run(
             tell(*cell_name, True)
     reused = len(done)
     missing = [cell_name for cell_name in wanted if cell_name not in done]
-    expected_seconds = sum(
-        estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing
-    )
+    expected = sum(estimated_seconds(wanted[cell][0], cell[0], len(grid)) for cell in missing)
+    n_jobs = n_jobs if expected >= PROCESSES_PAY_FROM else 1
     from joblib import Parallel, delayed
 
-    trained = Parallel(
-        n_jobs=n_jobs if expected_seconds >= PROCESSES_PAY_FROM else 1,
-        return_as="generator_unordered",
-        batch_size=1,
-        pre_dispatch="all",
-    )(delayed(_compute)(*wanted[cell_name], cell_name, plan) for cell_name in missing)
-    for cell_name, cell in trained:
+    train = Parallel(n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+    for cell_name, cell in train(delayed(_compute)(*wanted[name], name, plan) for name in missing):
         done[cell_name] = cell
         tell(*cell_name, False)
-    return Results(
-        tuple(
-            MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
-            for name in names
-        )
-        + tuple(MethodResult(name, cells, measures.selection) for name, cells in fixed.items()),
-        measures,
-        tuple(fold.name for fold in folds),
-        baselines,
-        reused,
-        len(missing),
-    )
+    cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names} | fixed
+    results = tuple(MethodResult(name, own, measures.selection) for name, own in cells.items())
+    return Results(results, measures, tuple(fold.name for fold in folds), baselines, reused, len(missing))
 
 
 PROCESSES_PAY_FROM = 20.0
@@ -440,10 +419,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
         "parts": [
-            {
-                "files": [checksum(file) for file in part.files],
-                "queries": None if part.queries is None else list(part.queries),
-            }
+            {"files": list(map(checksum, part.files)), "queries": part.queries and list(part.queries)}
             for part in fold.parts
         ],
     }
@@ -489,7 +465,9 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores, choosing=True).mean()
 
-    warm_up(name, grid, data.train, data.validation, training, selected)
+    check_method(
+        name, relevance=training.relevance
+    )  # loads the library that it needs, outside of its seconds
     candidates, per_candidate = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
@@ -502,6 +480,11 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
+    tested = None
+    if data.test is not None:
+        scores = chosen.model.predict(data.test.X, qid=data.test.qid)
+        values = {name: measures.values(name, data.test, scores) for name in measures.report}
+        tested = _tested(data.test, values)
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
@@ -509,7 +492,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
         "seconds": sum(candidate.seconds for candidate in candidates),
-        "test": None if data.test is None else _measured(data.test, chosen.model, measures),
+        "test": tested,
     }
 
 
@@ -518,12 +501,6 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
     if len(grid) == 1:
         return 0
     return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
-
-
-def _measured(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
-    scores = model.predict(test.X, qid=test.qid)
-    values = {name: measures.values(name, test, scores) for name in measures.report}
-    return _tested(test, values)
 
 
 def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:

@@ -139,12 +139,9 @@ def cross_validate_fusion(
     check_selection(selection)
     training_topics = known.n_topics - -(-known.n_topics // folds)
     if known.n_topics < folds or training_topics < _INNER_FOLDS:
-        raise BadInput(
-            "qrels",
-            f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs for {folds} "
-            f"x {_INNER_FOLDS} folds, got {known.n_topics}",
-            "judge more topics, or ask for fewer folds",
-        )
+        expected = f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs"
+        problem = f"{expected} for {folds} x {_INNER_FOLDS} folds, got {known.n_topics}"
+        raise BadInput("qrels", problem, "judge more topics, or ask for fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
@@ -154,10 +151,8 @@ def cross_validate_fusion(
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
         part = scaled.select(test)
         judge = PoolJudge(part, qrels, relevance=relevance, depth=depth)
-        scores = [
-            model.predict(part)
-            for model in fusion_path(scaled.select(training), grid, within="data", **options)
-        ]
+        models = fusion_path(scaled.select(training), grid, within="data", **options)
+        scores = [model.predict(part) for model in models]
         return np.stack([judge(s, measure) for s in scores], axis=1), scores
 
     fold, splits = _deal(known.n_topics, folds, np.random.default_rng(random_state))
@@ -192,9 +187,8 @@ def cross_validate_fusion(
         judges |= dict.fromkeys(known.names, PoolJudge(alone, qrels, relevance=relevance))
         ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
     values_of = {name: judges[name](ranked[name], measure) for name in systems}
-    best_sum, sizes = _best_sum(
-        scaled, np.stack([values_of[name] for name in known.names]), fold, judge, measure
-    )
+    of_runs = np.stack([values_of[name] for name in known.names])
+    best_sum, sizes = _best_sum(scaled, of_runs, fold, judge, measure)
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,

@@ -17,18 +17,14 @@ def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
     They have the gain of the learned fusion over each system, with its p-value and Holm's correction.
     """
     names = (pages.measure_name(result.measure), "gain", "better/worse", "p", "Holm")
-    columns = [pages.Column("system"), *(pages.Column(name, numeric=True) for name in names)]
+    columns = pages.columns("system", numbers=names)
     tests, rows = _tests(result), []
     for name in _ordered(result):
         row = [_kind(result, name), f"{result.values[name].mean():.4f}", "", "", "", ""]
         if name != LEARNED:
             test, adjusted = tests[name]
-            row[2:] = [
-                f"{test.mean_difference:+.4f}",
-                f"{test.wins}/{test.losses}",
-                pages.p_value(test.p_value),
-                pages.p_value(adjusted),
-            ]
+            p_values = map(pages.p_value, (test.p_value, adjusted))
+            row[2:] = [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", *p_values]
         rows.append(row)
     return columns, rows
 

@@ -24,11 +24,9 @@ def play(policy: Any, run: Run) -> None:
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
-    """Play a run. ``wins[i, j]`` and ``plays[i, j]`` count the duels with i as first arm.
-
-    ``alive`` holds the remaining arms in its first ``n_alive`` entries; ``won``, ``played`` and ``share`` are their
-    records, at the same indices.
-    """
+    """Play a run. ``wins[i, j]`` and ``plays[i, j]`` count the duels with i as first arm."""
+    # ``alive`` holds the remaining arms in its first ``n_alive`` entries; ``won``, ``played`` and ``share`` are their
+    # records, at the same indices.
     rng, horizon = run.rng, run.times[-1]
     # Invariant: ``n_fewest`` remaining arms have ``fewest`` comparisons. Each step takes one of them, so the count
     # falls by one and the records are searched only when it is 0.

@@ -35,11 +35,10 @@ def _all(wide):
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
-    """Play a run. ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, ``V_ij >= 1/2`` iff ``beta ln t`` is.
-
-    ``needed`` are the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff ``beta
-    ln t`` is. ``stale`` marks arms whose maximum may have fallen; ``wide`` holds F in its first ``n_wide`` entries.
-    """
+    """Play a run. ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, ``V_ij >= 1/2`` iff ``beta ln t`` is."""
+    # ``needed`` are the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff
+    # ``beta ln t`` is. ``stale`` marks arms whose maximum may have fallen; ``wide`` holds F in its first ``n_wide``
+    # entries.
     scores, gaps, rng, horizon = run.scores, run.gaps, run.rng, run.times[-1]
     k = len(gaps)
     n_wide = 0

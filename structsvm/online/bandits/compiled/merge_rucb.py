@@ -56,10 +56,8 @@ def _best(wins, members, sizes, arms, share, ties):
 
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
-    """Play until batches have to be merged (return True) or the horizon is reached (return False).
-
-    ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
-    """
+    """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
+    # ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
     rng, n_batches = run.rng, len(sizes)
     # number of arms at which the stage S ends: K / 2^S (line 12)
     limit = len(wins) / math.ldexp(1.0, state[1])

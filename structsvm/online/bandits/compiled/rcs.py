@@ -61,10 +61,8 @@ def _all(beats, arm):
 
 @kernel
 def _champion(beats, lead, u, rng):
-    """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not.
-
-    ``u`` is uniform above the probability that ``lead`` beats everyone.
-    """
+    """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not."""
+    # ``u`` is uniform above the probability that ``lead`` beats everyone.
     k = len(beats)
     # Draw the first arm to which lead loses, in the order of the arms. It comes after j with the probability that
     # lead beats all arms up to j, the product ``prefix``, so it is the first j with prefix <= u.
@@ -93,12 +91,10 @@ def _champion(beats, lead, u, rng):
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
-    """Play a run.
-
-    Row c of ``share`` and ``root`` (1/sqrt(N)) holds the results of the other arms against c, so that the challenger is
-    found in one row. The bound of a pair never compared is 2; that of the champion itself is never the maximum.
-    ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
-    """
+    """Play a run."""
+    # Row c of ``share`` and ``root`` (1/sqrt(N)) holds the results of the other arms against c, so that the challenger
+    # is found in one row. The bound of a pair never compared is 2; that of the champion itself is never the maximum.
+    # ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a type of its own to Numba),
     # and ``chance`` the probability that it does so again. ``defeated``: the next tournament is known to be lost.

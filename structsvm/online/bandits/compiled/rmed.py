@@ -62,11 +62,9 @@ def _join(divergence, limit, is_waiting, joining):
 
 @kernel
 def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
-    """Play a run.
-
-    ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) where j is ahead of i, otherwise 0; ``divergence`` holds the sums of its
-    rows. ``ahead`` counts the arms ahead of or level with i (O_i), among which are those that i never met.
-    """
+    """Play a run."""
+    # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) where j is ahead of i, otherwise 0; ``divergence`` holds the sums of its
+    # rows. ``ahead`` counts the arms ahead of or level with i (O_i), among which are those that i never met.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     # L_C is ``waiting[:n_waiting]``, and L_R its arms from ``position`` on, marked in ``is_waiting``; ``joining`` is
     # L_N. ``least`` is I*(t).

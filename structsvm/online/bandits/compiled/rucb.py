@@ -32,10 +32,9 @@ def play(policy: Any, run: Run) -> None:
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
-    """Play a run.
-
-    ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its row.
-    """
+    """Play a run."""
+    # ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its
+    # row.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     # Invariant: ``candidates[:n_candidates]`` is C, and all arms outside C need ln t >= joins. C changes only by a duel
     # (which sets joins to 0 if it moves an arm in or out) or when ln t reaches ``joins``.

@@ -9,7 +9,7 @@ at each call, which takes twice as long as the rest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,17 @@ from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
 """Largest difference in credit, relative to the largest credit, that is a tie: rounding of sums in another order."""
+
+
+class Tasks(NamedTuple):
+    """Comparisons of two rankers with their random streams, and their results; each array has an entry per task."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    seeds: NDArray[np.uint64]
+    wins: NDArray[np.int64]
+    losses: NDArray[np.int64]
 
 
 @kernel
@@ -68,18 +79,10 @@ def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.
 
 
 @kernel
-def team_draft(
-    ranked: RankedQueries,
-    tables: ClickTables,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    wins: NDArray[np.int64],
-    losses: NDArray[np.int64],
-) -> None:
+def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None:
     """Count wins and losses of ``first[task]`` against ``second[task]`` in ``counts[task]`` team drafts."""
     rankings, _, grades, offsets = ranked
+    first, second, counts, seeds, wins, losses = tasks
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
     for q in range(n_queries):
@@ -132,23 +135,13 @@ def team_draft(
 
 @kernel
 def probabilistic(
-    ranked: RankedQueries,
-    tables: ClickTables,
-    decay: NDArray[np.float64],
-    by_difference: bool,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    wins: NDArray[np.int64],
-    losses: NDArray[np.int64],
+    ranked: RankedQueries, tables: ClickTables, decay: NDArray[np.float64], by_difference: bool, tasks: Tasks
 ) -> None:
-    """Count wins and losses by probabilistic interleaving, with credit exact over all assignments.
-
-    Each rank flips a coin for a ranker, which draws a document not yet shown with probability proportional to
-    ``decay[place]`` (Hofmann, Whiteson & de Rijke 2011).
-    """
+    """Count wins and losses by probabilistic interleaving, with credit exact over all assignments."""
+    # Each rank flips a coin for a ranker, which draws a document not yet shown with probability proportional to
+    # ``decay[place]`` (Hofmann, Whiteson & de Rijke 2011).
     rankings, places, grades, offsets = ranked
+    first, second, counts, seeds, wins, losses = tasks
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     # total[k]: sum of the first k + 1 entries of ``decay``, the mass of a ranking of k + 1 documents
     total = np.zeros(decay.shape[0])
@@ -329,9 +322,9 @@ def live_arrays(
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
         decay = np.zeros(0)
-    # rows of the second: first and second ranker, number of comparisons (1), wins, losses
-    scratch = np.zeros(1, np.uint64), np.ones((5, 1), np.int64)
-    return (ranked, tables, decay, by_teams, by_difference, *scratch)
+    first, second, counts, wins, losses = np.ones((5, 1), np.int64)  # a single comparison
+    tasks = Tasks(first, second, counts, np.zeros(1, np.uint64), wins, losses)
+    return ranked, tables, decay, by_teams, by_difference, tasks
 
 
 @kernel(inline="always")
@@ -344,27 +337,23 @@ def _seed(rng: np.random.Generator) -> np.uint64:
 @kernel(_nrt=False)  # the kernels it calls make arrays but do not return them
 def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> float:
     """Return the outcome of one comparison of two rankers, 1 or 0; a coin decides a tie."""
-    ranked, tables, decay, by_teams, by_difference, seed, task = live
-    seed[0] = _seed(rng)
-    task[0, 0] = first
-    task[1, 0] = second
-    task[3, 0] = task[4, 0] = 0
+    ranked, tables, decay, by_teams, by_difference, tasks = live
+    tasks.first[0], tasks.second[0], tasks.seeds[0] = first, second, _seed(rng)
+    tasks.wins[0] = tasks.losses[0] = 0
     if by_teams:
-        team_draft(ranked, tables, task[0], task[1], task[2], seed, task[3], task[4])
+        team_draft(ranked, tables, tasks)
     else:
-        probabilistic(ranked, tables, decay, by_difference, task[0], task[1], task[2], seed, task[3], task[4])
-    if task[3, 0] == task[4, 0]:
+        probabilistic(ranked, tables, decay, by_difference, tasks)
+    if tasks.wins[0] == tasks.losses[0]:
         return 0.0 + (rng.random() < 0.5)
-    return float(task[3, 0])
+    return float(tasks.wins[0])
 
 
 @kernel(_nrt=False)
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
-    """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``.
-
-    A coin decides each tie.
-    """
-    ranked, tables, _, _, by_difference, _, _ = live
+    """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``."""
+    # A coin decides each tie.
+    ranked, tables, _, _, by_difference, _ = live
     for a in range(len(rankers)):
         for b in range(len(rankers)):
             won[a, b] = 0

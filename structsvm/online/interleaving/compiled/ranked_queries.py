@@ -52,36 +52,14 @@ class RankedQueries(NamedTuple):
         query = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
         generator = np.random.default_rng(random_state)
         first_row = starts[:-1].repeat(np.diff(starts))
-        rankings = np.empty((dense.shape[1], dense.shape[0]), dtype=np.int32)
-        for ranker, column in zip(rankings, dense.T, strict=True):
+        rankings, places = np.empty((2, dense.shape[1], dense.shape[0]), dtype=np.int32)
+        position = np.arange(dense.shape[0]) - first_row
+        for ranking, inverse, column in zip(rankings, places, dense.T, strict=True):
             # lexsort sorts by the last key first: query, then score, then a random number for ties
             keys: Any = (generator.random(dense.shape[0]), -column, query)
-            ranker[:] = np.lexsort(keys) - first_row
-        return cls(rankings, _inverse(rankings, first_row), checked, starts)
-
-    @classmethod
-    def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Return the given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
-        array = np.asarray(rankings)
-        if array.ndim != 2 or array.shape[0] == 0 or array.dtype.kind not in "iu":
-            raise BadInput("rankings", f"expected integers (rankers, rows), got {array.dtype} {array.shape}")
-        checked, starts = _check_layout(grades, offsets, array.shape[1])
-        first_row = starts[:-1].repeat(np.diff(starts))
-        rows = np.sort(array + first_row, axis=1)
-        # with the first row of its query added, a permutation sorts to 0, 1, 2, ...; values out of range may do so too
-        sizes = np.diff(starts).repeat(np.diff(starts))
-        wrong = (rows != np.arange(array.shape[1])) | (array < 0) | (array >= sizes)
-        if wrong.any():
-            ranker, row = (int(i) for i in np.argwhere(wrong)[0])
-            q = int(np.searchsorted(starts, row, side="right")) - 1
-            raise BadInput(
-                "rankings",
-                f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got "
-                f"{array[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
-                at=f"[{ranker}]",
-            )
-        contiguous = np.ascontiguousarray(array, dtype=np.int32)
-        return cls(contiguous, _inverse(contiguous, first_row), checked, starts)
+            rows = np.lexsort(keys)
+            ranking[:], inverse[rows] = rows - first_row, position
+        return cls(rankings, places, checked, starts)
 
 
 def _check_layout(
@@ -100,11 +78,3 @@ def _check_layout(
     if starts.shape[0] < 2:
         raise BadInput("offsets", "expected at least one query with documents")
     return checked, starts
-
-
-def _inverse(rankings: NDArray[np.int32], first_row: NDArray[np.int64]) -> NDArray[np.int32]:
-    places = np.empty_like(rankings)
-    position = (np.arange(rankings.shape[1]) - first_row).astype(np.int32)
-    for ranking, inverse in zip(rankings, places, strict=True):
-        inverse[ranking + first_row] = position
-    return places

@@ -1,0 +1,42 @@
+"""What tests of bad input have in common: calls that are refused."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from structsvm.common.checks import BadInput
+
+
+def rejected(message: str, call: Callable[..., Any], /, *args: Any, **options: Any) -> ValueError:
+    """Assert that a call raises a ``ValueError`` that matches, of whatever kind; return it."""
+    with pytest.raises(ValueError, match=message) as caught:
+        call(*args, **options)
+    return caught.value
+
+
+def refused(message: str, call: Callable[..., Any], /, *args: Any, **options: Any) -> ValueError:
+    """Assert that a call raises ``BadInput`` whose text, one line that can be printed, matches; return it."""
+    error = rejected(message, call, *args, **options)
+    assert isinstance(error, BadInput), repr(error)
+    assert str(error).isprintable(), error
+    return error
+
+
+def refusals(call: Callable[..., Any], *cases: tuple[Any, ...], check: Any = refused) -> Callable[..., None]:
+    """Return a test that ``call`` refuses the arguments of each case with the message at its end."""
+
+    @pytest.mark.parametrize(("arguments", "message"), [(case[:-1], case[-1]) for case in cases])
+    def test(arguments: tuple[Any, ...], message: str) -> None:
+        check(message, call, *arguments)
+
+    return test
+
+
+rejections = partial(refusals, check=rejected)
+
+
+def called(call: Callable[[], Any]) -> Any:
+    """Call a case that is a call without arguments."""
+    return call()
