@@ -30,11 +30,9 @@ CSP = (
 )
 
 _HEADERS = {
-    b"content-security-policy": CSP.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"same-origin",
-    b"cache-control": b"no-store",
-}
+    b"content-security-policy": CSP.encode(), b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"same-origin", b"cache-control": b"no-store",
+}  # fmt: skip
 """Headers of every answer, unless its route sets them."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
@@ -187,10 +185,8 @@ class _Frame:
                 there = {name for name, _ in headers}
                 headers += [(name, value) for name, value in _HEADERS.items() if name not in there]
                 if shared:
-                    headers += [
-                        (b"access-control-allow-origin", (origin or "").encode("latin-1")),
-                        (b"vary", b"origin"),
-                    ]
+                    allowed_origin = (origin or "").encode("latin-1")
+                    headers += [(b"access-control-allow-origin", allowed_origin), (b"vary", b"origin")]
             await send(message)
 
         largest = self._largest_search if path.startswith("/v1/search/") else self._largest
@@ -199,10 +195,9 @@ class _Frame:
             await refusal(refused)(scope, receive, tell)
         elif scope["method"] == "OPTIONS" and asked is not None and path in _OPEN:
             allowed = {
-                "access-control-allow-methods": "POST",
-                "access-control-allow-headers": "content-type",
+                "access-control-allow-methods": "POST", "access-control-allow-headers": "content-type",
                 "access-control-max-age": "600",
-            }
+            }  # fmt: skip
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
             await self.app(scope, self._limited(receive, given, largest), tell)

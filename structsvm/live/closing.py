@@ -220,14 +220,10 @@ def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers
     n, by_team = len(record["documents"]), config["method"] == "team_draft"
     neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
     return {
-        "version": 1,
-        "method": config["method"],
-        "documents": record["documents"],
-        "n_rankers": n_rankers,
-        "evidence": record.get("evidence", neutral),
-        "slack": record.get("slack", 0.0),
+        "version": 1, "method": config["method"], "documents": record["documents"], "n_rankers": n_rankers,
+        "evidence": record.get("evidence", neutral), "slack": record.get("slack", 0.0),
         "bound": record.get("bound", 1.0),
-    }
+    }  # fmt: skip
 
 
 class Closer:
@@ -340,11 +336,9 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        bandit = (
-            None
-            if folded.policy is None
-            else json.dumps({"policy": folded.policy.to_json(), "wins": folded.wins})
-        )
+        bandit = None
+        if folded.policy is not None:
+            bandit = json.dumps({"policy": folded.policy.to_json(), "wins": folded.wins})
         if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
             return None
         self._act(row, folded)

@@ -141,13 +141,9 @@ class Watches:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as values of JSON."""
         return {
-            "watches": {
-                name: [sorted(watch.cells.items()), watch.alarm_n] for name, watch in self.watches.items()
-            },
-            "waiting": self.waiting,
-            "epoch": self.epoch,
-            "acknowledged": self.acknowledged,
-        }
+            "watches": {name: [sorted(one.cells.items()), one.alarm_n] for name, one in self.watches.items()},
+            "waiting": self.waiting, "epoch": self.epoch, "acknowledged": self.acknowledged,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:

@@ -60,14 +60,10 @@ def report(
         shown=folded.n_shown + pending,
     )  # fmt: skip
     return {
-        "experiment": experiment.to_dict(),
-        **answer,
-        "pending": pending,
-        "late": late,
-        "not_compared": {"n": not_compared, "why": why},
-        "guardrails": guardrails,
+        "experiment": experiment.to_dict(), **answer, "pending": pending, "late": late,
+        "not_compared": {"n": not_compared, "why": why}, "guardrails": guardrails,
         "lag_s": max(0.0, (now - due) / 1000),
-    }
+    }  # fmt: skip
 
 
 def _figures(folded: Folded) -> dict[str, Any]:
@@ -153,13 +149,11 @@ def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
         "name": names, "duels": folded.plays, "wins": of_row, "losses": of_column, "ties": folded.ties,
         "share": [round(share, 12) for share in drawn.tolist()], "in_play": (drawn > 0).tolist(),
     }  # fmt: skip
+    rankers = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {
-        "policy": folded.config["policy"],
-        "n_duels": folded.n_duels,
-        "best": names[policy.best()],
-        "rankers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "wins": folded.wins,
-    }
+        "policy": folded.config["policy"], "n_duels": folded.n_duels, "best": names[policy.best()],
+        "rankers": rankers, "wins": folded.wins,
+    }  # fmt: skip
 
 
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
@@ -230,19 +224,15 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
     for one in _closed(store, experiment, late=True):
         documents = one.record["documents"]
         token = Token(experiment.row.id, len(documents), one.shown_at, one.id)
+        clicks = [
+            {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
+            for place, action, at, dwell, late in one.clicks
+        ]
         yield {
-            "seq": one.seq,
-            "token": one.id.hex() if secrets is None else secrets.token(token),
-            "shown_at": one.shown_at,
-            "serve": one.serve,
-            "documents": documents,
-            "offset": one.record.get("offset", 0),
-            "query": one.query,
-            "clicks": [
-                {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
-                for place, action, at, dwell, late in one.clicks
-            ],
-        }
+            "seq": one.seq, "token": one.id.hex() if secrets is None else secrets.token(token),
+            "shown_at": one.shown_at, "serve": one.serve, "documents": documents,
+            "offset": one.record.get("offset", 0), "query": one.query, "clicks": clicks,
+        }  # fmt: skip
 
 
 def check_experiment(

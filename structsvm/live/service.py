@@ -263,19 +263,14 @@ class Service:
         record, serve = await self._drawn(experiment, call, found)
         if record is None:
             return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
+        revision, config = experiment.row, experiment.config
         row = ShownRow(
-            impression_id(experiment.row.salt, request_id, offset),
-            experiment.row.id,
-            self.clock.now(),
-            None if unit is None or experiment.row.unit_key is None
-            else hashed_unit(experiment.row.unit_key, unit),
-            serve,
-            _ENCODE(record),
-            json.dumps(call.rankings, ensure_ascii=False) if experiment.config["log_rankings"] else None,
-            query if experiment.config["log_query"] else None,
-            None if elapsed_ms is None else round(elapsed_ms),
-            found.chance,
-            experiment.config.get("epoch", 0),
+            impression_id(revision.salt, request_id, offset), revision.id, self.clock.now(),
+            None if unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, unit),
+            serve, _ENCODE(record),
+            json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
+            query if config["log_query"] else None, None if elapsed_ms is None else round(elapsed_ms),
+            found.chance, config.get("epoch", 0),
         )  # fmt: skip
         try:
             earlier = await self.writer.show(row, self.settings.behind_s)
@@ -336,11 +331,9 @@ class Service:
         gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
         rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
         answer: dict[str, Any] = {
-            "accepted": fates.count(ACCEPTED),
-            "duplicate": fates.count(DUPLICATE),
-            "late": fates.count(LATE),
+            "accepted": fates.count(ACCEPTED), "duplicate": fates.count(DUPLICATE), "late": fates.count(LATE),
             "rejected": sorted(rejected, key=lambda entry: entry["index"]),
-        }
+        }  # fmt: skip
         for fate, n in ({**answer, "rejected": len(rejected)}).items():
             if n:
                 self.metrics.clicks.labels(fate).inc(n)
@@ -414,13 +407,11 @@ class Service:
         watched = {"", *(row.title for row in going)}
         closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
         return {
-            "ready": reads and writes and in_time and closes,
-            "writer": writes,
-            "closer": self.closer.alive,
+            "ready": reads and writes and in_time and closes, "writer": writes, "closer": self.closer.alive,
             "closing_fails": dict(self.closer.failing),
             "last_commit_s": None if committed is None else round(time.monotonic() - committed, 3),
             "closer_lag_s": round(max(lags.values(), default=0.0), 3),
-        }
+        }  # fmt: skip
 
     def _lags(self) -> dict[int, float]:
         """Return for how many seconds the oldest impression that is due has waited, by experiment."""

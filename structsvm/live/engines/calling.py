@@ -58,13 +58,12 @@ class Caller:
     """Sends requests to engines over connections that are kept: no redirects, no proxy of the environment."""
 
     def __init__(self, client: httpx.AsyncClient | None = None) -> None:
-        self._clients = [client, client]
-        if client is None:
-            certificates = httpx.create_ssl_context(trust_env=False)
-            limits = [httpx.Limits(max_connections=None, max_keepalive_connections=kept) for kept in (64, 0)]
-            self._clients = [
-                httpx.AsyncClient(verify=certificates, trust_env=False, limits=each) for each in limits
-            ]
+        if client is not None:
+            self._clients = [client, client]
+            return
+        verify = httpx.create_ssl_context(trust_env=False)
+        limits = [httpx.Limits(max_connections=None, max_keepalive_connections=kept) for kept in (64, 0)]
+        self._clients = [httpx.AsyncClient(verify=verify, trust_env=False, limits=one) for one in limits]
 
     async def send(
         self, engine: Engine, content: bytes, *, method: str = "POST", headers: Mapping[str, str],
