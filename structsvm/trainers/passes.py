@@ -101,13 +101,7 @@ class RankingProblem:
     """
 
     def __init__(
-        self,
-        X: Any,
-        offsets: Int,
-        separator: Separator,
-        *,
-        weights: Any = None,
-        n_jobs: int | None = 1,
+        self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
     ) -> None:
         check_offsets(offsets, int(X.shape[0]))
         rows = rows_of(X)
