@@ -13,14 +13,7 @@ from structsvm.common.candidates import Coverage
 from structsvm.common.checks import check_choice
 from structsvm.common.portable.sums import combine, dot, products
 from structsvm.oracles.exact_selection import best_subset
-from structsvm.oracles.selection import (
-    Subtopics,
-    bind_loss,
-    count_covered,
-    greedy,
-    greedy_for_loss,
-    swap,
-)
+from structsvm.oracles.selection import Subtopics, bind_loss, count_covered, greedy, greedy_for_loss, swap
 from structsvm.protocols import Cut, Float, Int
 from structsvm.queries import unit_weights
 

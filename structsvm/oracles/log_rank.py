@@ -192,7 +192,7 @@ class LogRankSeparator:
             shares.append(weights)
             counts.append(number)
         begins = np.cumsum(np.concatenate(counts))
-        self._labels = (offsets, order.members, order.lower, begins, np.concatenate(shares))
+        self._labels = offsets, order, begins, np.concatenate(shares)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -201,12 +201,12 @@ class LogRankSeparator:
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         curvature = np.empty(scores.shape[0])
-        _tangent(scores, first, last, *self._labels, self._room(), curvature, loss, coef)
+        _tangent(scores, first, last, self._labels, self._room(), curvature, loss, coef)
         return curvature
 
     def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
-        _curvature(direction, first, last, *self._labels, self._room(), curvature, coef)
+        _curvature(direction, first, last, self._labels, self._room(), curvature, coef)
 
     def _room(self) -> tuple[Float, Int]:
         """Return buffers for a query: code that allocates takes long to compile."""
@@ -273,11 +273,12 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tangent(scores, first, last, offsets, members, lower, begins, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
+def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: ignore[no-untyped-def]
     """Fill the tangents, and ``kept``: exp(score) relative to the query's largest, or the scores if these are wide."""
     # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
     # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
     # exponentials always are: the sign of the first entry says which of the two was kept.
+    offsets, (members, lower, _), begins, shares = labels
     floats, thresholds = room
     v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
@@ -365,11 +366,12 @@ def _tangent(scores, first, last, offsets, members, lower, begins, shares, room,
 
 
 @kernel
-def _curvature(direction, first, last, offsets, members, lower, begins, shares, room, kept, coef):  # type: ignore[no-untyped-def]
+def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
     # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
     # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
+    offsets, (members, lower, _), begins, shares = labels
     floats, thresholds = room
     z, out, degrees, pulls = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]

@@ -121,7 +121,8 @@ class PairSeparator:
         self._margin = margin
         self._step = step
         self._longest = int(np.diff(offsets).max(initial=1))
-        self.members, self.lower, self.pair_counts = by_grade(y, offsets)
+        self.order = by_grade(y, offsets)
+        self.pair_counts = self.order.pair_counts
         self.informative = self.pair_counts > 0
         # equal weights; ``Pairs`` replaces them by the numbers of pairs
         self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
@@ -129,11 +130,9 @@ class PairSeparator:
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
         n = self._longest
-        v, indices, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 3), np.int64)
-        _separate(
-            scores, first, last, self._offsets, self.members, self.lower, self.pair_counts, self._margin, self._step,
-            _COUNTING_PAIRS, v, indices, sort_buffers(n), longs, loss, coef,
-        )  # fmt: skip
+        room = np.empty(n), np.empty(n, np.int32), sort_buffers(n), np.empty((3, n + 3), np.int64)
+        hinge = self._margin, self._step, _COUNTING_PAIRS
+        _separate(scores, first, last, self._offsets, self.order, *hinge, room, loss, coef)
 
 
 _COUNTING_PAIRS = 300
@@ -232,10 +231,9 @@ def _count_merging(v, lower, n, margin, won, lost, indices, spare, bounds):  # t
 
 
 @kernel
-def _separate(  # type: ignore[no-untyped-def]
-    scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, v, indices, spare, longs,
-    loss, coef,
-):  # fmt: skip
+def _separate(scores, first, last, offsets, order, margin, step, counting_pairs, room, loss, coef):  # type: ignore[no-untyped-def]
+    members, lower, pair_counts = order
+    v, indices, spare, longs = room
     won, lost, bounds = longs[0], longs[1], longs[2]
     base = offsets[first]
     for q in range(first, last):

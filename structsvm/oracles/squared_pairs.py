@@ -66,9 +66,9 @@ class SquaredPairSeparator:
         self.pair_counts = pairs.pair_counts
         self.query_weights = pairs.query_weights
         start = offsets[row_groups(offsets)]
-        number = np.cumsum(np.diff(start + pairs.lower, prepend=-1) > 0)
+        number = np.cumsum(np.diff(start + pairs.order.lower, prepend=-1) > 0)
         grades = number - number[start] + 1  # from 1, the best of the query
-        self._labels = (offsets, pairs.members, pairs.lower, grades, pairs.pair_counts)
+        self._labels = (offsets, pairs.order, grades)
         self._longest = int(np.diff(offsets).max(initial=1))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
@@ -290,7 +290,7 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 @kernel
 def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss, coef):  # type: ignore[no-untyped-def]
     """Fill the tangents, and ``curvature`` with what products with the second derivative at these scores need."""
-    offsets, members, lower, grades, pair_counts = labels
+    offsets, (members, lower, pair_counts), grades = labels
     centred, degrees, orders = curvature
     pull, below, above, n_below, n_above = room[0], room[1], room[2], room[3], room[4]
     tree, counts = room[5], room[6]
@@ -348,7 +348,7 @@ def _curvature(direction, first, last, labels, compared_pairs, curvature, room, 
     """Fill minus the second derivative times ``direction``."""
     # The second derivative of sum h^2 is 2 (diag(degree) - A), with A_ij = 1 for violated pairs in both directions
     # (Lee & Lin 2014), so that a product takes the sums of ``direction`` over the partners alone.
-    offsets, members, lower, grades, pair_counts = labels
+    offsets, (members, lower, pair_counts), grades = labels
     centred, degrees, orders = curvature
     z, below, above, unused, tree, counts = room[0], room[1], room[2], room[3], room[4], room[5]
     base = offsets[first]

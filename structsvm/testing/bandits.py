@@ -96,10 +96,8 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
                 and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms),
                 f"select: expected a Duel of arms from 0 to {n_arms - 1}, got {duel!r}",
             )
-            require(
-                len(arms) == 2 or len(set(arms)) == len(arms),
-                f"select: expected a pair or a set of different arms, got {arms}",
-            )
+            message = f"select: expected a pair or a set of different arms, got {arms}"
+            require(len(arms) == 2 or len(set(arms)) == len(arms), message)
             # The twin never selects: it learns from duels that were sent as JSON.
             sent = _sent(duel, require)
             outcome = played.outcome(duel)

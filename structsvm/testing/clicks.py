@@ -37,10 +37,8 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     tables = [np.asarray(table) for table in model.tables(length)]
     n_grades = tables[0].shape[0]
     for table in tables:
-        require(
-            table.shape == (n_grades, length) and ((table >= 0) & (table <= 1)).all(),
-            f"tables: expected probabilities of shape ({n_grades}, {length}), got shape {table.shape}",
-        )
+        message = f"tables: expected probabilities of shape ({n_grades}, {length}), got shape {table.shape}"
+        require(table.shape == (n_grades, length) and ((table >= 0) & (table <= 1)).all(), message)
     every = list(itertools.product((0, 1), repeat=length))
     # all of the best grade, all of the worst, and three random lists
     lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
@@ -51,25 +49,17 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         chance = np.array([model.likelihood(given, clicks) for clicks in every])
         marginal = np.asarray(model.probability(given))
         walked = _walk(tables, grades)
-        require(
-            (chance >= 0).all() and abs(chance.sum() - 1) <= 1e-12,
-            f"likelihood: expected probabilities that sum to 1, got a sum of {chance.sum():.12g}",
-        )
+        message = f"likelihood: expected probabilities that sum to 1, got a sum of {chance.sum():.12g}"
+        require((chance >= 0).all() and abs(chance.sum() - 1) <= 1e-12, message)
         require(marginal.shape == (length,), f"probability: expected {length} numbers")
-        require(
-            (np.abs(marginal - chance @ np.array(every)) <= 1e-12).all(),
-            f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}",
-        )
-        require(
-            (np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(),
-            "likelihood: not what the tables say",
-        )
+        message = f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}"
+        require((np.abs(marginal - chance @ np.array(every)) <= 1e-12).all(), message)
+        message = "likelihood: not what the tables say"
+        require((np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(), message)
         # a user reads from the top: a shorter list has the same clicks
         for k in range(length):
-            require(
-                (np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all(),
-                "clicks depend on documents further down",
-            )
+            message = "clicks depend on documents further down"
+            require((np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all(), message)
     _check_sampled_clicks(model, lists, every, require, random_state)
     require(np.asarray(model.probability([])).shape == (0,), "an empty list has clicks")
     good = [0] * length

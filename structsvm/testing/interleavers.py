@@ -93,10 +93,8 @@ def _check_list(
     require(shown.n_rankers == n, f"the record has {shown.n_rankers} rankers")
     require(len(set(documents)) == len(documents), f"{documents}: a document is shown twice")
     require(set(documents) <= universe, f"{documents}: a document of no ranking")
-    require(
-        len(documents) == min(3, len(universe)),
-        f"{documents}: expected {min(3, len(universe))} documents",
-    )
+    message = f"{documents}: expected {min(3, len(universe))} documents"
+    require(len(documents) == min(3, len(universe)), message)
     # each document must be the first that is not shown yet in some ranking
     if prefix:
         for k, document in enumerate(documents):
@@ -106,19 +104,13 @@ def _check_list(
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
-        require(
-            credit.shape == (n,) and np.isfinite(credit).all(),
-            f"credit: expected {n} finite numbers, got {credit}",
-        )
-        require(
-            outcome.shape == (n, n) and (np.abs(outcome) <= 1).all(),
-            f"outcome: expected ({n}, {n}) numbers from -1 to 1, got {outcome}",
-        )
+        message = f"credit: expected {n} finite numbers, got {credit}"
+        require(credit.shape == (n,) and np.isfinite(credit).all(), message)
+        message = f"outcome: expected ({n}, {n}) numbers from -1 to 1, got {outcome}"
+        require(outcome.shape == (n, n) and (np.abs(outcome) <= 1).all(), message)
         require((outcome == -outcome.T).all(), "outcome: not antisymmetric")
-        require(
-            any(clicks) or (not outcome.any() and bool((credit == credit[0]).all())),
-            "a list without clicks favours a ranker",
-        )
+        message = "a list without clicks favours a ranker"
+        require(any(clicks) or (not outcome.any() and bool((credit == credit[0]).all())), message)
         require(
             (np.asarray(fresh.credit(logged, list(clicks))) == credit).all()
             and (np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all(),
@@ -127,10 +119,8 @@ def _check_list(
         # two rankers: credit and outcome agree on who is ahead
         if n == 2:
             ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
-            require(
-                np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)),
-                f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree",
-            )
+            message = f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree"
+            require(np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)), message)
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
@@ -165,19 +155,15 @@ def _check_fairness(
                 (np.abs(outcome) <= 1e-9).all(),
                 f"expected outcome 0 if clicks ignore the documents, got {outcome[np.triu_indices(n, 1)]}",
             )
-            require(
-                float(np.ptp(credit)) <= 1e-9,
-                f"expected equal credit if clicks ignore the documents, got {credit}",
-            )
+            message = f"expected equal credit if clicks ignore the documents, got {credit}"
+            require(float(np.ptp(credit)) <= 1e-9, message)
     # Weaker promises, by the credit alone. Optimised methods may have slack where no exact solution exists.
     slack = max(shown.slack for shown, _ in records)
     by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
     for examined in by_rank if not slack else []:
         credit = mean(interleaver.credit, examined)
-        require(
-            float(np.ptp(credit)) <= 1e-8,
-            f"expected equal credit if clicks (chances {examined}) ignore the documents, got {credit}",
-        )
+        message = f"expected equal credit if clicks (chances {examined}) ignore the documents, got {credit}"
+        require(float(np.ptp(credit)) <= 1e-8, message)
 
 
 def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:

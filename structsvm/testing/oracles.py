@@ -77,10 +77,8 @@ def check_oracle(
         # a coefficient vector of pairs sums to zero in each query
         if shift_invariant:
             sums, sizes = bound.per_query(plane[1]), bound.per_query(np.abs(plane[1]))
-            require(
-                (np.abs(sums) <= 1e-9 * (1 + sizes)).all(),
-                "coefficients of a query do not sum to zero: scores may not be shifted",
-            )
+            message = "coefficients of a query do not sum to zero: scores may not be shifted"
+            require((np.abs(sums) <= 1e-9 * (1 + sizes)).all(), message)
     bound.check_independence(points[0], planes[0])
     if separator.exact:
         bound.check_extremes()

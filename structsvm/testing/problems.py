@@ -75,10 +75,8 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         for v, risk in zip(points, risks, strict=True):
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])
             above = float(bounds.max()) - risk
-            require(
-                above <= 1e-7 * (1 + np.abs(bounds).max()),
-                f"exact: expected no cut above the risk, got one by {above:g}",
-            )
+            message = f"exact: expected no cut above the risk, got one by {above:g}"
+            require(above <= 1e-7 * (1 + np.abs(bounds).max()), message)
 
 
 def _query_cuts(problem: Problem, w: Any, ends: list[int]) -> tuple[Any, Any]:
@@ -117,10 +115,8 @@ def check_structured_model(
     require = Requirement(type(model).__name__)
     rng = np.random.default_rng(random_state)
     lengths = {np.shape(model.joint_feature(x, y)) for x, y in zip(xs, ys, strict=True)}
-    require(
-        len(lengths) == 1 and len(next(iter(lengths))) == 1,
-        f"joint_feature: expected vectors of one length, got shapes {sorted(lengths)}",
-    )
+    message = f"joint_feature: expected vectors of one length, got shapes {sorted(lengths)}"
+    require(len(lengths) == 1 and len(next(iter(lengths))) == 1, message)
     (m,) = lengths.pop()
     # zero, moderate and large weights, at which the loss decides, competes with the score, or hardly matters
     points = [np.zeros(m), *rng.normal(size=(8, m)), *(30 * rng.normal(size=(2, m)))]
@@ -136,15 +132,11 @@ def check_structured_model(
             # seen[0] is the true output; the results at point k follow as seen[1 + 2 k] and seen[2 + 2 k]
             scores = features @ w
             allowed = _ROUNDING * (1 + float(np.abs(scores).max()))
-            require(
-                scores[1 + 2 * k] >= scores.max() - allowed,
-                f"example {i}: argmax: another output has a larger score",
-            )
+            message = f"example {i}: argmax: another output has a larger score"
+            require(scores[1 + 2 * k] >= scores.max() - allowed, message)
             total = scores + losses
-            require(
-                total[2 + 2 * k] >= total.max() - allowed,
-                f"example {i}: loss_augmented_argmax: another output has a larger sum of loss and score",
-            )
+            message = f"example {i}: loss_augmented_argmax: another output has a larger sum of loss and score"
+            require(total[2 + 2 * k] >= total.max() - allowed, message)
 
 
 def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0) -> None:
@@ -183,10 +175,8 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
             # the duality gap by its definition: sum over groups of cap times the steepest slope, less slope . alpha
             slope = loss - gram @ alpha
             value = float(loss @ alpha - alpha @ gram @ alpha / 2)
-            require(
-                abs(value - result.value) <= _ROUNDING * (1 + abs(value)),
-                f"value: expected the objective {value:g} at alpha, got {result.value:g}",
-            )
+            message = f"value: expected the objective {value:g} at alpha, got {result.value:g}"
+            require(abs(value - result.value) <= _ROUNDING * (1 + abs(value)), message)
             steepest = [max(0.0, float(slope[group == j].max(initial=0.0))) for j in range(len(cap))]
             gap = float(cap @ steepest - slope @ alpha)
             allowed = tol * abs(value) + _ROUNDING

@@ -121,16 +121,12 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
     frame = importlib.import_module("pandas").DataFrame(data.X, columns=list("abcd"))
     frame.insert(1, "qid", data.qid)
     fitted = fresh.fit(frame, data.y)
-    require(
-        list(getattr(fitted, "feature_names_in_", [])) == list("abcd"),
-        "feature_names_in_: expected the columns of the frame without qid",
-    )
+    message = "feature_names_in_: expected the columns of the frame without qid"
+    require(list(getattr(fitted, "feature_names_in_", [])) == list("abcd"), message)
     # a frame stores columns contiguously: the same products are added in another order
     size = float(np.abs(scores).max())
-    require(
-        np.allclose(fitted.predict(frame), scores, rtol=1e-9, atol=1e-9 * size),
-        "a frame with a column qid changes the scores",
-    )
+    message = "a frame with a column qid changes the scores"
+    require(np.allclose(fitted.predict(frame), scores, rtol=1e-9, atol=1e-9 * size), message)
 
 
 def _check_copies(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
@@ -152,10 +148,8 @@ def _check_copies(model: Any, data: QueryData, scores: Float, require: Requireme
             copies["saving and loading"] = load(path)
     for what, copy in copies.items():
         require(type(copy) is type(model), f"{what} gives a {type(copy).__name__}")
-        require(
-            (copy.predict(data.X, **_qid(copy, data.qid)) == scores).all(),
-            f"{what} changes the scores",
-        )
+        message = f"{what} changes the scores"
+        require((copy.predict(data.X, **_qid(copy, data.qid)) == scores).all(), message)
         require(repr(copy.get_params()) == repr(model.get_params()), f"{what} changes the parameters")
 
 
@@ -239,10 +233,8 @@ def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Re
     fitted = pickle.loads(pickle.dumps(model))
     with contextlib.suppress(ValueError):
         fitted.fit(100 * data.X + 1, np.zeros_like(data.y), qid=data.qid)
-    require(
-        (fitted.predict(data.X, **_qid(fitted, data.qid)) == scores).all(),
-        "a fit that is refused changes the scores of the model that was fitted before",
-    )
+    message = "a fit that is refused changes the scores of the model that was fitted before"
+    require((fitted.predict(data.X, **_qid(fitted, data.qid)) == scores).all(), message)
 
 
 def _require_close(
@@ -261,10 +253,8 @@ def _require_close(
             proofs[0].C == proofs[1].C,
             f"{what} changes the C chosen ({proofs[0].C:g}, {proofs[1].C:g}); check with values of C far apart",
         )
-        require(
-            distance <= allowed + rounding,
-            f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})",
-        )
+        message = f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})"
+        require(distance <= allowed + rounding, message)
         return
     # without certificates: scores up to a constant, relative to their spread
     one, other = (m.predict(X, **_qid(m, qid)) for m in (a, b))

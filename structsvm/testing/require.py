@@ -32,10 +32,8 @@ class Requirement:
         n = sum(counts.values())
         for thing, p in chances.items():
             allowed = 5 * np.sqrt(n * p * (1 - p)) + 1 if p > 0 else 0
-            self(
-                abs(counts[thing] - n * p) <= allowed,
-                f"{what} {thing} {counts[thing]} times of {n}, expected {n * p:.1f}",
-            )
+            message = f"{what} {thing} {counts[thing]} times of {n}, expected {n * p:.1f}"
+            self(abs(counts[thing] - n * p) <= allowed, message)
 
     def refusal(
         self, what: str, action: Callable[..., Any], *arguments: Any, error: Any = ValueError, says: str = ""

@@ -53,10 +53,8 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     # each pair in both orders: the shares of wins sum to one
     for first, second in combinations(arms, 2):
         forth, back = share(first, second), share(second, first)
-        require(
-            abs(forth + back - 1) <= 2 * allowed,
-            f"compare: arm {first} beats {second} with {forth:.2f}, but loses to it with {back:.2f}",
-        )
+        message = f"compare: arm {first} beats {second} with {forth:.2f}, but loses to it with {back:.2f}"
+        require(abs(forth + back - 1) <= 2 * allowed, message)
         if first in winners and second not in winners:
             require(forth >= 0.5 - allowed, f"winners: arm {first} beats {second} with {forth:.2f} only")
     # a comparison of a set has an outcome per pair

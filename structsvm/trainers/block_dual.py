@@ -138,7 +138,7 @@ class BlockDual:
         # |w' - w| <= error by component gives  1/2 ||w'||^2 <= 1/2 ||w||^2 + |w| . error + 1/2 ||error||^2
         error = ROUNDING * self._size
         lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
-        return self.loss - 0.5 * dot(self.w, self.w) - lost
+        return float(self.loss - 0.5 * dot(self.w, self.w) - lost)
 
     @property
     def loss(self) -> float:
@@ -260,7 +260,7 @@ class BlockDual:
             )
         # without signs: where in [0, 1] a concave quadratic of this slope at 0 is largest
         slope = rise - dot(self.w, direction)
-        return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else float(slope > 0)
+        return float(min(1.0, max(0.0, slope / curvature)) if curvature > 0 else slope > 0)
 
     def _cache_and_move(
         self, w: Float, first: int, last: int, loss: Float, joint: Float, n_steps: int

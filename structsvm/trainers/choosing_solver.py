@@ -34,10 +34,7 @@ _LARGEST_PULL = 20.0
 
 
 def check_solver(
-    solver: str,
-    options: Options,
-    further: Set[str] = frozenset(),
-    among: Mapping[str, Trainer] = TRAINERS,
+    solver: str, options: Options, further: Set[str] = frozenset(), among: Mapping[str, Trainer] = TRAINERS
 ) -> list[str]:
     """Return the trainers that support the options and ``further`` abilities; raise if ``solver`` does not."""
     check_choice("solver", solver, ("auto", *among))

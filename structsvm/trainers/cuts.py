@@ -94,13 +94,7 @@ class CutPool(GrowingPlanes):
         return max(0.0, float((self.loss - products(self.joint, w)).max(initial=0.0)))
 
     def solve(
-        self,
-        C: float,
-        qp: QPSolver,
-        tol: float,
-        *,
-        cone: Float | None = None,
-        region: Convex | None = None,
+        self, C: float, qp: QPSolver, tol: float, *, cone: Float | None = None, region: Convex | None = None
     ) -> tuple[Float, float]:
         """Maximise the dual over the cuts held; return ``w = G' alpha`` (in the cone or region) and a lower bound."""
         # A mass per cut, of sum C at most, is a dual point: by duality with 1/2 ||w||^2 its value is

@@ -251,12 +251,7 @@ class _Smoothed:
         return total
 
     def newton_step(
-        self,
-        share: Float,
-        gradient: Float,
-        mu: float,
-        w: Float | None = None,
-        signs: Float | None = None,
+        self, share: Float, gradient: Float, mu: float, w: Float | None = None, signs: Float | None = None
     ) -> Float:
         """Return roughly the solution of ``Hessian step = -gradient``."""
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would

@@ -101,13 +101,7 @@ class RankingProblem:
     """
 
     def __init__(
-        self,
-        X: Any,
-        offsets: Int,
-        separator: Separator,
-        *,
-        weights: Any = None,
-        n_jobs: int | None = 1,
+        self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
     ) -> None:
         check_offsets(offsets, int(X.shape[0]))
         rows = rows_of(X)
@@ -247,7 +241,8 @@ def sweep(
 
     starts = range(0, problem.n_queries, step * stride)
     alone = problem.n_jobs == 1 or ahead == 0 or len(starts) == 1
-    with nullcontext() if alone else ThreadPoolExecutor(problem.n_jobs) as pool:
+    threads: Any = nullcontext() if alone else ThreadPoolExecutor(problem.n_jobs)
+    with threads as pool:
         # one thread: the same order of beginnings and results as with a pool, so that results are the same
         begin: Any = cuts if pool is None else partial(pool.submit, cuts)
         begun: deque[Any] = deque()

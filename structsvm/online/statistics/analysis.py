@@ -469,12 +469,13 @@ def compared(
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
-    lower = upper = p = needed_always = evidence = None
+    always: Any = (None, None, None, None)
+    evidence: tuple[float, float] | None = None
     if bound is not None:
         unit = np.clip(values / bound, -1.0, 1.0)
         lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
-        lower, upper = bound * lower, bound * upper
-        needed_always = per_unit * counted_needed(unit, counts, level) if met else math.inf
+        later = per_unit * counted_needed(unit, counts, level) if met else math.inf
+        always = bound * lower, bound * upper, p, later
         evidence = log_evidence((1.0 + unit) / 2.0, counts)
     return PairComparison(
         *(*names, *outcomes, mean, mean - reach, mean + reach),
@@ -482,10 +483,10 @@ def compared(
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
         queries_needed=needed,
-        always_valid_lower=lower,
-        always_valid_upper=upper,
-        always_valid_p_value=p,
-        always_valid_queries_needed=needed_always,
+        always_valid_lower=always[0],
+        always_valid_upper=always[1],
+        always_valid_p_value=always[2],
+        always_valid_queries_needed=always[3],
         unit_wins=None if sign is None else int(sign.statistic),
         unit_losses=None if sign is None else sign.n - int(sign.statistic),
         log_evidence=evidence,

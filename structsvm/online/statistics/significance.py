@@ -169,7 +169,7 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
     if len(clusters) != len(values):
         raise BadInput("clusters", f"expected one id for each of {len(values)} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
-        numbers = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+        numbers: Any = np.unique(clusters, return_inverse=True)[1].reshape(-1)
     else:  # ids of any type, in the order of their first appearance
         known: dict[Any, int] = {}
         numbers = np.array([known.setdefault(c, len(known)) for c in clusters], dtype=np.int64)

@@ -80,7 +80,7 @@ def compare_pairs(
     counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
-    tasks = kernels.Tasks(first, second, counts, seeds, *np.zeros((2, n_tasks), dtype=np.int64))
+    tasks: Any = kernels.Tasks(first, second, counts, seeds, *np.zeros((2, n_tasks), dtype=np.int64))
     # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
@@ -172,7 +172,8 @@ def _in_threads(
                 callback(piece.stop / n_tasks)
 
     if n_jobs <= 1 or len(pieces) <= 1:  # a pool would double the time of a small call
-        return report(map(run, pieces))
+        report(map(run, pieces))
+        return
     with ThreadPoolExecutor(n_jobs) as pool:
         try:
             report(pool.map(run, pieces))
