@@ -17,8 +17,9 @@ class Clock:
 
     def now(self) -> int:
         """Return the time in milliseconds."""
-        monotonic = self._monotonic()
-        self._last = max(self._wall(), self._last + monotonic - self._at)
+        # the wall clock first: a halt between the two would put this clock ahead for good
+        wall, monotonic = self._wall(), self._monotonic()
+        self._last = max(wall, self._last + monotonic - self._at)
         self._at = monotonic
         return self._last
 

@@ -319,8 +319,10 @@ class Service:
                 continue
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
-                token.impression, place, event.get("action", "click"), now, None if dwell is None else float(dwell),
-                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
+                token.impression, place, event.get("action", "click"),
+                max(now, token.shown_at),  # clocks of two machines differ, but no click is before its list
+                None if dwell is None else float(dwell), token.shown_at,
+                token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
             )  # fmt: skip
         fates: list[int] = []
         if rows:

@@ -184,17 +184,37 @@ def test_a_clock_that_is_set_back():
     assert Own(floor=wall[0] + 500).now() >= wall[0] + 500
 
 
+def test_a_halt_between_two_readings_does_not_put_the_clock_ahead():
+    now, halts = [0], iter([0, 500, *[0] * 9])
+
+    class Own(Clock):
+        @staticmethod
+        def _wall():
+            read = now[0]
+            now[0] += next(halts)  # the process is halted after the reading
+            return read
+
+        _monotonic = _wall
+
+    clock = Own()
+    assert [clock.now() for _ in range(3)] == [500] * 3 == [now[0]] * 3
+
+
 def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
     client.create(window_s=0.2)
     client.show("r1")
     ahead = client.service.clock.now() + 700
     client.service.clock._last = ahead  # as if the clock had been ahead
-    client.show("r2")
+    _, shown = client.show("r2")
     client.service.clock = Clock()  # another worker, whose clock is right
+    client.click({"token": shown["token"], "place": 1})
     client.show("r3")
     assert client.wait_closed()["n_impressions"] == 3
     times = [one.shown_at for one in client.stored()]
     assert times != sorted(times)
+    assert [
+        one["shown_at"] <= click["at"] for one in client.service.rows("e") for click in one["clicks"]
+    ] == [True]
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
 
