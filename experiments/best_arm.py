@@ -200,8 +200,10 @@ def of_error(run: Experiment) -> None:
         def peek(seed: int, P: np.ndarray = P) -> int:
             return peeking(P, np.random.default_rng([run.seed, seed]), 2000)[1]
 
-        rules = [("evenly", even, n), ("default", adaptive, n // 4)]
-        if name == "2 equal":
+        rules = [("evenly", even, n)]
+        if k > 2:  # of two arms there is one pair
+            rules.append(("default", adaptive, n // 5))
+        elif name == "2 equal":
             rules.append(("Bradley-Terry, peeking", peek, n // 4))
         for label, play, runs in rules:
             compute = lambda: {"answers": np.array([play(seed) for seed in range(runs)])}  # noqa: B023, E731

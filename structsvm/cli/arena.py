@@ -73,8 +73,7 @@ def report(
         float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")
     ] = None,
     fail_if_undecided: Annotated[
-        bool,
-        typer.Option("--fail-if-undecided", help=f"Exit with {GATE} if no model is shown to be best."),
+        bool, typer.Option("--fail-if-undecided", help=f"Exit with {GATE} if no model is shown to be best.")
     ] = False,
     as_json: AsJson = False,
     report: Report = None,

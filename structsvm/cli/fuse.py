@@ -84,7 +84,9 @@ class Learning(Group):
 
 
 def fuse(
-    runs: Annotated[list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz)."],
+    runs: Annotated[
+        list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz); with --weights-for also one table."
+    ],
     output: Annotated[
         Path | None, "-o The re-ranked TREC run to write; with --weights-for the text for the engine."
     ] = None,
@@ -100,11 +102,12 @@ def fuse(
     per_query: PerQuery = False,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn from judgments how to combine RUNS, and write the combined run.
+    """Learn from judgments how to combine RUNS: write the combined run, or weights of a hybrid query.
 
-    Every judged topic is ranked by a model that was trained without it, with C chosen by inner cross-validation. Topics
-    without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
-    by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
+    With --weights-for the weights are for the fusion of that engine. Without it, every judged topic is ranked by a model
+    that was trained without it, with C chosen by inner cross-validation. Topics without judgments are ranked by the
+    model of all judged ones, which --save writes. Runs are named by their tag, or by their file name if a tag repeats.
+    With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
@@ -188,17 +191,15 @@ def _print_weights(
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
     if as_json:
-        each = zip(
-            result.names, result.weights.tolist(), result.lower.tolist(), result.upper.tolist(), strict=True
-        )
-        weights = [dict(zip(("name", "weight", "lower", "upper"), one, strict=True)) for one in each]
+        columns = (one.tolist() for one in (result.weights, result.lower, result.upper))
+        keys = ("name", "weight", "lower", "upper")
+        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *columns, strict=True)]
         found, ends = result.estimate, ("mean_difference", "lower", "upper")
         print_json({
             "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
             "estimate": {"mean": found.mean, "lower": found.lower, "upper": found.upper, "n_queries": found.n_queries},
-            "against": {
-                name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()
-            },
+            "against": {name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()},
+            "best single list": result.best_list,
         })  # fmt: skip
     else:
         for line in str(result).splitlines():

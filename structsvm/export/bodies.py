@@ -29,13 +29,9 @@ def solr_feature(name: str, normalizer: str = "", **figures: float) -> dict[str,
 
 def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params: dict[str, Any]) -> bytes:
     """Return a model for the store of Solr; warn if it is so large that SolrCloud may lose it."""
-    content = as_json({
-        "class": f"org.apache.solr.ltr.model.{kind}",
-        "name": target.name,
-        **({} if target.store is None else {"store": target.store}),
-        "features": features,
-        "params": params,
-    })  # fmt: skip
+    head = {"class": f"org.apache.solr.ltr.model.{kind}", "name": target.name}
+    store = {} if target.store is None else {"store": target.store}
+    content = as_json(head | store | {"features": features, "params": params})
     if len(content) > _LARGEST_SOLR_MODEL:
         warn_user(
             f"{target.name}: {len(content) / 1e6:.1f} MB, and SolrCloud holds all models of a collection in 1 MB by "
@@ -67,13 +63,9 @@ def import_onnx() -> Any:
 
 
 def onnx_model(
-    name: str,
-    nodes: Sequence[Any],
-    constants: Mapping[str, Any],
-    opsets: Mapping[str, int],
-    ir_version: int,
+    name: str, nodes: Sequence[Any], constants: Mapping[str, Any], opsets: Mapping[str, int], ir_version: int,
     **properties: Any,
-) -> bytes:
+) -> bytes:  # fmt: skip
     """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
     # float64 throughout, so that scores are those of predict
     onnx = import_onnx()

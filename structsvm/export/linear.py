@@ -105,7 +105,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
             scale = np.where(constant, 1.0, scaler.scale_)
         # the score of a row of zeros is the intercept minus the sum of the shifts
         moved = coef / scale * shift
-        intercept = float(_predict(model, np.zeros((1, n_features)))[0] + moved.sum())
+        intercept = float(scores_of(model, np.zeros((1, n_features)))[0] + moved.sum())
         if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # rounding error of the two sums
             intercept = 0.0
     method = "none" if scaler is None else scaler.method
@@ -159,15 +159,11 @@ def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tu
     return names
 
 
-def _predict(model: Any, X: Float) -> Float:
-    return scores_of(model, X)
-
-
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     """Raise unless the form has the scores of ``predict``: ``coef_`` of another class may have another meaning."""
     # rows of the size of the training data; the tolerance is relative to the terms of each score
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
-    expected = _predict(model, X)
+    expected = scores_of(model, X)
     ours = products(X, form.raw_weights) + form.raw_intercept
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
@@ -191,10 +187,8 @@ def check_figures(form: LinearForm, to: str) -> None:
         if not TINY <= abs(weight) <= HUGE:
             problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
         elif not TINY <= width <= HUGE or not np.isfinite(high32) or (is_range and high32 <= low32):
-            problem, remedy = (
-                f"values that float32 can tell apart, got {figures} of",
-                "subtract from it, or multiply it",
-            )
+            problem = f"values that float32 can tell apart, got {figures} of"
+            remedy = "subtract from it, or multiply it"
         if problem:
             remedy = f"{remedy} by a constant before training"
             raise BadInput("to", f"expected {problem} {name!r}", remedy, value=to)

@@ -249,21 +249,15 @@ def _vespa(form: LinearForm, target: Target) -> bytes:
 def _svmlight(form: LinearForm, target: Target) -> bytes:
     weights = form.raw_weights
     pairs = " ".join(f"{j + 1}:{weight!r}" for j, weight in enumerate(weights.tolist()) if weight)
+    parameters = zip(("3 ", "1 ", "1 ", "1 ", "empty"), "dgsru", strict=True)
     lines = [
-        "SVM-light Version V6.20",
-        "0 # kernel type",
-        "3 # kernel parameter -d",
-        "1 # kernel parameter -g",
-        "1 # kernel parameter -s",
-        "1 # kernel parameter -r",
-        "empty# kernel parameter -u",
-        f"{weights.shape[0]} # highest feature index",
-        "1 # number of training documents",
+        "SVM-light Version V6.20", "0 # kernel type", *(f"{v}# kernel parameter -{c}" for v, c in parameters),
+        f"{weights.shape[0]} # highest feature index", "1 # number of training documents",
         "2 # number of support vectors plus 1",
         # SVM-light subtracts the threshold
         f"{-form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
         f"1 {pairs} #",
-    ]
+    ]  # fmt: skip
     return "".join(f"{line}\n" for line in lines).encode()
 
 

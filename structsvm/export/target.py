@@ -50,11 +50,9 @@ class Target(NamedTuple):
 
     def unset(self, X: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
         """Return rows as the trees of this version of the engine see them, with NaN for unset values."""
-        as_zero = {
-            "opensearch": self.version is not None and self.version < _OPENSEARCH_NAN,
-            "solr": not self.nulls,
-        }
-        return np.nan_to_num(X, nan=0.0, posinf=np.inf, neginf=-np.inf) if as_zero.get(self.to) else X
+        older = self.to == "opensearch" and self.version is not None and self.version < _OPENSEARCH_NAN
+        as_zero = older or (self.to == "solr" and not self.nulls)
+        return np.nan_to_num(X, nan=0.0, posinf=np.inf, neginf=-np.inf) if as_zero else X
 
     @property
     def follows_branches(self) -> bool:

@@ -63,11 +63,10 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
     """Return the Shapley values: each leaf that a mixture of both rows reaches is credited to its features."""
     forest = valued.forest
     # for both rows and each node, whether the row goes left, as Forest describes it
-    value, number = rows[:, forest.feature], forest.sets
+    value = rows[:, forest.feature]
     left = np.where(np.isnan(value), forest.nan_left.astype(bool), value <= forest.threshold)
-    for k in np.flatnonzero(number >= 0):
-        members = forest.set_values[forest.set_starts[number[k]] : forest.set_starts[number[k] + 1]]
-        left[:, k] = np.isin(np.trunc(value[:, k]), members)
+    for k in np.flatnonzero(forest.sets >= 0):
+        left[:, k] = np.isin(np.trunc(value[:, k]), valued.members(k))
     terms = np.zeros(forest.n_features)
 
     def walk(t: int, child: int, of_a: frozenset[int], of_b: frozenset[int]) -> None:

@@ -390,21 +390,13 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
     false_ids, false_leaves = ids(forest.right)
     with_set = forest.sets >= 0
     attributes: dict[str, Any] = {
-        "n_targets": 1,
-        "aggregate_function": _SUM,
-        "post_transform": 0,
-        "tree_roots": starts[n_nodes > 0].tolist(),
-        "nodes_featureids": forest.feature.tolist(),
+        "n_targets": 1, "aggregate_function": _SUM, "post_transform": 0, "tree_roots": starts[n_nodes > 0].tolist(),
+        "nodes_featureids": forest.feature.tolist(), "nodes_splits": from_array(forest.threshold, "splits"),
         "nodes_modes": from_array(np.where(with_set, _MEMBER, _LEQ).astype(np.uint8), "modes"),
-        "nodes_splits": from_array(forest.threshold, "splits"),
-        "nodes_truenodeids": true_ids,
-        "nodes_trueleafs": true_leaves,
-        "nodes_falsenodeids": false_ids,
-        "nodes_falseleafs": false_leaves,
-        "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
-        "leaf_targetids": [0] * values.size,
-        "leaf_weights": from_array(values, "weights"),
-    }
+        "nodes_truenodeids": true_ids, "nodes_trueleafs": true_leaves, "nodes_falsenodeids": false_ids,
+        "nodes_falseleafs": false_leaves, "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
+        "leaf_targetids": [0] * values.size, "leaf_weights": from_array(values, "weights"),
+    }  # fmt: skip
     if with_set.any():  # the sets one after the other, each followed by NaN
         sets = [np.append(valued.members(k), np.nan) for k in np.flatnonzero(with_set).tolist()]
         attributes["membership_values"] = from_array(np.concatenate(sets), "members")

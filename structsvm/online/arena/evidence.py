@@ -138,12 +138,8 @@ def _error_beside_winner(delta: float, n_arms: int) -> float:
 
 def _weighted(delta: float, at_most: list[int]) -> float:
     """Return ``sum_l (N_l - N_(l-1)) delta^l``, with ``N_l`` the most arms that have at most ``l`` rivals in L."""
-    return float(
-        sum(
-            (n - before) * float(power(delta, size))
-            for size, (before, n) in enumerate(zip([0, *at_most], at_most, strict=False), 1)
-        )
-    )
+    more = np.diff([0, *at_most]).tolist()
+    return float(sum(n * float(power(delta, size)) for size, n in enumerate(more, 1)))
 
 
 def error_of_top(delta: float, n_arms: int, top: int) -> float:

@@ -31,11 +31,8 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
     for row in result.rows():
         won = f"{row['win_rate']:.0%} of {row['votes']:,}"
         rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    lines += [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
-        for row in rows
-    ]
+    w0, w1, w2 = (max(len(row[k]) for row in rows) for k in range(3))
+    lines += [f"{a:{w0}}  {b:{w1}}  {c:{w2}}  {d}".rstrip() for a, b, c, d in rows]
     return lines + [f"note: {text}" for text in notes(result)]
 
 
@@ -89,18 +86,13 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     """Return the report as an HTML page: verdict, forest plot, win matrix, and the leader's evidence over the votes."""
     rows = result.rows()
     titles = ["Model", f"Strength{'' if elo is None else ', Elo'}", "Rank", "Won", "Votes"]
+    cells = [
+        [row["model"], strength_text(row, elo), rank_text(row), f"{row['win_rate']:.0%}", f"{row['votes']:,}"]
+        for row in rows
+    ]
     board = pages.table(
         [pages.Column(title, numeric=k > 0) for k, title in enumerate(titles)],
-        [
-            [
-                row["model"],
-                strength_text(row, elo),
-                rank_text(row),
-                f"{row['win_rate']:.0%}",
-                f"{row['votes']:,}",
-            ]
-            for row in rows
-        ],
+        cells,
         caption="Strength: log-odds with a 95 % interval for one look",
         highlight=[k for k, row in enumerate(rows) if row["model"] in result.best],
     )
@@ -121,10 +113,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
     if result.paths:
-        lines = [
-            Series(rival, at.tolist(), evidence.tolist())
-            for rival, (at, evidence) in list(result.paths.items())[:_MOST_DRAWN]
-        ]
+        paths = list(result.paths.items())[:_MOST_DRAWN]
+        lines = [Series(rival, at.tolist(), evidence.tolist()) for rival, (at, evidence) in paths]
         style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
         chart = Lines(lines, "votes", "log of the evidence", **style)
         text = (

@@ -19,6 +19,7 @@ from structsvm.online.statistics.always_valid import counted_sequence
 from structsvm.protocols import Float, Int
 
 MOST_MODELS = 1000
+_ENDS = ("lower", "upper", "best_rank", "worst_rank")
 _SORTED = -3.719016485455709  # the 0.0001 quantile of the normal distribution
 
 
@@ -133,14 +134,10 @@ class Arena:
         for part, group in enumerate(self.strengths):
             for k in np.argsort(-group.strength, kind="stable"):
                 model = int(group.models[k])
-                out.append(
-                    {
-                        "model": self.votes.models[model], "strength": float(group.strength[k]),
-                        "lower": float(group.lower[k]), "upper": float(group.upper[k]),
-                        "best_rank": int(group.best_rank[k]), "worst_rank": int(group.worst_rank[k]),
-                        "win_rate": float(won[model] / votes[model]), "votes": int(votes[model]), "part": part + 1,
-                    }
-                )  # fmt: skip
+                ends = {name: getattr(group, name)[k].item() for name in _ENDS}
+                row = {"model": self.votes.models[model], "strength": float(group.strength[k])} | ends
+                row |= {"win_rate": float(won[model] / votes[model]), "votes": int(votes[model])}
+                out.append(row | {"part": part + 1})
         return out
 
     def to_frame(self) -> Any:
@@ -155,9 +152,7 @@ class Arena:
         return {
             **_finite({name: getattr(self, name) for name in names}),
             "models": [_finite(row) for row in self.rows()],
-            "order_effect": [
-                _finite({"log_odds": part.order, "error": part.order_error}) for part in self.strengths
-            ],
+            "order_effect": [_finite({"log_odds": s.order, "error": s.order_error}) for s in self.strengths],
             "pairs": [vars(pair) for pair in self.pairs],
         }
 
@@ -338,11 +333,8 @@ def _shuffled(votes: Votes) -> Votes:
     # questions are shuffled as a whole
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
-    columns: dict[str, Any] = {}
-    for name in ("first", "second", "share", "question", "judge"):
-        values = getattr(votes, name)
-        columns[name] = None if values is None else values[order]
-    return replace(votes, **columns)
+    columns = {name: getattr(votes, name) for name in ("first", "second", "share", "question", "judge")}
+    return replace(votes, **{name: one if one is None else one[order] for name, one in columns.items()})
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
@@ -443,14 +435,9 @@ def _verdict(
 
 
 def _notes(
-    votes: Votes,
-    compared: Comparisons,
-    order: str,
-    cluster: str,
-    board: list[Strengths],
-    part: Int,
+    votes: Votes, compared: Comparisons, order: str, cluster: str, board: list[Strengths], part: Int,
     unordered: bool,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Return the remarks on the votes."""
     # first what the verdict depends on, then what the strengths do
     notes = []
@@ -468,7 +455,7 @@ def _notes(
         notes.append(f"{int(part.max()) + 1} groups of models have no votes between them: a leaderboard each")
     if any(np.isnan(group.upper).any() for group in board):
         notes.append("fewer than 10 independent votes in a group: no intervals")
-    if any(np.isinf(group.upper).any() or np.isinf(group.lower).any() for group in board):
+    if any(np.isinf([group.upper, group.lower]).any() for group in board):
         notes.append(
             "a strength with an open interval: the model won or lost all its votes; the prior bounds it"
         )
