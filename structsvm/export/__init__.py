@@ -1,4 +1,4 @@
-"""Model files, models in the formats of search engines, and learners of PyTerrier."""
+"""Model files, models in the formats of search engines, and stages of PyTerrier."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from structsvm.export.checking import check_export as check_export
     from structsvm.export.linear import linear_form as linear_form
     from structsvm.export.model_file import load as load
+    from structsvm.export.pyterrier import Diversify as Diversify
+    from structsvm.export.pyterrier import Fusion as Fusion
     from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
     from structsvm.export.search_engines import FORMATS as FORMATS
     from structsvm.export.search_engines import export_model as export_model
@@ -23,7 +25,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.export.model_file": "load",
         "structsvm.export.linear": "linear_form",
         "structsvm.export.checking": "ExportCheck check_export",
-        "structsvm.export.pyterrier": "PyTerrierRanker",
+        "structsvm.export.pyterrier": "Diversify Fusion PyTerrierRanker",
         "structsvm.export.search_engines": "FORMATS export_model write_export",
         "structsvm.export.terms": "score_difference",
     },
