@@ -325,6 +325,10 @@ def judge(
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
+    if output.suffix in (".csv", ".parquet"):
+        raise BadInput(
+            "--output", f"expected a name in .tsv for a table, or another for TREC judgments, got {output}"
+        )
     limits = None
     if levels is not None:
         try:

@@ -31,7 +31,7 @@ from structsvm.cli.options import (
     read_signs,
 )
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import bar, exit_if_worse, note, print_json, print_table
+from structsvm.cli.terminal import INTERRUPTED, bar, exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 
 
@@ -160,11 +160,17 @@ class Study(Group):
                     said.append(time.monotonic())
                     note(f"{shown.tasks[0].completed} of {total} trained, the last {method} on {fold}")
 
-            return comparison.run(
-                folds, self.methods, self.grid, measures=measures, training=training, fill=table.learned_fill,
-                columns=table.options(), work=self.work, n_jobs=self.jobs,
-                callback=tell, **options,
-            )  # fmt: skip
+            try:
+                return comparison.run(
+                    folds, self.methods, self.grid, measures=measures, training=training, fill=table.learned_fill,
+                    columns=table.options(), work=self.work, n_jobs=self.jobs,
+                    callback=tell, **options,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                if self.work is None:
+                    raise
+                note(f"interrupted; the same command goes on from the results in {self.work}")
+                raise typer.Exit(INTERRUPTED) from None
 
 
 def compare(

@@ -60,8 +60,8 @@ def evaluate(
         typer.Argument(
             metavar="SCORES",
             help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), of "
-            "which only the number can be checked; or a csv of predict, whose ids are checked, too. If DATA are TREC "
-            "judgments, a TREC run; with --dask the model that ranks.",
+            "which only the number can be checked; or a csv or Parquet file of predict, whose ids are checked, too. If "
+            "DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
             callback=_from_stdin,
         ),
     ],

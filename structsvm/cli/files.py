@@ -24,6 +24,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.machine import count_threads
 from structsvm.common.names import QID
+from structsvm.common.tables.files import is_parquet, is_table
 from structsvm.common.user_warnings import ordered_columns
 
 if TYPE_CHECKING:
@@ -227,7 +228,13 @@ _PREDICTED = ("query", "document", "score", "rank")
 
 
 def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
-    """Read one number per line, finite or ``-inf`` ("not retrieved"); or a csv of ``predict``, with its ids."""
+    """Read one number per line, finite or ``-inf`` ("not retrieved"); or a table of ``predict``, with its ids."""
+    if is_table(path) and is_parquet(path):
+        query, document, score, _ = _PREDICTED
+        rows = readers.read_parquet(path, qid=query, docid=document, label=score, features=())
+        in_file = slice(None) if rows.order is None else np.argsort(rows.order)
+        pairs = zip(rows.qid[in_file].astype(str).tolist(), map(str, rows.docid[in_file]), strict=True)
+        return rows.y[in_file], list(pairs)
     scores: list[float] = []
     ids: list[tuple[str, str]] | None = None
     for number, line in read_lines(paths.check_file(path)):

@@ -1,4 +1,4 @@
-"""Model files, models in the formats of search engines, and learners of PyTerrier."""
+"""Model files, models in the formats of search engines, and stages of PyTerrier."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from structsvm.export.checking import check_export as check_export
     from structsvm.export.linear import linear_form as linear_form
     from structsvm.export.model_file import load as load
+    from structsvm.export.pyterrier import Diversify as Diversify
+    from structsvm.export.pyterrier import Fusion as Fusion
     from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
     from structsvm.export.search_engines import FORMATS as FORMATS
     from structsvm.export.search_engines import export_model as export_model

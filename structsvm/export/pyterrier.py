@@ -1,16 +1,28 @@
-"""Rankers of this package as learners of PyTerrier pipelines."""
+"""Rankers of this package as learners of PyTerrier pipelines, and fusion and diverse selection as their stages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from structsvm.common.candidates import CandidateSet
 from structsvm.common.checks import BadInput
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float
+from structsvm.readers import Run, candidates
+
+try:
+    from pyterrier import Transformer  # type: ignore[import-not-found]
+except ImportError:
+
+    class Transformer:  # type: ignore[no-redef]
+        """Stands for the class of PyTerrier where this is not installed: calls ``transform``."""
+
+        def __call__(self, inp: Any) -> Any:
+            return self.transform(inp)  # type: ignore[attr-defined]
 
 
 class PyTerrierRanker(BaseEstimator):
@@ -114,6 +126,95 @@ class PyTerrierRanker(BaseEstimator):
         ndarray of float64, shape (n_rows,)
         """
         return np.asarray(self.estimator_.predict(X))
+
+
+class Fusion(Transformer):  # type: ignore[misc]
+    """A stage of PyTerrier that fuses the results of several retrievers by a learned model.
+
+    A ``pyterrier.Transformer`` if PyTerrier is installed, so that ``Fusion({...}, model) >> stage`` is a pipeline; else
+    a callable of the same frames.
+
+    Parameters
+    ----------
+    retrievers : mapping of str to transformer
+        By the names of the runs of ``model``.
+    model : FusionModel
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from structsvm.estimators import fusion_path
+    >>> from structsvm.readers import Qrels
+    >>> topics = pd.DataFrame({"qid": ["1"], "query": ["red"]})
+    >>> one = lambda topics: topics.merge(pd.DataFrame({"qid": ["1"] * 2, "docno": ["a", "b"], "score": [2.0, 1.0]}))
+    >>> pool = candidates([Run.from_frame(one(topics), tag="bm25")], Qrels.from_dict({"1": {"b": 1}}))
+    >>> (model,) = fusion_path(pool, [1.0])
+    >>> Fusion({"bm25": one}, model)(topics)["docno"].tolist()
+    ['b', 'a']
+    """
+
+    def __init__(self, retrievers: Mapping[str, Callable[[Any], Any]], model: Any) -> None:
+        self.retrievers = retrievers
+        self.model = model
+
+    def transform(self, inp: Any) -> Any:
+        """Return the fused results of the queries of a frame, with its columns, ``docno``, ``score`` and ``rank``."""
+        topics = inp.drop_duplicates("qid")
+        found = {name: one(topics) for name, one in self.retrievers.items()}
+        if all(one.empty for one in found.values()):  # PyTerrier inspects stages by frames without rows
+            return topics.head(0).assign(docno="", score=0.0, rank=0)
+        pool = candidates([Run.from_frame(one, tag=name) for name, one in found.items()])
+        fused = self.model.rank(pool).to_frame().rename(columns={"topic": "qid", "docid": "docno"})
+        fused["rank"] -= 1  # which PyTerrier counts from 0
+        return topics.merge(fused, on="qid")
+
+
+class Diversify(Transformer):  # type: ignore[misc]
+    """A stage of PyTerrier that keeps the results of a query that a selector chooses, in its order.
+
+    A ``pyterrier.Transformer`` if PyTerrier is installed, as in ``bm25 % 50 >> get_text >> Diversify(MMR(5))``.
+
+    Parameters
+    ----------
+    selector : DiverseRanker, SVMDiv, or a method of ``structsvm.estimators.baselines``
+    text : str, default="text"
+        Column with the texts.
+    features : str or None, default="score"
+        Column with the document features, a number or an array each; None for a model that was trained without any.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from structsvm.estimators.baselines import MMR
+    >>> texts = ["red rose", "red rose", "blue sea"]
+    >>> found = pd.DataFrame({"qid": ["1"] * 3, "docno": ["a", "b", "c"], "score": [3.0, 2.9, 1.0], "text": texts})
+    >>> Diversify(MMR(2))(found)[["docno", "rank"]].values.tolist()
+    [['a', 0], ['c', 1]]
+    """
+
+    def __init__(self, selector: Any, *, text: str = "text", features: str | None = "score") -> None:
+        self.selector = selector
+        self.text = text
+        self.features = features
+
+    def transform(self, inp: Any) -> Any:
+        """Return the chosen rows of a frame; ``score`` counts down from their number, ``rank`` up from 0."""
+        ranked = inp.sort_values("score", ascending=False, kind="stable")
+        parts = [ranked[ranked["qid"] == qid] for qid in inp["qid"].unique()]
+        if not parts:  # PyTerrier inspects stages by frames without rows
+            return inp.assign(score=0.0, rank=0)
+        sets = [
+            CandidateSet(
+                one[self.text].tolist(), query=one["query"].iloc[0] if "query" in one else None,
+                features=None if self.features is None else np.vstack(one[self.features].tolist()),
+            )
+            for one in parts
+        ]  # fmt: skip
+        chosen = self.selector.predict(sets)
+        kept = [label for one, rows in zip(parts, chosen, strict=True) for label in one.index[rows]]
+        ranks = np.concatenate([np.arange(len(rows)) for rows in chosen])
+        left = np.concatenate([np.arange(len(rows), 0, -1) for rows in chosen])
+        return inp.loc[kept].assign(score=left.astype(np.float64), rank=ranks)
 
 
 def _qid(group: Any, n_rows: int, argument: str) -> Any:

@@ -228,12 +228,34 @@ def test_search_with_signs_and_for_a_net(rows, cli):
     assert signed["mean"] < best["mean"]
 
 
+def test_an_interrupted_study_goes_on_from_its_folder(rows, cli, monkeypatch):
+    """The folds are drawn by the seed, so that a file sorted by difficulty has representative ones."""
+    from structsvm.cli.studies.folds import find_folds, results
+
+    assert (
+        np.std([np.mean(fold.test.queries) for fold in find_folds(rows, n_folds=3)]) < 5
+    )  # 10 in the file's order
+    compute, command = results._compute, f"compare {rows} --C 0.1 {THREE} --method map,roc --jobs 1"
+
+    def once(*arguments):
+        if list(Path("kept").iterdir()):
+            raise KeyboardInterrupt
+        return compute(*arguments)
+
+    monkeypatch.setattr(results, "_compute", once)
+    assert cli.code(command, "--work kept") == 130
+    assert cli.err == "structsvm: interrupted; the same command goes on from the results in kept\n"
+    monkeypatch.setattr(results, "_compute", compute)
+    cli(command, "--work kept")
+    assert "1 of 6 cells found in kept" in cli.err
+
+
 def test_features_models_and_runs_are_baselines(rows, cli):
     """Measured on the test queries of the folds as ``evaluate`` measures them, and tested as methods are."""
     data = read_letor(rows, sparse=False)
     cli("train", rows, "-o old.npz --C 0.01 --positive")
     model = structsvm.load("old.npz")
-    scores = {"1": data.X[:, 0], "old.npz": model.predict(data.X, qid=data.qid)}
+    scores = {"feature 1": data.X[:, 0], "old.npz": model.predict(data.X, qid=data.qid)}
     scores["old.run"] = np.random.default_rng(0).random(data.n_rows)
     docid = np.array([f"d{i}" for i in range(data.n_rows)])
     write_letor(dataclasses.replace(data, docid=docid), "named.txt")

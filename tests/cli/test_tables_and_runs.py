@@ -283,7 +283,9 @@ def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
     for name, other in (("whole", "floats"), ("floats", "whole")):
         cli(f"train {name}.csv -o m.npz")
         cli(f"predict m.npz {name}.csv -o {name}-scores.csv")
-        cli(f"evaluate {other}.csv {name}-scores.csv")
+        cli(f"predict m.npz {name}.csv -o {name}-scores.parquet")
+        by_text = cli(f"evaluate {other}.csv {name}-scores.csv")
+        assert cli(f"evaluate {other}.csv {name}-scores.parquet") == by_text
         cli(f"predict m.npz {name}.csv --format run -o run")
         cli("evaluate qrels run")
     assert Path("floats-scores.csv").read_text() == Path("whole-scores.csv").read_text()

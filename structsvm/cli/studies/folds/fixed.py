@@ -22,8 +22,9 @@ from structsvm.queries import QueryData, dense_column, row_groups
 
 
 class Measured(NamedTuple):
-    """The part of a fold, and by measure a value per query."""
+    """The name of the baseline, the part of a fold, and by measure a value per query."""
 
+    name: str
     part: QueryData
     values: dict[str, Float]
 
@@ -42,23 +43,24 @@ def measure_fixed(
     Equal scores of a feature count with the mean over their orders, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
-    score, is_feature = _scorer(baseline, parts[0])
-    rules |= {"ties": "average"} if is_feature else {}
+    score, name = _scorer(baseline, parts[0])
+    rules |= {"ties": "average"} if name != baseline else {}
     measured = []
     for one in parts:
         own = score(one)
         values = {
-            name: evaluate_part(name, one.y, own, qid=one.qid, **rules).result.per_query for name in names
+            measure: evaluate_part(measure, one.y, own, qid=one.qid, **rules).result.per_query
+            for measure in names
         }
-        measured.append(Measured(one, values))
+        measured.append(Measured(name, one, values))
     return measured
 
 
-def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], bool]:
-    """Return the function that scores rows, and whether it is a feature."""
+def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], str]:
+    """Return the function that scores rows, and the name of the baseline, in which a feature is called one."""
     path = Path(baseline)
     if path.is_file():
-        return (_by_model(path) if is_model(path) else _by_run(path)), False
+        return (_by_model(path) if is_model(path) else _by_run(path)), baseline
     try:
         ((at, _),) = numbered_signs({baseline: 1}, first.n_features, first.feature_names).items()
     except BadInput as error:
@@ -72,7 +74,7 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
         column = dense_column(part.X, at).astype(np.float64)
         return np.where(np.isnan(column), -np.inf, column)  # a missing score ranks last
 
-    return score, True
+    return score, f"feature {at + 1 if first.feature_names is None else first.feature_names[at]}"
 
 
 def _by_model(path: Path) -> Callable[[QueryData], Float]:

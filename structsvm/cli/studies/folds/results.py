@@ -204,17 +204,18 @@ def values_of_baseline(
     return np.concatenate([one.values[measures.select] for one in found])
 
 
-def _fixed_cells(name: str, folds: Sequence[Fold], plan: _Plan) -> tuple[dict[str, Any], ...]:
-    """Return the cells of a baseline that is not trained."""
+def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
+    """Return the results of a baseline that is not trained."""
     measures = plan.measures
     found = measure_fixed(name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules)
-    return tuple(
+    cells = tuple(
         {
             "grid": [None], "validation": [[math.nan]], "C": None, "gap": None, "converged": True, "seconds": 0.0,
             "test": _tested(one.part, one.values),
         }
         for one in found
     )  # fmt: skip
+    return MethodResult(found[0].name, cells, measures.selection)
 
 
 _PARTS = 5
@@ -344,13 +345,14 @@ def run(
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
     asked = [baseline] if isinstance(baseline, str) else baseline or names[:1]
-    baselines = tuple(dict.fromkeys(full_name(name) if full_name(name) in names else name for name in asked))
+    asked = list(dict.fromkeys(full_name(name) if full_name(name) in names else name for name in asked))
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     if fill is None and all(map(takes_missing, names)):
         fill = "keep"
     plan = _Plan(grid, measures, training, fill, columns or {}, None if work is None else Path(work))
-    fixed = {name: _fixed_cells(name, folds, plan) for name in baselines if name not in names}
+    fixed = {name: _fixed(name, folds, plan) for name in asked if name not in names}
+    baselines = tuple(fixed[name].name if name in fixed else name for name in asked)
     wanted = {(name, fold.name): (fold, _key(fold, name, plan)) for fold in folds for name in names}
     done: dict[tuple[str, str], dict[str, Any]] = {}
     for cell_name, (_, key) in wanted.items():
@@ -367,9 +369,10 @@ def run(
     for cell_name, cell in train(delayed(_compute)(*wanted[name], name, plan) for name in missing):
         done[cell_name] = cell
         tell(*cell_name, False)
-    cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names} | fixed
-    results = tuple(MethodResult(name, own, measures.selection) for name, own in cells.items())
-    return Results(results, measures, tuple(fold.name for fold in folds), baselines, reused, len(missing))
+    cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names}
+    results = [MethodResult(name, own, measures.selection) for name, own in cells.items()]
+    everyone = (*results, *fixed.values())
+    return Results(everyone, measures, tuple(fold.name for fold in folds), baselines, reused, len(missing))
 
 
 PROCESSES_PAY_FROM = 20.0
