@@ -20,7 +20,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.terminal import GapProgress, group, note, print_json
+from structsvm.cli.terminal import GapProgress, group, note, number_or_none, print_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
@@ -286,12 +286,12 @@ def evaluate(
         print_json({
             "log": str(log), "model": str(model), "dcg": found.dcg._asdict(), "logged_dcg": found.logged_dcg._asdict(),
             "difference": found.difference._asdict(), "unseen": found.unseen,
-            "discount": {name: _or_none(end) for name, end in found.discount._asdict().items()},
+            "discount": {name: number_or_none(end) for name, end in found.discount._asdict().items()},
             "bounds": list(found.bounds), "sessions": found.n_sessions,
             "effective_sample_size": found.effective_sample_size, "largest_weight": found.largest_weight,
             "dropped": dict(cells.dropped), "lists_with_gaps": found.n_gapped, "users": found.n_clusters,
             "effective_users": found.effective_clusters,
-            "trust_bias_p": _or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
+            "trust_bias_p": number_or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
             "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
         })  # fmt: skip
         return
@@ -505,8 +505,3 @@ def _print_log(cells: Any) -> None:
     typer.echo(f"log             {size_of_log(cells)}")
     for reason, count in cells.dropped.items():
         typer.echo(f"left out        {reason}: {count:,}")
-
-
-def _or_none(value: float) -> float | None:
-    """Return None for a number that JSON cannot hold."""
-    return value if math.isfinite(value) else None
