@@ -41,9 +41,7 @@ class Reading(Group):
     position: Annotated[str | None, "Column of the position in a table. (default: position)"] = None
     clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
-    time: Annotated[str | None, "Column of the time in a table, for --since and --until. (default: none)"] = (
-        None
-    )
+    time: Annotated[str | None, "Column of times in a table, for --since and --until. (default: none)"] = None
     since: Annotated[str | None, "Only rows from this time on: 2026-03-01, or a number."] = None
     until: Annotated[str | None, "Only rows before this time."] = None
 
@@ -114,13 +112,9 @@ def describe(
 
 def propensities(
     log: Log, *, reading: Reading,
-    last: Annotated[
-        int | None, "Last position with its own estimate. Later ones are left out, or see --tail."
-    ] = None,
+    last: Annotated[int | None, "Last position with its own estimate; for later ones see --tail."] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
-    output: Annotated[
-        Path | None, "-o File to write: a propensity per line, from position 1."
-    ] = None,
+    output: Annotated[Path | None, "-o File to write: a propensity per line, from position 1."] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
@@ -221,15 +215,11 @@ class Estimate(Group):
     trust: Annotated[
         Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
     ] = None
-    most_unseen: Annotated[
-        float, "Largest share of the DCG discounts on documents never shown; more is an error."
-    ] = 0.2
+    most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
     weighting: Annotated[
-        str | None, "policy, ips or logged. (default: logged with --probability, else policy)"
+        str | None, "policy, ips or logged. (default: policy; logged with --probability)"
     ] = None
-    gaps: Annotated[
-        str, "What lists have at positions without an impression: empty, or lost impressions."
-    ] = "empty"
+    gaps: Annotated[str, "Positions of a list without an impression: empty, or lost."] = "empty"
 
     def options(self) -> dict[str, Any]:
         """Return arguments of evaluate_from_clicks, with propensities as read from a file."""
@@ -246,9 +236,7 @@ def evaluate(
     data: Candidates,
     *,
     estimate: Estimate,
-    baseline: Annotated[
-        Path | None, "Another new ranker, a model file, that MODEL is compared with."
-    ] = None,
+    baseline: Annotated[Path | None, "Another new ranker, a model file, to compare MODEL with."] = None,
     holdout: Holdout = 0.0,
     reading: ReadingOfUsers,
     table: Table,

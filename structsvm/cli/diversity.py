@@ -97,9 +97,7 @@ class OfSVMDiv(Group):
             "Or levels by name: neighbours (the default), svm-div, svm-div2 (svmdiv).",
         ),
     ] = None
-    feature: Annotated[
-        list[str] | None, "Document feature to make: rank, centroid. Repeat for both (svmdiv)."
-    ] = None
+    feature: Annotated[list[str] | None, "Feature to make: rank, centroid; repeat for both (svmdiv)."] = None
     prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
     jobs: Jobs = -1
 
@@ -191,9 +189,7 @@ def apply(
     output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
     k: Annotated[int | None, "-k Number of documents to choose; by default as in training."] = None,
-    budget: Annotated[
-        float | None, "Largest number of words of all chosen documents together, instead of --k."
-    ] = None,
+    budget: Annotated[float | None, "Most words of all chosen documents together, instead of --k."] = None,
     words: Annotated[int, typer.Option(min=0, help="Number of words named per document (svmdiv).")] = 5,
     jobs: Jobs = -1,
 ) -> None:
@@ -250,9 +246,7 @@ def compare(
         "Labelled sets for MMR to choose its trade-off on, for a fair comparison: the row tuned mmr.",
     ] = None,
     marks: Marks = "subtopics",
-    k: Annotated[
-        int | None, "-k Number of documents to choose. (default: that of the first model, else 5)"
-    ] = None,
+    k: Annotated[int | None, "-k Documents to choose. (default: that of the first model, else 5)"] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     as_json: AsJson = False,
 ) -> None:
