@@ -68,18 +68,14 @@ def simulate(
     ] = None,
     horizon: Annotated[float, "Comparisons per run."] = 1e5,
     runs: Annotated[int, "Runs of each algorithm."] = 10,
-    regret: Annotated[
-        str, "Regret of a comparison: average, sum or least (weak) of the gaps of its arms."
-    ] = "average",
+    regret: Annotated[str, "Regret of a duel: average, sum or least (weak) of its arms' gaps."] = "average",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
     ] = 0,
     jobs: Jobs = 1,
     report: Report = None,
     as_json: AsJson = False,
-    checkpoint: Annotated[
-        Path | None, "Folder of finished runs, from which the same command continues."
-    ] = None,
+    checkpoint: Annotated[Path | None, "Folder of finished runs; the same command continues."] = None,
     *,
     letor: Letor,
     table: Table,

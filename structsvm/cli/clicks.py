@@ -20,7 +20,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.terminal import GapProgress, group, note, print_json
+from structsvm.cli.terminal import GapProgress, group, note, number_or_none, print_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
@@ -42,9 +42,7 @@ class Reading(Group):
     position: Annotated[str | None, "Column of the position in a table. (default: position)"] = None
     clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
-    time: Annotated[str | None, "Column of the time in a table, for --since and --until. (default: none)"] = (
-        None
-    )
+    time: Annotated[str | None, "Column of times in a table, for --since and --until. (default: none)"] = None
     since: Annotated[str | None, "Only rows from this time on: 2026-03-01, or a number."] = None
     until: Annotated[str | None, "Only rows before this time."] = None
 
@@ -115,13 +113,9 @@ def describe(
 
 def propensities(
     log: Log, *, reading: Reading,
-    last: Annotated[
-        int | None, "Last position with its own estimate. Later ones are left out, or see --tail."
-    ] = None,
+    last: Annotated[int | None, "Last position with its own estimate; for later ones see --tail."] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
-    output: Annotated[
-        Path | None, "-o File to write: a propensity per line, from position 1."
-    ] = None,
+    output: Annotated[Path | None, "-o File to write: a propensity per line, from position 1."] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
@@ -222,15 +216,11 @@ class Estimate(Group):
     trust: Annotated[
         Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
     ] = None
-    most_unseen: Annotated[
-        float, "Largest share of the DCG discounts on documents never shown; more is an error."
-    ] = 0.2
+    most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
     weighting: Annotated[
-        str | None, "policy, ips or logged. (default: logged with --probability, else policy)"
+        str | None, "policy, ips or logged. (default: policy; logged with --probability)"
     ] = None
-    gaps: Annotated[
-        str, "What lists have at positions without an impression: empty, or lost impressions."
-    ] = "empty"
+    gaps: Annotated[str, "Positions of a list without an impression: empty, or lost."] = "empty"
 
     def options(self) -> dict[str, Any]:
         """Return arguments of evaluate_from_clicks, with propensities as read from a file."""
@@ -247,9 +237,7 @@ def evaluate(
     data: Candidates,
     *,
     estimate: Estimate,
-    baseline: Annotated[
-        Path | None, "Another new ranker, a model file, that MODEL is compared with."
-    ] = None,
+    baseline: Annotated[Path | None, "Another new ranker, a model file, to compare MODEL with."] = None,
     holdout: Holdout = 0.0,
     reading: ReadingOfUsers,
     table: Table,
@@ -287,12 +275,12 @@ def evaluate(
         print_json({
             "log": str(log), "model": str(model), "dcg": found.dcg._asdict(), "logged_dcg": found.logged_dcg._asdict(),
             "difference": found.difference._asdict(), "unseen": found.unseen,
-            "discount": {name: _or_none(end) for name, end in found.discount._asdict().items()},
+            "discount": {name: number_or_none(end) for name, end in found.discount._asdict().items()},
             "bounds": list(found.bounds), "sessions": found.n_sessions,
             "effective_sample_size": found.effective_sample_size, "largest_weight": found.largest_weight,
             "dropped": dict(cells.dropped), "lists_with_gaps": found.n_gapped, "users": found.n_clusters,
             "effective_users": found.effective_clusters,
-            "trust_bias_p": _or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
+            "trust_bias_p": number_or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
             "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
         })  # fmt: skip
         return
@@ -510,8 +498,3 @@ def _print_log(cells: Any) -> None:
     typer.echo(f"log             {size_of_log(cells)}")
     for reason, count in cells.dropped.items():
         typer.echo(f"left out        {reason}: {count:,}")
-
-
-def _or_none(value: float) -> float | None:
-    """Return None for a number that JSON cannot hold."""
-    return value if math.isfinite(value) else None

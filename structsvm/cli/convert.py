@@ -40,7 +40,7 @@ def convert(
         "<STORE> The folder to write, by custom <name>.store. (default: required without --check)",
     ] = None,
     dtype: Annotated[
-        str | None, "float64, or float32 for half the size. (default: float64, or that of a table)"
+        str | None, "float64, or float32: half the size. (default: float64, or a table's)"
     ] = None,
     matrix: Annotated[str, "dense, sparse, or auto: sparse if nine of ten cells are 0."] = "auto",
     n_features: Annotated[int | None, "Number of features. (default: the highest in the file)"] = None,

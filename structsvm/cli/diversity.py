@@ -104,9 +104,7 @@ class OfSVMDiv(Group):
             "Or levels by name: neighbours (the default), svm-div, svm-div2 (svmdiv).",
         ),
     ] = None
-    feature: Annotated[
-        list[str] | None, "Document feature to make: rank, centroid. Repeat for both (svmdiv)."
-    ] = None
+    feature: Annotated[list[str] | None, "Feature to make: rank, centroid; repeat for both (svmdiv)."] = None
     prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
     jobs: Jobs = -1
 

@@ -18,9 +18,7 @@ from structsvm.common.user_warnings import ordered_columns
 
 def show(
     model: Annotated[Path, "<MODEL> A model that train or search wrote."],
-    rows: Annotated[
-        Path | None, "Labelled rows on which the importance of each feature is measured, by shuffling it."
-    ] = None,
+    rows: Annotated[Path | None, "Labelled rows, on which shuffling shows importances."] = None,
     measure: Annotated[str, "What shuffling loses, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,

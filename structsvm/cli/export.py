@@ -22,7 +22,7 @@ def export(
     to: Annotated[str, "One of {formats}."],
     output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
     feature_names: Annotated[
-        Path | None, "A file with the engine's names of the features, one per line, in order."
+        Path | None, "File of the engine's feature names, a line each, in order."
     ] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
     unmatched: Annotated[
@@ -34,9 +34,7 @@ def export(
         str | None, "Version of OpenSearch, Solr or Elasticsearch, such as 3.8. (default: the newest)"
     ] = None,
     store: Annotated[str | None, "For solr: the feature store. (default: _DEFAULT_)"] = None,
-    feature_queries: Annotated[
-        Path | None, "For elastic: a JSON file with the query of each feature, by name."
-    ] = None,
+    feature_queries: Annotated[Path | None, "For elastic: JSON file of the query of each feature."] = None,
     check: Annotated[
         Path | None,
         "Rows to score from the exported text by the rules of the engine; empty cells are features without a value. "

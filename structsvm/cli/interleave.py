@@ -47,9 +47,7 @@ def analyse(
     seed: Annotated[int, "Seed of the wins and losses drawn from fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
-    statistic: Annotated[
-        Path | None, "Click weights of 'interleave learn'; without it every click counts one."
-    ] = None,
+    statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
@@ -110,9 +108,7 @@ def learn(
     method: Annotated[
         str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
     ] = "inverse_z_test",
-    ridge: Annotated[
-        float | None, "Regularisation that keeps the weights of rare clicks small. (default: 0)"
-    ] = None,
+    ridge: Annotated[float | None, "Regularisation of the weights of rare clicks. (default: 0)"] = None,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
     as_json: AsJson = False,
@@ -173,9 +169,7 @@ def simulate(
         Path | None,
         "LETOR text, a table or a store. (default: made data: 200 queries, 20 documents, 10 features)",
     ] = None,
-    ranker: Annotated[
-        list[str] | None, "A feature number (from 1) or a model file; twice or more. (default: 1, 2)"
-    ] = None,
+    ranker: Annotated[list[str] | None, "A feature (from 1) or a model; two or more. (default: 1, 2)"] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
     clicks: Annotated[str, "The user: {users}."] = "informational",
     impressions: Annotated[int, "Lists to show."] = 1000,

@@ -87,6 +87,11 @@ def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
         raise typer.Exit(GATE)
 
 
+def number_or_none(value: float) -> float | None:
+    """Return None for a number that JSON cannot hold."""
+    return value if math.isfinite(value) else None
+
+
 def print_json(record: Any) -> None:
     """Print a record in one line."""
     typer.echo(json.dumps(record, allow_nan=False))

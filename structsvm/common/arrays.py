@@ -36,12 +36,13 @@ class Header(NamedTuple):
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Read the header of a ``.npy`` file (versions 1.0 and 2.0), and nothing of its array; raise Damaged if invalid."""
-    read: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    """Read the header of a ``.npy`` file (version 1.0), and nothing of its array; raise Damaged if invalid."""
     try:
+        # later versions of the format are for other types, and have headers of up to 4 GB
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError
         # a text dtype may declare any width: nothing is allocated for it here
-        version = np.lib.format.read_magic(file)
-        shape, fortran, dtype = read[version](file, max_header_size=_LARGEST_HEADER)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, max_header_size=_LARGEST_HEADER)
     except Exception:  # NumPy raises nearly any error for random bytes
         raise Damaged("its header does not describe an array") from None
     if dtype.kind not in _DTYPE_KINDS or not dtype.isnative or dtype.itemsize == 0:

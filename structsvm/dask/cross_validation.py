@@ -120,7 +120,7 @@ def _held_out(
         if at.size == 0:
             return at, np.empty((0, len(coefs))), np.empty(0), data.query_ids[at], data.n_queries
         some = data.select(at)
-        options = {"qid": some.qid, "relevance": relevance}
+        options: Any = {"qid": some.qid, "relevance": relevance}
         parts = [evaluate_part(name, some.y, linear_scores(some.X, w), **options) for w in coefs]
         values = [part.result.per_query for part in parts]
         return at, np.stack(values, axis=1), weights[at], data.query_ids[at], data.n_queries

@@ -232,9 +232,9 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
         y += [judged.get(d, 0) for d in documents]
         blocks.append(block)
         lengths.append(len(documents))
-    judged = np.array([topic in grades for topic in ranges], dtype=np.bool_)
+    known = np.array([topic in grades for topic in ranges], dtype=np.bool_)
     columns = objects(docid), np.concatenate(blocks), np.array(y, dtype=np.float64)
-    return Candidates(objects(list(ranges)), offsets_of(lengths), *columns, judged, names)
+    return Candidates(objects(list(ranges)), offsets_of(lengths), *columns, known, names)
 
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:

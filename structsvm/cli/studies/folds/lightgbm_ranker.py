@@ -93,7 +93,7 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
     def grown(X: Any, first: int, last: int) -> Float:
         while booster.current_iteration() < last and not booster.update():
             pass
-        some = {"start_iteration": first, "num_iteration": last - first, "num_threads": n_jobs}
+        some: Any = {"start_iteration": first, "num_iteration": last - first, "num_threads": n_jobs}
         return np.asarray(booster.predict(X, **some))
 
     return grown

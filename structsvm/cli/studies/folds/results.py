@@ -30,6 +30,7 @@ from structsvm.cli.studies.folds.methods import (
     takes_missing,
     walk,
 )
+from structsvm.cli.terminal import number_or_none as number_or_none
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
@@ -286,11 +287,6 @@ def _tests_of(results: Results) -> Tests:
     corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
     best = best._replace(p_values={name: adjusted[pair] for name, pair in others.items()})
     return Tests(corrected, best, len(p_of))
-
-
-def number_or_none(value: float) -> float | None:
-    """Return None for a number that JSON cannot hold."""
-    return value if math.isfinite(value) else None
 
 
 def remarks(results: Results) -> list[str]:
