@@ -172,27 +172,27 @@ class LogRankSeparator:
         self, y: Any, offsets: Int, k: int | None, grade: Callable[[Float], Float], *, linear: bool
     ) -> None:
         labels = labels_of(y, offsets)
-        order = by_grade(labels, offsets, grade)
         self._longest = int(np.diff(offsets).max(initial=1))
-        self.informative = order.pair_counts > 0
+        members = np.empty(labels.shape[0], np.uint16 if self._longest <= 1 << 16 else np.int32)
         discount = 1.0 / log2(np.arange(2.0, self._longest + 2.0))
         if k is not None:
             discount[k:] = 0.0
-        shares, counts, total = [np.zeros(0)], [np.zeros(1, dtype=np.int64)], 0.0
+        parts, total = [(np.zeros(0), np.zeros(0, np.int32), np.zeros(1, np.int64))], 0.0
         for first, last in query_pieces(offsets):
             rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
             grades = grade(labels[rows])
+            order = by_grade(grades, own)
+            members[rows] = order.members
             gains = grades if linear else exp2(grades) - 1.0
             with np.errstate(over="ignore"):
                 total += float(gains.sum())
             if not np.isfinite(total):
                 problem = f"expected labels whose gains have a finite sum, got a label {grades.max():g}"
                 raise BadInput("y", problem, "use linear gains or smaller grades", code="NDCG(gain='linear')")
-            weights, number = _shares(gains, own, order.members[rows], order.lower[rows], discount)
-            shares.append(weights)
-            counts.append(number)
-        begins = np.cumsum(np.concatenate(counts))
-        self._labels = offsets, order, begins, np.concatenate(shares)
+            parts.append(_thresholds(gains, own, order.members, order.lower, discount))
+        shares, steps, counts = map(np.concatenate, zip(*parts, strict=True))
+        self.informative = counts[1:] > 0
+        self._labels = offsets, members, np.cumsum(counts), steps, shares
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -208,14 +208,15 @@ class LogRankSeparator:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         _curvature(direction, first, last, self._labels, self._room(), curvature, coef)
 
-    def _room(self) -> tuple[Float, Int]:
+    def _room(self) -> Float:
         """Return buffers for a query: code that allocates takes long to compile."""
-        return np.empty((4, self._longest)), np.empty(self._longest + 1, np.int64)
+        return np.empty((4, self._longest))
 
 
 # Documents are in order of descending grade, so that a threshold is an index b: the documents before b are the better
 # ones, those from b on the worse ones. share_b = omega / (b ln 2) is the weight of one document's natural logarithm;
-# ``shares`` has those of all thresholds, of query q from ``begins[q]`` on.
+# ``shares`` has those of all thresholds, of query q from ``begins[q]`` on; ``steps``, from ``begins[q] + q`` on, their
+# indices and, after the last, the number of documents.
 # With e_p = exp(s_p) and B_b the sum of e_p over p >= b, the loss of a query is
 #
 #     R = sum_b share_b sum_{i < b} log(1 + B_b / e_i),
@@ -232,10 +233,10 @@ _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
 
 
-def _shares(
+def _thresholds(
     gains: Float, offsets: Int, members: NDArray[np.int32], lower: NDArray[np.int32], discount: Float
-) -> tuple[Float, Int]:
-    """Return the weights of all thresholds, and the number of thresholds of each query."""
+) -> tuple[Float, NDArray[np.int32], Int]:
+    """Return ``shares`` and ``steps`` of some queries, and the number of thresholds of each."""
     # omega_t = (gain_t - gain_below) * IDCG of the binary labels y >= t / IDCG of the grades: these sum to one over t
     query, ranks = row_groups(offsets), places_in(offsets) - 1
     ideal = np.append(0.0, np.cumsum(discount))
@@ -244,20 +245,8 @@ def _shares(
     below = 1 + np.flatnonzero((ranks[1:] > 0) & (lower[1:] != lower[:-1]))
     step, b = ranked[below - 1] - ranked[below], ranks[below]
     shares = (step / best[query[below]]) * ideal[b] / (b * LN2)
-    return shares, np.bincount(query[below], minlength=offsets.shape[0] - 1)
-
-
-@kernel(inline="always")
-def _find_thresholds(lower, n, thresholds):  # type: ignore[no-untyped-def]
-    """Fill ``thresholds`` with their indices, and ``n`` after the last; return how many there are."""
-    number = 0
-    b = lower[0]
-    while b < n:
-        thresholds[number] = b
-        number += 1
-        b = lower[b]
-    thresholds[number] = n
-    return number
+    counts = np.bincount(query[below], minlength=offsets.shape[0] - 1)
+    return shares, np.insert(b, np.cumsum(counts), np.diff(offsets)).astype(np.int32), counts
 
 
 @kernel(inline="always")
@@ -278,22 +267,21 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
     # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
     # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
     # exponentials always are: the sign of the first entry says which of the two was kept.
-    offsets, (members, lower, _), begins, shares = labels
-    floats, thresholds = room
-    v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
+    offsets, members, begins, steps, shares = labels
+    v, inverse, pull, worse = room[0], room[1], room[2], room[3]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
         n = offsets[q + 1] - row0
         a = coef[row0 - base : row0 - base + n]
         loss[q - first] = 0.0
-        if n == 0 or lower[row0] == n:
+        if begins[q] == begins[q + 1]:
             a[:] = 0.0
             continue
         s = scores[row0 - base : row0 - base + n]
         rows, share = members[row0 : row0 + n], shares[begins[q] : begins[q + 1]]
         e = kept[row0 - base : row0 - base + n]
-        n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
+        thresholds, n_thresholds = steps[begins[q] + q :], begins[q + 1] - begins[q]
         top, low = s[0], s[0]
         for p in range(n):
             top, low = max(top, s[p]), min(low, s[p])
@@ -371,21 +359,20 @@ def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignor
     # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
     # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
-    offsets, (members, lower, _), begins, shares = labels
-    floats, thresholds = room
-    z, out, degrees, pulls = floats[0], floats[1], floats[2], floats[3]
+    offsets, members, begins, steps, shares = labels
+    z, out, degrees, pulls = room[0], room[1], room[2], room[3]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
         n = offsets[q + 1] - row0
         a = coef[row0 - base : row0 - base + n]
-        if n == 0 or lower[row0] == n:
+        if begins[q] == begins[q + 1]:
             a[:] = 0.0
             continue
         s = direction[row0 - base : row0 - base + n]
         rows, share = members[row0 : row0 + n], shares[begins[q] : begins[q + 1]]
         e = kept[row0 - base : row0 - base + n]
-        n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
+        thresholds, n_thresholds = steps[begins[q] + q :], begins[q + 1] - begins[q]
         for p in range(n):
             z[p] = s[rows[p]]
             out[p] = 0.0
