@@ -1,5 +1,7 @@
 """The pieces of a page: everything escaped, numbers and axes right, nothing loaded from elsewhere, empty input."""
 
+from __future__ import annotations
+
 import base64
 import io
 import re

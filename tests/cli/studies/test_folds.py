@@ -35,7 +35,6 @@ from structsvm.common import compiling
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
-from tests.refusing import rejected
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -77,7 +76,8 @@ def test_fold_folders_and_one_fold(tmp_path):
     assert find_folds(tmp_path / "Fold2")[0].parts == folds[1].parts
     assert all(fold.test is None for fold in find_folds(tmp_path, test=False))
     (tmp_path / "Fold2" / "vali.txt").unlink()
-    rejected(r"Fold2: expected one file or store called vali\.\*, got none", find_folds, tmp_path)
+    with pytest.raises(ValueError, match=r"Fold2: expected one file or store called vali\.\*, got none"):
+        find_folds(tmp_path)
 
 
 @pytest.mark.parametrize(("test", "n_folds"), [(True, 3), (True, 5), (False, 2), (False, 4)])
@@ -113,16 +113,20 @@ def test_parts_of_different_width_and_kind_are_brought_together(tmp_path):
 def test_what_is_no_folds_is_refused(tmp_path):
     for name in ("S1", "S2", "S3", "S4"):
         (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
-    rejected(r"S1.*S2.*: expected different queries, query '1' is in two", load_fold, find_folds(tmp_path)[0])
+    with pytest.raises(ValueError, match=r"S1.*S2.*: expected different queries, query '1' is in two"):
+        load_fold(find_folds(tmp_path)[0])
     (tmp_path / "S4.txt").unlink()
-    rejected(r"Fold1: expected each query in one of its parts, query '1'", load_fold, find_folds(tmp_path)[0])
+    with pytest.raises(ValueError, match=r"Fold1: expected each query in one of its parts, query '1'"):
+        load_fold(find_folds(tmp_path)[0])
     (tmp_path / "notes.md").write_text("")
     (tmp_path / "S2.txt").unlink()
-    rejected(r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md", find_folds, tmp_path)
+    with pytest.raises(ValueError, match=r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md"):
+        find_folds(tmp_path)
     with pytest.raises(FileNotFoundError, match="got nothing there"):
         find_folds(tmp_path / "nothing")
     (tmp_path / "rows.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n")
-    rejected("expected 3 to the number of queries", find_folds, tmp_path / "rows.txt")
+    with pytest.raises(ValueError, match="expected 3 to the number of queries"):
+        find_folds(tmp_path / "rows.txt")
 
 
 def test_results_are_those_of_a_loop_by_hand(folder):
@@ -318,18 +322,23 @@ def test_the_page_has_every_part_and_escapes(folder):
         ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         ({"measures": Measures(report=())}, "expected at least one measure"),
         ({"baseline": "acc"}, "baseline='acc': expected a method of the comparison, a feature"),
-        ({"methods": ["acc"], "training": Training("zscore")}, "Fold1, acc: method 'acc': expected features as the"),
+        (
+            {"methods": ["acc"], "training": Training("zscore")},
+            "Fold1, acc: method 'acc': expected features as the",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_requests_are_refused_before_training(folder, options, message):
-    rejected(message, run, find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
+    with pytest.raises(ValueError, match=message):
+        run(find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
 
 
 def test_an_error_in_a_process_names_the_cell(tmp_path):
     (tmp_path / "a.txt").write_text("0 qid:1 1:1\n0 qid:1 1:0\n")
     (tmp_path / "b.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
     fold = Fold("here", Part((tmp_path / "a.txt",)), Part((tmp_path / "b.txt",)))
-    rejected("here, svm-map: y: no query carries a constraint", run, [fold], ["svm-map"], [1.0], n_jobs=2)
+    with pytest.raises(ValueError, match="here, svm-map: y: no query carries a constraint"):
+        run([fold], ["svm-map"], [1.0], n_jobs=2)
 
 
 WARMED = """

@@ -1,5 +1,7 @@
 """The compiled comparisons are the plain ones, only faster: same distribution, exact expectations hit."""
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
 from itertools import accumulate, combinations, product
@@ -17,7 +19,6 @@ from structsvm.online.interleaving.compiled.comparisons import (
 from structsvm.online.interleaving.compiled.kernels import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
-from tests.refusing import called, rejections
 
 USERS = {
     "navigational": CascadeUser.named("navigational", 3),
@@ -307,28 +308,33 @@ def _scored(scores):
     return lambda: RankedQueries.from_scores(scores, [0, 1], [0, 2])
 
 
-test_bad_input_is_named = rejections(
-    called,
-    (_compare([(0, 9)]), r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]"),
-    (_compare([(0, -1)]), "pairs: expected rankers from 0 to 2"),
-    (_compare([0, 1]), r"pairs: expected integers of shape \(n_pairs, 2\)"),
-    (_compare([(0, 1)], method="balanced"), r"method=.*: expected 'team_draft'"),
-    (_compare([(0, 1)], length=0), "length=0: expected a whole number >= 1"),
-    (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
-    (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
-    (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
-    (_multileave([0]), "rankers: expected at least 2"),
-    (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
-    (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
-    (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
-    (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
-    (_ranked([[0, 1, 0, 0]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
-    (_ranked([[0, 2, -1, 1]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: expected a permutation"),
-    (_ranked([[0, 1]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
-    (_ranked([[0, 1]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),
-    (_ranked([[0, 1]], [0], [0, 2]), "grades: expected one grade for each of 2 rows"),
-    (_ranked([[0, 1]], [0, 1], [0, 1]), "offsets: expected integers rising from 0 to 2"),
-    (_ranked([[0.0, 1.0]], [0, 1], [0, 2]), "rankings: expected integers"),
-    (_scored([[1.0], [np.nan]]), "got NaN at row 1, ranker 0"),
-    (_scored([1.0, 2.0]), r"scores: expected a matrix \(rows, rankers\)"),
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (_compare([(0, 9)]), r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]"),
+        (_compare([(0, -1)]), "pairs: expected rankers from 0 to 2"),
+        (_compare([0, 1]), r"pairs: expected integers of shape \(n_pairs, 2\)"),
+        (_compare([(0, 1)], method="balanced"), r"method=.*: expected 'team_draft'"),
+        (_compare([(0, 1)], length=0), "length=0: expected a whole number >= 1"),
+        (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
+        (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
+        (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
+        (_multileave([0]), "rankers: expected at least 2"),
+        (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
+        (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
+        (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
+        (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
+        (_ranked([[0, 1, 0, 0]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
+        (_ranked([[0, 2, -1, 1]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: expected a permutation"),
+        (_ranked([[0, 1]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
+        (_ranked([[0, 1]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),
+        (_ranked([[0, 1]], [0], [0, 2]), "grades: expected one grade for each of 2 rows"),
+        (_ranked([[0, 1]], [0, 1], [0, 1]), "offsets: expected integers rising from 0 to 2"),
+        (_ranked([[0.0, 1.0]], [0, 1], [0, 2]), "rankings: expected integers"),
+        (_scored([[1.0], [np.nan]]), "got NaN at row 1, ranker 0"),
+        (_scored([1.0, 2.0]), r"scores: expected a matrix \(rows, rankers\)"),
+    ],
 )
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
