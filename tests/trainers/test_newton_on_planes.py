@@ -327,23 +327,19 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
     assert min(passes) == 0 or n < 100
 
 
-def test_enough_ends_newton_steps():
+@pytest.mark.parametrize(("mu", "enough"), [(1.0, 0.9), (0.01, 1.01)])
+def test_enough_ends_newton_steps(mu, enough):
+    """At a value below the optimum; above it they end with the centre, where the value cannot be attained."""
     planes = random_planes(0)
-    full = minimise(planes, np.zeros(4), 1e-9, 1.0)
+    full = minimise(planes, np.zeros(4), 1e-9, mu)
     value = bound(planes, full.alpha, 4)
-    part = minimise(planes, np.zeros(4), 1e-9, 1.0, enough=0.9 * value)
-    assert part.n_steps < full.n_steps
-    assert bound(planes, part.alpha, 4) >= 0.9 * value
-
-
-def test_steps_end_with_the_centre_where_the_value_cannot_be_attained():
-    planes = random_planes(0)
-    full = minimise(planes, np.zeros(4), 1e-9, 0.01)
-    value = bound(planes, full.alpha, 4)
-    out_of_reach = minimise(planes, np.zeros(4), 1e-9, 0.01, enough=1.01 * value)
-    assert 0 < out_of_reach.n_steps < full.n_steps
-    np.testing.assert_array_equal(out_of_reach.centre, full.centre)
-    assert 0 <= value - bound(planes, out_of_reach.alpha, 4) <= out_of_reach.gap < 0.01 * value
+    part = minimise(planes, np.zeros(4), 1e-9, mu, enough=enough * value)
+    assert 0 < part.n_steps < full.n_steps
+    if enough < 1:
+        assert bound(planes, part.alpha, 4) >= enough * value
+    else:
+        np.testing.assert_array_equal(part.centre, full.centre)
+        assert 0 <= value - bound(planes, part.alpha, 4) <= part.gap < 0.01 * value
 
 
 def test_few_queries_take_newton_steps_after_many_passes(solved):
