@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from structsvm import readers
 from structsvm.cli.files import Columns, Table
 from structsvm.common.checks import BadInput
+from structsvm.common.extras import needed
 
 _SECONDS = 30
 """To reach a scheduler."""
@@ -30,10 +31,8 @@ Groups = Annotated[
 @contextlib.contextmanager
 def connecting(address: str) -> Iterator[Any]:
     """Yield a client of the cluster at an address; ``"local"`` starts one that lasts as long as the command."""
-    try:
+    with needed("--dask", "'structsvm-ranking[dask]'"):
         from distributed import Client, LocalCluster
-    except ImportError:
-        raise ImportError("--dask needs Dask: pip install 'structsvm-ranking[dask]'") from None
     if address == "local":
         with contextlib.ExitStack() as stack:
             cluster = LocalCluster(dashboard_address=":0")

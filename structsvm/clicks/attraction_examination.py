@@ -48,7 +48,7 @@ class ProductFit(NamedTuple):
     row_errors: Float  # standard errors of `u`
 
 
-_MOST_STEPS = 50  # of Newton
+_MOST_NEWTON_STEPS = 50  # rounds of EM are ``n_rounds`` of the models in position_based.py
 
 
 def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:
@@ -84,7 +84,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
             x[clicks == 0] = LOW
     value = _value(*cells, u, v, prior)
     best = (np.inf, u, v)
-    for step in range(_MOST_STEPS):
+    for step in range(_MOST_NEWTON_STEPS):
         gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
         if prior == 0:  # parameters that EM or a step left just below the bound are optimal at the bound
             snapped = [np.where((x > -1e-4) & (g > 0), 0.0, x) for x, g in ((u, gu), (v, gv))]
@@ -116,7 +116,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         if not new > value - slack:
             return u, v, step
         u, v, value = new_u, new_v, new
-    return u, v, _MOST_STEPS
+    return u, v, _MOST_NEWTON_STEPS
 
 
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:

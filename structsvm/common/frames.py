@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from structsvm.common.extras import needed
+
 
 def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | None = None) -> Any:
     """Return a pandas frame; ImportError, with how to install it, if pandas is missing."""
-    try:
+    with needed("to_frame", "pandas"):
         import pandas as pd
-    except ImportError:
-        raise ImportError("to_frame needs pandas: pip install pandas") from None
     table = pd.DataFrame(dict(columns), index=index)
     if index_name is not None:
         table.index.name = index_name

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from structsvm.common.checks import BadInput
+from structsvm.common.extras import needed
 from structsvm.dask.rows import call
 
 Parts = Sequence[Any]
@@ -34,10 +35,8 @@ class ClusterError(RuntimeError):
 @contextlib.contextmanager
 def connected(client: Any) -> Iterator[Any]:
     """Yield the given client, else the current one, else one of a cluster in this process that ends with the block."""
-    try:
+    with needed("structsvm.dask", "'structsvm-ranking[dask]'"):
         import distributed
-    except ImportError:
-        raise ImportError("structsvm.dask needs Dask: pip install 'structsvm-ranking[dask]'") from None
     if client is None:
         with contextlib.suppress(ValueError):
             client = distributed.get_client()

@@ -1,4 +1,4 @@
-"""Selection of C from measures on held-out queries."""
+"""Selection of C from measures on held-out queries; the default grid is in ``cross_validation.py``."""
 
 from __future__ import annotations
 

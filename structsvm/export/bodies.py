@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.extras import needed
 from structsvm.common.rows import warn_user
 from structsvm.export.target import Target
 
@@ -54,11 +55,8 @@ def vespa_profile(name: str, terms: Sequence[str], rerank_count: int | None = No
 
 def import_onnx() -> Any:
     """Return the package onnx; raise ImportError with the command that installs it."""
-    try:
+    with needed("an export to ONNX", "'structsvm-ranking[export]'"):
         import onnx
-    except ImportError:
-        message = "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
-        raise ImportError(message) from None
     return onnx
 
 

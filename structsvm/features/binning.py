@@ -26,7 +26,7 @@ from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, offsets_of
 
-_MOST_BINS = 255  # a count of thresholds fits a byte
+MOST_BINS = 255  # a count of thresholds fits a byte
 _TILE = 16
 """Columns that are copied together: their values in a row share a line of the cache or two."""
 
@@ -120,7 +120,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         qid : array-like, shape (n_rows,), optional
             Query ids; needed with ``within="query"``.
         """
-        check_whole("n_bins", self.n_bins, 1, _MOST_BINS)
+        check_whole("n_bins", self.n_bins, 1, MOST_BINS)
         check_choice("spacing", self.spacing, ("even", "quantile"))
         check_choice("within", self.within, ("data", "query"))
         scores = self._scores(X, qid, "fit")

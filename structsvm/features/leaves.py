@@ -27,8 +27,9 @@ from sklearn.utils.validation import (
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.extras import needed
 from structsvm.common.machine import count_threads, return_freed_memory
-from structsvm.features.binning import BinnedFeatures
+from structsvm.features.binning import MOST_BINS, BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.coded_rows import LeafRows, pack
 from structsvm.features.forest import Forest
@@ -36,7 +37,6 @@ from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import column_numbers, group_queries, refuse_masked, refuse_number
 
-_MOST_BINS = 255
 _FEWEST_ROWS = 20
 """LightGBM's own default of ``min_data_in_leaf``."""
 
@@ -264,12 +264,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             )
         n_trees = int(self.n_trees)
         seed = int(check_random_state(self.random_state).randint(1 << 30))
-        try:
+        with needed("growing trees", "'structsvm-ranking[trees]'"):
             import lightgbm
-        except ImportError:
-            raise ImportError(
-                "lightgbm: the package is not installed; pip install 'structsvm-ranking[trees]'"
-            ) from None
         lengths = np.diff(offsets)
         options = {
             "objective": "lambdarank",
@@ -401,7 +397,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         check_whole("n_trees", self.n_trees, 1)
         check_whole("n_leaves", self.n_leaves, 2, 1 << 16)
         check_positive("learning_rate", self.learning_rate)
-        check_whole("n_bins", self.n_bins, 0, _MOST_BINS)
+        check_whole("n_bins", self.n_bins, 0, MOST_BINS)
         check_whole("min_rows", self.min_rows, 1)
         check_number("l2_regularization", self.l2_regularization, 0.0)
         check_whole("bags", self.bags, 1)
@@ -434,8 +430,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         ):
             raise BadInput("forest_", f"expected trees and bins of {self.n_features_in_} features")
         for edges in self.thresholds_:
-            if edges.ndim != 1 or not 1 <= edges.size <= _MOST_BINS or not (edges[1:] > edges[:-1]).all():
-                raise BadInput("thresholds_", f"expected 1 to {_MOST_BINS} ascending edges of each feature")
+            if edges.ndim != 1 or not 1 <= edges.size <= MOST_BINS or not (edges[1:] > edges[:-1]).all():
+                raise BadInput("thresholds_", f"expected 1 to {MOST_BINS} ascending edges of each feature")
         if not np.array_equal(self.starts_, self._starts()):
             raise BadInput("starts_", "expected those of the trees and bins")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.candidates import check_chosen, check_labels
 from structsvm.common.checks import BadInput, check_number, check_whole
+from structsvm.common.extras import needed
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
@@ -153,12 +154,8 @@ def ndeval(
     >>> ndeval([[[1, 0], [1, 0], [0, 1]]], [[0, 2]], ["P-IA@5", "NRBP"])
     {'P-IA@5': array([0.2]), 'NRBP': array([0.5625])}
     """
-    try:
+    with needed("ndeval", "'structsvm-ranking[ndeval]'"):
         import pyndeval
-    except ImportError:
-        raise ImportError(
-            "ndeval: pyndeval is not installed; pip install 'structsvm-ranking[ndeval]'"
-        ) from None
     for name in measures:
         kind, at, k = name.partition("@")
         no_cutoff = kind in pyndeval.NOCUTOFF_MEASURES

@@ -1,4 +1,8 @@
-"""Ranks of all queries at once, with a stated rule for equal scores."""
+"""Ranks of all queries at once, with a stated rule for equal scores.
+
+Means over ties that need more than ranks, such as that of average precision, are in ``measures.py``; the rule that
+holds by default is chosen in ``evaluation.py``.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.extras import needed
 from structsvm.common.portable.sums import products
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify_gradient, check, feasible
@@ -46,9 +47,7 @@ def solve(
 
 def require() -> Any:
     """Import cvxpy; raise ImportError with the command that installs it."""
-    try:
+    with needed("this problem", "cvxpy clarabel"):
         import clarabel  # noqa: F401
         import cvxpy
-    except ImportError as error:
-        raise ImportError("cvxpy and Clarabel are missing: pip install cvxpy clarabel") from error
     return cvxpy

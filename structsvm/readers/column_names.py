@@ -1,4 +1,4 @@
-"""Names of columns of tables: which are labels, ids and features."""
+"""Columns of tables by name: labels, ids and features; the name of query ids is ``common.names.QID``."""
 
 from __future__ import annotations
 

@@ -303,7 +303,9 @@ class StoreWriter:
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
             if self._n_rows and given != (name in self._files):
                 raise BadInput(name, "expected in each piece or in none, got it in some")
-        if (bad := queries.first_beyond(X.tocsr() if self.sparse else np.asarray(X), missing=True)) is not None:
+        if (
+            bad := queries.first_beyond(X.tocsr() if self.sparse else np.asarray(X), missing=True)
+        ) is not None:
             raise queries.bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         queries.refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with naming(self.path):

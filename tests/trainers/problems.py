@@ -8,8 +8,9 @@ from structsvm.trainers import choosing_solver
 from structsvm.trainers.passes import RankingProblem
 
 LOSS_NAMES = [name.replace("@k", "@5") for name in LOSSES]
-SOLVERS = [name for name in choosing_solver.SOLVERS if name not in ("auto", "newton")]
+SOLVERS = [name for name, trainer in choosing_solver.TRAINERS.items() if "hinge" in trainer.supports]
 """Those of every loss."""
+WITH_SIGNS = [name for name in SOLVERS if "signs" in choosing_solver.TRAINERS[name].supports]
 
 
 def make_rows(n_queries=12, m=5, seed=0, *, lengths=(2, 14), csr=False, dtype=float, scale=1.0):

@@ -11,7 +11,7 @@ from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.path import fit_path, train
 from tests.trainers import problems
-from tests.trainers.problems import SOLVERS, bind, check_same_bytes, objective
+from tests.trainers.problems import WITH_SIGNS, bind, check_same_bytes, objective
 
 # penalties that want zeros have none but zeros where C is small
 pytestmark = pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
@@ -76,7 +76,7 @@ def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
     assert fit.dual <= optimum * (1 + 1e-7)
     assert fit.primal >= optimum * (1 - 1e-7)
     if constraints is None and penalty is None:
-        for solver in SOLVERS:
+        for solver in WITH_SIGNS:
             native = train(problem, C, tol=1e-6, cone=signs, solver=solver)
             assert native.dual <= optimum * (1 + 1e-7)
             assert native.primal >= optimum * (1 - 1e-7)
@@ -92,7 +92,7 @@ def test_all_trainers_agree_under_signs(loss, csr):
     for C in (0.1, 30.0):
         problem = make_problem(loss, csr=csr, seed=int(C) + 1)
         signs = rng.integers(-1, 2, size=6).astype(float)
-        fits = [train(problem, C, solver=s, tol=1e-5, cone=signs) for s in SOLVERS]
+        fits = [train(problem, C, solver=s, tol=1e-5, cone=signs) for s in WITH_SIGNS]
         fits.append(train(problem, C, tol=1e-5, region=Convex(6, signs=signs)))
         lower = max(fit.dual for fit in fits)
         for fit in fits:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from structsvm.common.checks import BadInput
+from structsvm.common.extras import needed
 from structsvm.common.tables.batches import Table
 from structsvm.common.tables.files import is_json_lines, is_parquet, table_files
 
@@ -17,15 +18,9 @@ def open_tables(table: Any, *, source: str = "table", max_expansion: float | Non
 
     Raise ImportError where there is no pyarrow, and BadInput where there is no table.
     """
-    try:
+    with needed("reading tables", "pyarrow; it has no wheel for Windows on ARM, use Python for x64 there"):
         from structsvm.common.tables.frames import frame_table, parquet_table
         from structsvm.common.tables.text import csv_table, json_table
-    except ModuleNotFoundError as error:
-        if not f"{error.name}".startswith("pyarrow"):
-            raise
-        raise ImportError(
-            "tables need pyarrow: pip install pyarrow; it has no wheel for Windows on ARM, use Python for x64 there"
-        ) from None
     if not isinstance(table, (str, PathLike)):
         return [frame_table(table, source)]
     files = table_files(table)

@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.common.checks import BadInput
+from structsvm.common.extras import needed
 from structsvm.live.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
 from structsvm.live.store.queries import Store
@@ -24,12 +25,8 @@ def open_database(url: str) -> Store:
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
-    try:
+    with needed("PostgreSQL", "'structsvm-ranking[live-postgres]'"):
         return Store(*postgres.engines(url))
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "PostgreSQL needs psycopg: pip install 'structsvm-ranking[live-postgres]'", name=error.name
-        ) from error
 
 
 def connector(url: str) -> Callable[[], HotConnection]:

@@ -1,0 +1,17 @@
+"""Packages that are installed only where they are needed: one message says how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def needed(by: str, install: str) -> Iterator[None]:
+    """Raise ImportError with the command that installs a package, if an import of it in this block fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if f"{error.name}".startswith("structsvm"):
+            raise
+        raise ImportError(f"{by} needs {error.name}: pip install {install}", name=error.name) from error
