@@ -6,7 +6,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from structsvm.live.draw import bucket, keyed
 from structsvm.live.store.queries import ExperimentRow, StoredDuel
 from structsvm.online.bandits import Delayed
 from structsvm.protocols import Bandit, Duel
-
-if TYPE_CHECKING:
-    from structsvm.online.bandits import BestArm
 
 MOST_OUT = 300
 """Duels without an outcome that are replayed when others were closed; about 10 ms."""
@@ -115,13 +112,6 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
     return bandits.make(
         config["policy"], len(config["rankers"]), config["horizon"], **config["policy_options"]
     )
-
-
-def decides(bandit: Any) -> TypeGuard[BestArm]:
-    """Return whether a bandit names a winner with an error rate."""
-    from structsvm.online.bandits import BestArm
-
-    return isinstance(bandit, BestArm) and bandit.top == 1
 
 
 def assign(experiment: Experiment, call: Assign | Show) -> Assigned:

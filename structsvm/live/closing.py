@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.live.assign import decides, fresh_bandit
+from structsvm.live.assign import fresh_bandit
 from structsvm.live.clock import Clock
+from structsvm.live.config import decides
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
 from structsvm.online.statistics.credit_formulas import CreditRow, credit_impressions

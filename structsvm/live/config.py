@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -13,6 +13,9 @@ from structsvm.common.checks import BadInput, check_choice
 from structsvm.live.bodies import MOST, Config
 from structsvm.live.conversion import converted
 from structsvm.live.engines.engine import engine_hashes
+
+if TYPE_CHECKING:
+    from structsvm.online.bandits import BestArm
 
 _LONGEST = 65_536
 """Most characters of a configuration."""
@@ -91,7 +94,6 @@ def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_policy(made: Config) -> dict[str, Any]:
-    from structsvm.live.assign import decides
     from structsvm.online.bandits import NAMES, make
 
     policy, options = made.policy or "rucb", made.policy_options or {}
@@ -110,6 +112,13 @@ def _check_policy(made: Config) -> dict[str, Any]:
         problem, remedy = f"expected keep, as {policy} names no winner", 'take "policy": "best" (with top=1)'
         raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
+
+
+def decides(bandit: Any) -> TypeGuard[BestArm]:
+    """Return whether a bandit names a winner with an error rate."""
+    from structsvm.online.bandits import BestArm
+
+    return isinstance(bandit, BestArm) and bandit.top == 1
 
 
 def is_text(value: str) -> bool:

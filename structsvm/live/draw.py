@@ -83,13 +83,8 @@ class Secrets:
 
     def token(self, token: Token) -> str:
         """Return the signed text of a token."""
-        payload = (
-            bytes((self._number,))
-            + token.experiment.to_bytes(4)
-            + token.n_documents.to_bytes(2)
-            + token.shown_at.to_bytes(6)
-            + token.impression
-        )
+        numbers = token.experiment.to_bytes(4) + token.n_documents.to_bytes(2) + token.shown_at.to_bytes(6)
+        payload = bytes((self._number,)) + numbers + token.impression
         return base64.urlsafe_b64encode(payload + self._sign(self._newest, b"t" + payload)).decode()
 
     def read(self, text: Any) -> Token | None:
@@ -101,12 +96,8 @@ class Secrets:
         key = self._by_number.get(payload[0])
         if key is None or not hmac.compare_digest(mac, self._sign(key, b"t" + payload)):
             return None
-        return Token(
-            int.from_bytes(payload[1:5]),
-            int.from_bytes(payload[5:7]),
-            int.from_bytes(payload[7:13]),
-            payload[13:],
-        )
+        experiment, n_documents, at = map(int.from_bytes, (payload[1:5], payload[5:7], payload[7:13]))
+        return Token(experiment, n_documents, at, payload[13:])
 
     def seal(self, value: Mapping[str, Any]) -> str:
         """Return signed text that holds a small JSON object."""

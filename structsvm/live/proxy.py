@@ -92,18 +92,13 @@ class Asked:
         def one(header: str, path: str) -> str | None:
             return _name(given.get(header)) or _name(at_path(body, path))
 
+        headers = {name: given[name] for name in _PASSED if name in given}
+        headers["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
         return cls(
-            raw,
-            body,
-            request.method,
-            {name: given[name] for name in _PASSED if name in given}
-            | {"accept-encoding": "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"},
-            {} if coding is None else {"content-encoding": coding},
-            request.scope["query_string"].decode("latin-1"),
-            one("x-structsvm-unit", "ext.ubi.client_id"),
-            one(search_header, "ext.ubi.query_id"),
-            _text_of(given.get("x-structsvm-query")),
-        )
+            raw, body, request.method, headers, {} if coding is None else {"content-encoding": coding},
+            request.scope["query_string"].decode("latin-1"), one("x-structsvm-unit", "ext.ubi.client_id"),
+            one(search_header, "ext.ubi.query_id"), _text_of(given.get("x-structsvm-query")),
+        )  # fmt: skip
 
     def of_engine(self, engine: Engine) -> Asked:
         """Return the request as an engine reads it; its query has the reason if only production may answer."""

@@ -121,12 +121,13 @@ def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
         in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
         return f"{bandit['best']} is ahead after {n:,} duels; in play: {in_play}."
     if folded.winner is not None:
-        shown = f"{folded.winner} is best: it wins more than {0.5 - policy.epsilon:.0%} of its duels with each other"
+        share = f"{0.5 - policy.epsilon:.0%} of its duels"
+        shown = f"{folded.winner} is best: it wins more than {share} against every other ranker"
     elif policy.top == 1:
         shown = "No ranker is best: each loses to another"
     else:
         best = ", ".join(names[arm] for arm in policy.leaders())
-        shown = f"The best {policy.top} are {best}: each of them beats each other ranker"
+        shown = f"The best {policy.top} are {best}: each of them beats every other ranker"
     error = f"with an error of at most {policy.alpha:g}, however often one looks"
     return f"{shown}. {n:,} duels show it, {error}."
 

@@ -81,21 +81,12 @@ def serve(settings: Settings) -> None:
             # figures of all workers in one answer, also of those that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
-            "structsvm.live.serving:worker_app",
-            factory=True,
-            http=LimitedHeaders,
-            host=settings.host.strip("[]"),
-            port=settings.port,
-            workers=settings.workers,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=bool(settings.trusted_proxies),
-            forwarded_allow_ips=list(settings.trusted_proxies),
-            lifespan="on",
+            "structsvm.live.serving:worker_app", factory=True, http=LimitedHeaders, lifespan="on",
+            host=settings.host.strip("[]"), port=settings.port, workers=settings.workers,
+            log_level="warning", access_log=False, server_header=False, date_header=False,
+            proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=5,
-        )
+        )  # fmt: skip
 
 
 class LimitedHeaders(HttpToolsProtocol):

@@ -28,8 +28,8 @@ class Delayed(SavedState):
     Notes
     -----
     With outcomes in batches of 10, 100 and 1,000, the regret of five arms over 20,000 comparisons was at most 1.5 times
-    that of one outcome at a time. Exceptions are MDB and Double Thompson sampling in batches of 1,000: of the first
-    batch nothing is known, and its regret alone exceeds that.
+    that of one outcome at a time. Exceptions are MDB, RCS and Double Thompson sampling in batches of 1,000: of the
+    first batch nothing is known, and its regret alone is about as large.
 
     Examples
     --------
