@@ -84,9 +84,7 @@ class Learning(Group):
 
 
 def fuse(
-    runs: Annotated[
-        list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz); with --weights-for also one table."
-    ],
+    runs: Annotated[list[Path], "<RUNS> TREC runs (plain or compressed); with --weights-for also a table."],
     output: Annotated[
         Path | None, "-o The re-ranked TREC run to write; with --weights-for the text for the engine."
     ] = None,
@@ -104,7 +102,7 @@ def fuse(
 ) -> None:
     """Learn from judgments how to combine RUNS: write the combined run, or weights of a hybrid query.
 
-    With --weights-for the weights are for the fusion of that engine. Without it, every judged topic is ranked by a model
+    With --weights-for the weights are for the fusion of the engine. Without it, every judged topic is ranked by a model
     that was trained without it, with C chosen by inner cross-validation. Topics without judgments are ranked by the
     model of all judged ones, which --save writes. Runs are named by their tag, or by their file name if a tag repeats.
     With --apply a saved model ranks new runs of the same systems.
@@ -199,7 +197,7 @@ def _print_weights(
             "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
             "estimate": {"mean": found.mean, "lower": found.lower, "upper": found.upper, "n_queries": found.n_queries},
             "against": {name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()},
-            "best single list": result.best_list,
+            "best_list": result.best_list,
         })  # fmt: skip
     else:
         for line in str(result).splitlines():
