@@ -378,8 +378,8 @@ class DiverseRanker(Selector, BaseEstimator):
                 X, gains = np.concatenate([X, rows]), gains + graded
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            own = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
-            for t, step in enumerate(own):
+            path = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
+            for t, step in enumerate(path):
                 regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
         self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)

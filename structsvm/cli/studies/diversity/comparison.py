@@ -64,15 +64,12 @@ class DiversityResult:
 
         Measures on such sets tell how well the model fits them, not how well it chooses from new ones.
         """
-        n_seen: dict[str, int | None] = {}
-        for name, model in self.models.items():
-            trained_on = getattr(model, "fingerprints_", None)
-            n_seen[name] = (
-                None
-                if trained_on is None
-                else sum(candidates.fingerprint in set(trained_on) for candidates in self.labelled.sets)
-            )
-        return n_seen
+        here = [candidates.fingerprint for candidates in self.labelled.sets]
+        trained_on = {name: getattr(model, "fingerprints_", None) for name, model in self.models.items()}
+        return {
+            name: None if known is None else sum(map(known.__contains__, here))
+            for name, known in trained_on.items()
+        }
 
     def against(self, name: str) -> Comparison:
         """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a higher value."""
@@ -106,7 +103,8 @@ def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
 def with_subtopics(labelled: LabelledSets) -> LabelledSets:
     """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
     covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
-    return LabelledSets(*([column[i] for i in covered] for column in labelled))
+    columns: Any = ([column[i] for i in covered] for column in labelled)
+    return LabelledSets(*columns)
 
 
 def compare_methods(
