@@ -550,11 +550,9 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
     if score >= candidates.features.shape[1]:
         raise BadInput("score", f"expected a column of {candidates.features.shape[1]} features", value=score)
     column = unit_range(candidates.features[:, score : score + 1])
-    return (
-        unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))[:, 0]
-        if smooth
-        else column[:, 0]
-    )
+    if smooth:
+        column = unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))
+    return column[:, 0]
 
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:

@@ -359,6 +359,7 @@ class SVMDiv(Selector, BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
+        # cosines of words and given similarities have other levels: a model serves the kind it was trained on
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(
@@ -412,7 +413,7 @@ class SVMDiv(Selector, BaseEstimator):
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, PREDICTIONS)
-        found, many = check_sets(sets), self._many(k)
+        found, many = check_sets(sets), self.k if k is None else check_whole("k", k)
         limits = check_budget(found, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code relies on it
@@ -438,10 +439,6 @@ class SVMDiv(Selector, BaseEstimator):
             return best_subset(coverage, benefits, values, many, stop=stop.is_set)
 
         return self._each(select, tasks, stop)
-
-    def _many(self, k: Any) -> int:
-        """Return the number of documents to choose."""
-        return self.k if k is None else check_whole("k", k)
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of its document features."""

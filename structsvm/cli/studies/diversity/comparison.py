@@ -120,7 +120,7 @@ def compare_methods(
     degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose documents from each set by models and fixed methods, and measure what they cover.
+    """Choose documents from sets :func:`with_subtopics` by models and fixed methods, and measure what they cover.
 
     ``k`` documents are chosen, under a budget of ``costs`` as many as fit if ``k`` is None. ``rivals`` are further
     selectors, such as a fitted ``MMR``. ``degrees`` are labels of marks, by which is measured in place of
@@ -130,15 +130,7 @@ def compare_methods(
     models = {} if models is None else dict(models)
     methods = usual_methods(labelled)[0] if methods is None else methods
     check_names(models, methods)
-    if not models and not methods:
-        raise BadInput("methods", "expected a method or a model to measure, got none")
-    if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
-        raise BadInput(
-            "labelled",
-            f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
-            f"{len(with_subtopics(labelled).sets)} have one",
-            "take with_subtopics(labelled)",
-        )
+    # each selector takes the same limits; the clairvoyant one maximises what is measured
     limits: Any = {"k": k, "costs": costs, "budget": budget}
     chosen = {
         name: one.predict(labelled.sets, **limits) for name, one in (models | dict(rivals or {})).items()
