@@ -230,11 +230,10 @@ _PREDICTED = ("query", "document", "score", "rank")
 def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     """Read one number per line, finite or ``-inf`` ("not retrieved"); or a table of ``predict``, with its ids."""
     if is_table(path) and is_parquet(path):
-        query, document, score, _ = _PREDICTED
-        rows = readers.read_parquet(path, qid=query, docid=document, label=score, features=())
+        rows = readers.read_parquet(path, qid="query", docid="document", label="score", features=())
         in_file = slice(None) if rows.order is None else np.argsort(rows.order)
-        pairs = zip(rows.qid[in_file].astype(str).tolist(), map(str, rows.docid[in_file]), strict=True)
-        return rows.y[in_file], list(pairs)
+        columns = (np.asarray(column)[in_file].astype(str).tolist() for column in (rows.qid, rows.docid))
+        return rows.y[in_file], list(zip(*columns, strict=True))
     scores: list[float] = []
     ids: list[tuple[str, str]] | None = None
     for number, line in read_lines(paths.check_file(path)):

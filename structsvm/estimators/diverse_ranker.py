@@ -204,8 +204,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self
         """
         check_C(self.C)
-        prepared = self._prepare(sets, labels)
-        self._learn(prepared)
+        self._learn(self._prepare(sets, labels))
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[DiverseRanker]:
@@ -346,6 +345,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
             )
+        # marks of useful documents are often passed as one subtopic, of which any one document is enough
         columns = [gain.degrees for gain in gains]
         if (
             self.k > 1
@@ -356,6 +356,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
                 "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
+        # features are compared within a step: their deviation from the mean of the step is what orders documents
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
         scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)
@@ -376,10 +377,11 @@ class DiverseRanker(Selector, BaseEstimator):
                 own = (step for walk in walks for step in _steps(*walk, _by_score(weights)))
                 rows, graded = _scaled(own, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
+        # the bound of the objective is loose: the regrets on the model's own paths say how good it is
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            own = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
-            for t, step in enumerate(own):
+            path = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
+            for t, step in enumerate(path):
                 regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
         self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)

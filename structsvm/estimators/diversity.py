@@ -59,14 +59,6 @@ class Reason(NamedTuple):
         return [(word, benefit) for word, _, benefit in self.words]
 
 
-class SeparationAudit(NamedTuple):
-    """Mean hinge of some sets by the search of training, and its true value."""
-
-    n_sets: int
-    estimated: float
-    exact: float
-
-
 class _Prepared(NamedTuple):
     """Training problem, constraints on its weights, and the data of the sets that a model stores."""
 
@@ -148,7 +140,7 @@ class SVMDiv(Selector, BaseEstimator):
         Factor of each level's features: one over the mean number of words of a training document at the level.
     fit_ : Fit
         With greedy or swap separation ``certified`` is False: ``dual`` is a lower bound of the training problem that
-        was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures its error).
+        was solved, ``primal`` only an estimate of the upper one, which is too low where the search misses an output.
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
     given_similarity_ : bool or None
@@ -310,30 +302,6 @@ class SVMDiv(Selector, BaseEstimator):
             reasons.append(Reason(d, candidates.ids[d], gain, won[:n_words], float(values[d])))
         return reasons
 
-    def audit(
-        self, sets: Sequence[CandidateSet], labels: Any, n_sets: int = 5, *, random_state: int | None = None
-    ) -> SeparationAudit:
-        """Measure the error of the approximate search of training: the mean hinge by it and by exact search.
-
-        It uses ``n_sets`` sets drawn with ``random_state``; exact search is fast for ``k`` up to 5 and about 100
-        documents. The estimated primal is too low by ``C * (exact - estimated)``, if the sample is typical.
-        """
-        check_is_fitted(self, "coef_")
-        if callable(self.loss) or self.loss == "alpha_ndcg":
-            remedy = "there is no exact search for others"
-            raise BadInput(
-                "loss", "expected a coverage loss ('weighted' or 'unweighted')", remedy, value=self.loss
-            )
-        check_whole("n_sets", n_sets)
-        problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem
-        if problem.n_features != self.coef_.shape[0]:
-            got = f"got {problem.n_features - problem.n_word_features}"
-            raise BadInput("sets", f"expected {self.n_document_features_} document features as in fit, {got}")
-        rng = np.random.default_rng(random_state)
-        sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
-        means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
-        return SeparationAudit(len(sample), *means)
-
     @property
     def _separation(self) -> Any:
         if self.separation != "auto":
@@ -344,14 +312,11 @@ class SVMDiv(Selector, BaseEstimator):
         thresholds = usual_thresholds(levels) if self.thresholds is None else self.thresholds
         return WordFeatures(levels, thresholds, self.vectorizer, self.document_features)
 
-    def _prepare(
-        self, sets: Any, labels: Any, *, levels: Any = None, scale: Float | None = None
-    ) -> _Prepared:
+    def _prepare(self, sets: Any, labels: Any) -> _Prepared:
         self._check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
-        levels = named_levels(self.levels, found) if levels is None else levels
-        features = self._word_features(levels)
+        features = self._word_features(named_levels(self.levels, found))
         coverages = self._each(features.coverage, found)
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
@@ -359,10 +324,9 @@ class SVMDiv(Selector, BaseEstimator):
             expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
         n_thresholds = len(features.thresholds)
-        if scale is None:
-            total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
-            by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
-            scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
+        total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
+        by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
+        scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
         if not any(m.any() for m in matrices):
             raise BadInput(
@@ -386,6 +350,7 @@ class SVMDiv(Selector, BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
+        # cosines of words and given similarities have other levels: a model serves the kind it was trained on
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(
@@ -439,7 +404,7 @@ class SVMDiv(Selector, BaseEstimator):
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, PREDICTIONS)
-        found, many = check_sets(sets), self._many(k)
+        found, many = check_sets(sets), self.k if k is None else check_whole("k", k)
         limits = check_budget(found, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code relies on it
@@ -465,10 +430,6 @@ class SVMDiv(Selector, BaseEstimator):
             return best_subset(coverage, benefits, values, many, stop=stop.is_set)
 
         return self._each(select, tasks, stop)
-
-    def _many(self, k: Any) -> int:
-        """Return the number of documents to choose."""
-        return self.k if k is None else check_whole("k", k)
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of its document features."""

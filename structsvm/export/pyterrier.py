@@ -128,7 +128,7 @@ class PyTerrierRanker(BaseEstimator):
         return np.asarray(self.estimator_.predict(X))
 
 
-class Fusion(Transformer):  # type: ignore[misc]
+class Fusion(Transformer):
     """A stage of PyTerrier that fuses the results of several retrievers by a learned model.
 
     A ``pyterrier.Transformer`` if PyTerrier is installed, so that ``Fusion({...}, model) >> stage`` is a pipeline; else
@@ -169,7 +169,7 @@ class Fusion(Transformer):  # type: ignore[misc]
         return topics.merge(fused, on="qid")
 
 
-class Diversify(Transformer):  # type: ignore[misc]
+class Diversify(Transformer):
     """A stage of PyTerrier that keeps the results of a query that a selector chooses, in its order.
 
     A ``pyterrier.Transformer`` if PyTerrier is installed, as in ``bm25 % 50 >> get_text >> Diversify(MMR(5))``.

@@ -59,9 +59,8 @@ def soft_subtopics(
         # columns are the marked documents; one over the similarities of a group of n equal ones is 1 / n
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
-        degrees[marked, np.arange(len(marked))] = (
-            1.0  # also for texts without words, whose similarities are 0
-        )
+        # a marked document covers itself, also without words, where its similarities are 0
+        degrees[marked, np.arange(len(marked))] = 1.0
         weights = 1.0 / degrees[marked].sum(axis=0)
         if not complete:
             degrees[values == 0] = 0.0

@@ -193,6 +193,8 @@ class _Search:
             np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), np.zeros(k, np.int64),
             np.array([-np.inf, 0.0]),
         )  # fmt: skip
+        # the search writes into it
+        self.best = self._best.chosen
         self._room = np.empty((3, n)), np.empty((2, n), np.int64)
         # at the root nothing is chosen: two documents share the weights of the elements that both have
         signed = np.where(member, weights[:, None], 0.0)
@@ -201,11 +203,6 @@ class _Search:
         levels.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
         levels.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member.astype(np.float64))
         levels.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member.astype(np.float64))
-
-    @property
-    def best(self) -> Int:
-        """The documents of the best choice so far."""
-        return self._best.chosen
 
     def offer(self, chosen: Int) -> None:
         """Start from a known choice."""

@@ -113,7 +113,6 @@ def test_mean_slack_bounds_the_loss_where_no_choice_covers_all(C):
     slack = (model.fit_.primal - 0.5 * model.coef_ @ model.coef_) / C
     assert model.fit_.certified
     assert 0.6 <= loss(model.predict(sets), labels) <= slack + 1e-9
-    assert model.audit(sets, labels, 4).exact == pytest.approx(slack)
 
 
 def loss(chosen, labels=TEST_LABELS):
@@ -169,29 +168,6 @@ def test_path_reaches_the_same_optima():
         assert one.fit_.dual <= alone.fit_.primal
         assert alone.fit_.dual <= one.fit_.primal
         np.testing.assert_array_equal(one.scale_, alone.scale_)
-
-
-def test_audit_finds_what_greedy_search_misses(model):
-    result = model.audit(SETS, LABELS, 6, random_state=0)
-    assert result.n_sets == 6
-    assert result.exact >= result.estimated - 1e-8
-    greedy = clone(model).set_params(separation="greedy").fit(SETS, LABELS)
-    assert greedy.audit(SETS, LABELS, 6, random_state=0).exact > 0
-
-
-def test_an_audit_only_looks(model):
-    other = clone(model).fit(SETS, LABELS)
-    other.audit(SETS[:2], LABELS[:2])
-    assert other.n_sets_ == 20
-    wide, labels = make(1, features=True)
-    with pytest.raises(ValueError, match="0 document features as in fit, got 2"):
-        other.audit(wide, labels)
-    assert len(other.predict(SETS)) == 20
-    with pytest.raises(ValueError, match="n_sets=0"):
-        other.audit(SETS, LABELS, 0)
-    for loss_ in ("alpha_ndcg", lambda labels, chosen: 1.0 - labels[chosen].any(axis=0).mean()):
-        with pytest.raises(ValueError, match="there is no exact search"):
-            SVMDiv(k=2, loss=loss_).fit(SETS[:3], LABELS[:3]).audit(SETS[:3], LABELS[:3])
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was(model):
