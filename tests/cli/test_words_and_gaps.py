@@ -250,7 +250,8 @@ def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
     cli("predict m.npz", path, "-o scores")
     if kind == "dense" and dtype == "float64":
         cli("train s --trees --n-trees 2 --seed 0 -o of_store.npz")
-        assert Path("m.npz").read_bytes() == Path("of_store.npz").read_bytes()
+        of_text, of_store = (structsvm.load(name).coef_ for name in ("m.npz", "of_store.npz"))
+        np.testing.assert_array_equal(of_text, of_store)
     model = structsvm.load("m.npz")
     vars(model).pop("feature_names_in_", None)
     np.testing.assert_allclose(np.loadtxt("scores"), model.predict(X.astype(data.X.dtype)))
