@@ -379,8 +379,8 @@ class QueryData:
     def select(self, queries: Any) -> QueryData:
         """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, queries)
-        columns: Any = self.X, self.y, self.docid
-        X, y, docid = (None if one is None else one[rows] for one in columns)
+        taken: list[Any] = [None if one is None else one[rows] for one in (self.X, self.y, self.docid)]
+        X, y, docid = taken
         return QueryData(X, y, offsets, self.query_ids[chosen], docid, None, self.feature_names)
 
     def __repr__(self) -> str:

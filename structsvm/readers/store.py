@@ -77,6 +77,7 @@ def open_store(path: AnyPath) -> queries.QueryData:
 
     Examples
     --------
+    >>> from structsvm.queries import QueryData
     >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
     >>> open_store("train.store")
     QueryData(1 queries, 2 rows, 1 features, dense float64)
@@ -178,6 +179,7 @@ def write_store(data: queries.QueryData, path: AnyPath) -> None:
 
     Examples
     --------
+    >>> from structsvm.queries import QueryData
     >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
     >>> sorted(file.name for file in Path("train.store").iterdir())
     ['X.npy', 'meta.json', 'offsets.npy', 'query_ids.npy', 'y.npy']
