@@ -14,6 +14,7 @@ from structsvm.export.checking import score_plugin, score_solr
 from structsvm.export.target import Target
 from structsvm.features import LeafFeatures
 from structsvm.features.forest import Forest, Tree
+from tests.refusing import rejected
 
 # what is learned here is of no interest
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
@@ -171,10 +172,7 @@ def test_what_the_check_refuses():
     assert wrong != content
     result = check_export(wrong, model, "solr", X)
     assert result.difference > 1e-4
-    with pytest.raises(
-        ValueError, match=r"check: expected solr to score the rows as predict does, got largest"
-    ):
-        result.require("solr")
+    rejected(r"check: expected solr to score the rows as predict does, got largest", result.require, "solr")
     seconds = np.stack([1.7e9 + np.arange(40) * 3.0, np.arange(40) % 7], axis=1)
     model = SVMMap(C=1.0, scale="minmax").fit(seconds, np.arange(40) % 10 > 4, qid=np.arange(40) // 10)
     with (
@@ -195,8 +193,7 @@ def test_what_the_check_refuses():
         ({"to": "opensearch", "store": "s"}, "store: expected none, as only the format 'solr'"),
         ({"to": "solr", "unmatched": "missing"}, "expected 'zero' or 'auto' for a linear model"),
     ):
-        with pytest.raises(ValueError, match=message):
-            export_model(model, **options)
+        rejected(message, export_model, model, **options)
 
 
 def test_elastic_takes_the_queries_of_the_features():
@@ -206,8 +203,7 @@ def test_elastic_takes_the_queries_of_the_features():
     assert [one["query_extractor"]["query"] for one in extractors] == list(queries.values())
     assert body["input"] == {"field_names": ["feature_1", "feature_2"]}
     assert set(json.loads(export_model(stump(0.5), "elastic"))) == {"definition"}
-    with pytest.raises(ValueError, match="unmatched='zero': expected 'auto' for onnx"):
-        export_model(stump(0.5), "onnx", unmatched="zero")
+    rejected("unmatched='zero': expected 'auto' for onnx", export_model, stump(0.5), "onnx", unmatched="zero")
     with pytest.raises(ValueError, match="got none for 'feature_2'"):
         export_model(stump(0.5), "elastic", feature_queries={"feature_1": {}})
 

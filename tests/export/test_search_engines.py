@@ -17,6 +17,7 @@ from structsvm.export import FORMATS, check_export, export_model, linear_form
 from structsvm.export.checking import RULES
 from structsvm.export.pyterrier import PyTerrierRanker
 from structsvm.export.target import Target
+from tests.refusing import rejected
 
 RNG = np.random.default_rng(5)
 N = 7
@@ -83,8 +84,7 @@ def test_opensearch_is_elasticsearch():
 def test_scaling_within_queries_is_refused_with_the_reason_but_json_says_it(method):
     model = SVMMap(scale=f"query-{method}").fit(X, Y, qid=QID)
     for to in ("solr", "elasticsearch", "svmlight", "onnx"):
-        with pytest.raises(ValueError, match=rf"{to}: .*scale='query-{method}'.*each query's own candidates"):
-            export_model(model, to)
+        rejected(rf"{to}: .*scale='query-{method}'.*each query's own candidates", export_model, model, to)
     spec = json.loads(export_model(model, "json"))
     assert spec["scaling"] == {"method": method, "within": "query"}
     assert all("shift" not in feature for feature in spec["features"])
@@ -95,15 +95,13 @@ def test_scaling_within_queries_is_refused_with_the_reason_but_json_says_it(meth
 
 def test_what_is_not_linear_is_refused():
     for bad in (LambdaRank(hidden=(4,), max_epochs=1, random_state=0).fit(X, Y, qid=QID), SVMMap()):
-        with pytest.raises(ValueError, match="only linear models are exported"):
-            export_model(bad, "solr")
+        rejected("only linear models are exported", export_model, bad, "solr")
 
     class Bent(SVMMap):
         def predict(self, X, *, qid=None):
             return super().predict(X, qid=qid) ** 2
 
-    with pytest.raises(ValueError, match="linear in its features"):
-        export_model(Bent().fit(X, Y, qid=QID), "json")
+    rejected("linear in its features", export_model, Bent().fit(X, Y, qid=QID), "json")
 
 
 def test_names_are_those_of_the_frame_or_counted_and_checked():
@@ -118,10 +116,8 @@ def test_names_are_those_of_the_frame_or_counted_and_checked():
         ([*"abcdef", " "], "not empty"),
         ("abcdefg", "expected 7 names, one per feature, got the text 'abcdefg'"),
     ):
-        with pytest.raises(ValueError, match=message):
-            export_model(model, "json", feature_names=names)
-    with pytest.raises(ValueError, match="to='lucene': expected one of 'solr'"):
-        export_model(model, "lucene")
+        rejected(message, export_model, model, "json", feature_names=names)
+    rejected("to='lucene': expected one of 'solr'", export_model, model, "lucene")
 
 
 def test_a_missing_onnx_names_the_command(monkeypatch):
@@ -185,5 +181,4 @@ def test_pyterrier_learner_refuses_what_cannot_work():
         (SVMMap(), {}, {"group": [3]}, "add up to 120 rows"),
         (SVMMap(), {"Cs": [1.0]}, {"group": [120]}, "eval_set: expected validation queries"),
     ):
-        with pytest.raises(ValueError, match=message):
-            PyTerrierRanker(estimator, **options).fit(X, Y, **arguments)
+        rejected(message, PyTerrierRanker(estimator, **options).fit, X, Y, **arguments)

@@ -14,6 +14,7 @@ from structsvm.features import BinnedFeatures, LeafFeatures, lookup
 from structsvm.features.boosters import forest_of, lightgbm_forest
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest, Tree
+from tests.refusing import rejected
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -159,8 +160,7 @@ def test_trees_of_other_libraries(library, seed):
     X[rng.random(X.shape) < 0.1] = 0
     model, refused, leaves = grown_elsewhere(library, rng, X, y)
     if refused:
-        with pytest.raises(ValueError, match=f"^model: .*({refused})"):
-            LeafFeatures.from_model(model)
+        rejected(f"^model: .*({refused})", LeafFeatures.from_model, model)
         return
     forest, rows = forest_of(model), X.copy()
     rows[:30, :3] += rng.normal(size=(30, 3)) * rng.choice([1e-7, 1.0])
@@ -183,8 +183,7 @@ def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():
     model = HistGradientBoostingRegressor(max_iter=2, categorical_features=[3], max_depth=1)
     model.fit(X, X[:, 0] > 0)
     assert not any(one.nodes["is_categorical"].any() for row in model._predictors for one in row)
-    with pytest.raises(ValueError, match="expected numerical features, got categories"):
-        forest_of(model)
+    rejected("expected numerical features, got categories", forest_of, model)
 
 
 def named_models(frame, y, qid):
@@ -235,8 +234,7 @@ def test_catboost():
         for rows in (X, near(X)):
             assert (codes_of(model, rows) == model.calc_leaf_indexes(rows)).all()
     other = catboost.CatBoostRegressor(depth=3, grow_policy="Lossguide", **options).fit(X, y)
-    with pytest.raises(ValueError, match="expected symmetric trees"):
-        forest_of(other)
+    rejected("expected symmetric trees", forest_of, other)
 
 
 def test_masks_and_walks_find_the_same_leaves(monkeypatch):
@@ -268,8 +266,7 @@ def test_what_is_no_category_is_refused(value):
     shown = f"got {value:g}"
     message = f"X: expected categories from 0 to 1000000 in whole numbers in column 3, {re.escape(shown)}"
     for ranker in (LeafFeatures, TreeRanker):
-        with pytest.raises(ValueError, match=message):
-            ranker(n_trees=2, categorical_features=[3]).fit(X, y, qid=qid)
+        rejected(message, ranker(n_trees=2, categorical_features=[3]).fit, X, y, qid=qid)
 
 
 def test_weights_beyond_single_precision_are_refused():
@@ -428,8 +425,7 @@ def test_several_models_give_the_columns_of_each():
     columns = np.concatenate(each, axis=1)
     order = [np.lexsort(matrix) for matrix in (both, columns)]
     np.testing.assert_array_equal(both[:, order[0]], columns[:, order[1]])
-    with pytest.raises(ValueError, match="model: expected at least one model, got an empty sequence"):
-        LeafFeatures.from_model([])
+    rejected("model: expected at least one model, got an empty sequence", LeafFeatures.from_model, [])
     narrow = LeafFeatures(2, n_bins=0, random_state=0).fit(X[:, :3], y, qid=qid).forest_
     with pytest.raises(ValueError, match=r"model\[1\]: expected models of \d+ features as the first, got 3"):
         LeafFeatures.from_model((models[0], narrow))
@@ -449,14 +445,11 @@ def test_refusals():
     grown, _ = fitted()
     with pytest.raises(ValueError, match="expected the 8 features of the trees, got 7"):
         LeafFeatures.from_model(grown.forest_, n_bins=4).fit(X[:, :7])
-    with pytest.raises(ValueError, match="X has 7 features, but LeafFeatures is expecting 8"):
-        grown.transform(X[:, :7])
+    rejected("X has 7 features, but LeafFeatures is expecting 8", grown.transform, X[:, :7])
     with pytest.raises(TypeError, match="expected a fitted LightGBM"):
         LeafFeatures.from_model(object())
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        LeafFeatures().fit(X)
-    with pytest.raises(ValueError, match="infinity"):
-        grown.transform(np.where(np.isnan(X), np.inf, X))
+    rejected("requires y to be passed", LeafFeatures().fit, X)
+    rejected("infinity", grown.transform, np.where(np.isnan(X), np.inf, X))
     for options, message in {
         (("n_leaves", 1),): "n_leaves=1: expected a whole number from 2",
         (("n_bins", 256),): "n_bins=256",
@@ -468,10 +461,8 @@ def test_refusals():
         (("categorical_features", (8,)),): "expected numbers from 0 to 7, got 8",
         (("categorical_features", ("brand",)),): "got 'brand'",
     }.items():
-        with pytest.raises(ValueError, match=message):
-            LeafFeatures(**dict(options)).fit(X, y, qid=qid)
-    with pytest.raises(ValueError, match="expected a model file of LightGBM"):
-        lightgbm_forest("nothing")
+        rejected(message, LeafFeatures(**dict(options)).fit, X, y, qid=qid)
+    rejected("expected a model file of LightGBM", lightgbm_forest, "nothing")
 
 
 def test_codes_of_leaves_that_are_not_there_are_refused():
@@ -488,16 +479,14 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
         ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
         ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
     ):
-        with pytest.raises(ValueError, match=message):
-            LeafRows(np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)
+        rejected(message, LeafRows, np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)
 
 
 def test_trees_beyond_those_there_are_refused():
     rows = LeafRows(np.array([[1, 4]], dtype=np.uint8), np.array([0, 3, 8]), 1)
     assert rows.of_trees(0, 1).shape == (1, 8)
     for first, last in ((0, 2), (-1, 1), (1, 0)):
-        with pytest.raises(ValueError, match="trees: expected some of the 1 here"):
-            rows.of_trees(first, last)
+        rejected("trees: expected some of the 1 here", rows.of_trees, first, last)
 
 
 def test_names_of_edges_that_are_alike_in_six_digits_differ():
@@ -524,8 +513,7 @@ def tree(**changes):
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(changes):
     Forest.of([tree()], 2)
-    with pytest.raises(ValueError, match="forest: expected"):
-        Forest.of([tree(**changes)], 2)
+    rejected("forest: expected", Forest.of, [tree(**changes)], 2)
 
 
 def test_categories_cut_off_fractions():

@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from structsvm.common.checks import BadInput
 from structsvm.live.engines import Engine, check
 from structsvm.live.engines.answers import UnusableAnswer, label_of
 from structsvm.live.engines.engine import engines_of
+from tests.refusing import refused
 
 OPENSEARCH = {
     "took": 7,
@@ -107,8 +107,7 @@ def test_labels_of_figures_are_few():
 @pytest.mark.parametrize("value", [-1, 10_001, 1.5, "x", "-1", True, [3], "9" * 5000])
 @pytest.mark.parametrize(("kind", "name"), [("opensearch", "size"), ("solr", "limit"), ("http", "from")])
 def test_a_page_that_is_none(kind, name, value):
-    with pytest.raises(BadInput, match=name if kind != "solr" else "limit"):
-        engine(kind).dialect.read({name: value})
+    refused(name if kind != "solr" else "limit", engine(kind).dialect.read, {name: value})
 
 
 def test_production_gets_the_clients_body_and_a_challenger_only_what_ranks():
@@ -274,8 +273,7 @@ def test_merged_plain_answers_are_ids_where_production_has_ids():
     ],
 )
 def test_bad_configuration(table, said):
-    with pytest.raises(BadInput, match=re.escape(said)):
-        engines_of({"shop": table})
+    refused(re.escape(said), engines_of, {"shop": table})
 
 
 def test_secrets_come_from_the_environment():
@@ -299,5 +297,4 @@ def test_engines_of_an_experiment():
         ({"old": {"engine": "a", "params": {"x": 1}}}, "expected `str`, got `int`"),
         ({"old": "a"}, "expected"),
     ]:
-        with pytest.raises(BadInput, match=re.escape(said)):
-            check(engines, tables)
+        refused(re.escape(said), check, engines, tables)

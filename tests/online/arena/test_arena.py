@@ -24,6 +24,7 @@ from structsvm.online.arena.page import summary
 from structsvm.online.arena.strengths import fit_p_value, strengths
 from structsvm.online.arena.votes import comparisons
 from structsvm.online.bandits import BestArm
+from tests.refusing import refused
 
 
 def votes_of(rows: str, **codes: list[int]) -> Votes:
@@ -364,8 +365,7 @@ def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> N
     ],
 )
 def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
-    with pytest.raises(BadInput, match=message):
-        call()
+    refused(message, call)
 
 
 # --- what to ask next
@@ -416,8 +416,7 @@ def test_votes_sorted_by_whether_the_first_shown_won_are_refused(n_models):
     models = [f"m{i}" for i in range(n_models)]
     assert not arena(Votes(models, first, second, won)).decided
     order = np.argsort(-won, kind="stable")
-    with pytest.raises(BadInput, match="sorted by winner"):
-        arena(Votes(models, first[order], second[order], won[order]))
+    refused("sorted by winner", arena, Votes(models, first[order], second[order], won[order]))
 
 
 def test_orders_asked_in_two_passes_are_named():
