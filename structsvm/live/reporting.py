@@ -121,7 +121,7 @@ def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
         in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
         return f"{bandit['best']} is ahead after {n:,} duels; in play: {in_play}."
     if folded.winner is not None:
-        share = f"{0.5 - policy.epsilon:.0%} of its duels"
+        share = f"{100 * (0.5 - policy.epsilon):g}% of its duels"
         shown = f"{folded.winner} is best: it wins more than {share} against every other ranker"
     elif policy.top == 1:
         shown = "No ranker is best: each loses to another"

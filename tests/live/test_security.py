@@ -394,7 +394,7 @@ def test_who_only_reads_cannot_send_clicks(keyed):
 def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
     """Of an experiment that has ended no copy keeps the key of its units; copies are the owner's alone."""
     folder = tmp_path / "copies"
-    with open_client(backup_folder=str(folder)) as client:
+    with open_client() as client:
         path = client.service.settings.sqlite_path
         client.create("a", share=0.5)
         client.create("b")
