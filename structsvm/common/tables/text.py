@@ -202,8 +202,9 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
+            reason = str(error).replace("\t", "\\t")  # csv writes the tab itself
             raise BadInput(
-                f"{path}:{line}", f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})",
+                f"{path}:{line}", f"expected a row of {'tabs' if mark != ',' else 'commas'} ({reason})",
                 "close its quotes and double those within a field; lines end in a line feed",
             ) from None  # fmt: skip
         if cells is None:
@@ -266,7 +267,7 @@ def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             rows.append((number, msgspec.json.decode(raw, type=dict[str, Any])))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = f"expected a JSON object, got {shorten(raw)}"
             raise BadInput(f"{path}:{number}", f"{problem} ({error!s:.80})") from None
     return rows
