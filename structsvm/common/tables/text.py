@@ -199,7 +199,8 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})"
+            reason = str(error).replace("\t", "\\t")  # csv writes the tab itself
+            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({reason})"
             remedy = "close its quotes and double those within a field; lines end in a line feed"
             raise BadInput(f"{path}:{line}", problem, remedy) from None
         if cells is None:
@@ -258,7 +259,7 @@ def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             rows.append((number, msgspec.json.decode(raw, type=dict[str, Any])))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = f"expected a JSON object, got {shorten(raw)}"
             raise BadInput(f"{path}:{number}", f"{problem} ({error!s:.80})") from None
     return rows

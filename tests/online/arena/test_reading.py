@@ -85,6 +85,20 @@ def test_a_wrong_vote_is_refused_with_its_line(tmp_path, row: str, message: str)
     assert "votes.csv:3" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("votes.tsv", b'a\tb\twinner\nx\t"y"z\ta\n', r"expected a row of tabs \('\\t' expected after"),
+        ("votes.jsonl", b'{"a": "x", "b": "\xc0", "winner": "x"}\n', "expected a JSON object, got"),
+    ],
+)
+def test_damaged_files_are_refused_in_one_printable_line(tmp_path, name, content, message) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=message) as caught:
+        read_votes(tmp_path / name)
+    assert str(caught.value).isprintable()
+
+
 def test_missing_columns_are_named(tmp_path) -> None:
     with pytest.raises(BadInput, match="expected a column 'winner', got 'a, b, w'"):
         read_votes({"a": ["x"], "b": ["y"], "w": ["a"]})
