@@ -65,7 +65,7 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
     # for both rows and each node, whether the row goes left, as Forest describes it
     value = rows[:, forest.feature]
     left = np.where(np.isnan(value), forest.nan_left.astype(bool), value <= forest.threshold)
-    for k in np.flatnonzero(forest.sets >= 0):
+    for k in np.flatnonzero(forest.sets >= 0).tolist():
         left[:, k] = np.isin(np.trunc(value[:, k]), valued.members(k))
     terms = np.zeros(forest.n_features)
 

@@ -106,7 +106,7 @@ def mixture(growth: Float) -> Float:
 
 
 @kernel
-def _log_sums(terms, out):  # type: ignore[no-untyped-def]
+def _log_sums(terms, out):
     """Write the logarithm of the sum of the exponentials of each row of twelve to ``out``."""
     e = np.empty(12)
     for row in range(len(out)):

@@ -333,8 +333,11 @@ def _shuffled(votes: Votes) -> Votes:
     # questions are shuffled as a whole
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
-    columns = {name: getattr(votes, name) for name in ("first", "second", "share", "question", "judge")}
-    return replace(votes, **{name: one if one is None else one[order] for name, one in columns.items()})
+    columns: dict[str, Any] = {
+        n: getattr(votes, n) for n in ("first", "second", "share", "question", "judge")
+    }
+    moved: dict[str, Any] = {name: one if one is None else one[order] for name, one in columns.items()}
+    return replace(votes, **moved)
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
