@@ -144,7 +144,7 @@ def compared(run: Experiment) -> None:
 
 def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, dict[str, Any]]]:
     for p in (0.55, 0.6, 0.7, 0.9):
-        yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * run.runs(5, 200), 6000, {"batch": 5}
+        yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * run.runs(5, 100), 6000, {"batch": 5}
     cycle = np.full((5, 5), 0.5)
     for i in range(5):
         for step in (1, 2):
