@@ -25,7 +25,7 @@ ALLOWED = {
     "trainers": {"qp"},
     "metrics": {"readers"},
     "online": {"metrics", "readers"},
-    "export": {"features", "metrics"},
+    "export": {"features", "metrics", "readers"},
     "estimators": {"features", "oracles", "qp", "trainers", "metrics", "export", "readers"},
     "plots": {"metrics", "estimators"},
     "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "export", "plots"},
