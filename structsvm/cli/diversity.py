@@ -289,10 +289,9 @@ def compare(
     if not found.sets:
         problem = "expected documents with subtopics to measure by, got none"
         raise BadInput(data, problem, "apply needs no labels")
+    remarks: list[str] = []
     if not method:
         method, remarks = usual_methods(found)
-        for remark in remarks:
-            note(remark)
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
@@ -308,6 +307,8 @@ def compare(
     more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}
     limits: Any = {"costs": _costs(found, budget), "budget": budget}
     result = compare_methods(found, models, method, k, loss=loss, **limits, **more)
+    for remark in remarks:
+        note(remark)
     skipped = len(read.sets) - len(found.sets)
     if as_json:
         counts = {"queries": len(found.sets), "skipped": skipped, "k": k, "budget": budget, "loss": loss}

@@ -29,6 +29,9 @@ CONSTRAINTS = {
 }
 
 
+LINEAR = ("none", "sum", "order")
+
+
 def planes(rng, n=12, m=6):
     return rng.normal(size=(n, m)) - 0.2, rng.random(n)
 
@@ -57,7 +60,8 @@ def test_bounds_hold_and_are_tight(penalty, constraints):
         for _ in range(2):
             joint, loss = planes(rng)
             found = region.solve(joint, loss, C)
-            assert region.violation(found.w) <= 1e-9
+            # linear constraints are repaired to rounding; those of cones hold as far as Clarabel solves them
+            assert region.violation(found.w) <= (1e-9 if constraints in LINEAR else 1e-6)
             assert found.alpha.min() >= 0
             assert found.alpha.sum() <= C * (1 + 1e-12)
             value = upper(region, joint, loss, C, found.w)

@@ -7,7 +7,7 @@ import pytest
 
 from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
 from structsvm.cli.studies.folds import Training
-from structsvm.cli.studies.folds.methods import walk, warm_up
+from structsvm.cli.studies.folds.methods import walk
 from structsvm.readers import make_ranking
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
 from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind
@@ -108,7 +108,6 @@ def test_the_folds_of_a_search_are_not_judged_but_the_model_that_is_trained_in_t
 @pytest.mark.parametrize("method", ["svm-map", "ordinal"])
 def test_a_comparison_judges_the_largest_C(method):
     options = method, [1e-7, 1.0], DATA, DATA, Training(), None
-    warm_up(*options)
     assert len(list(walk(*options))) == 2
     with pytest.warns(NothingLearnedWarning, match="C=1e-07") as caught:
         list(walk(method, [1e-8, 1e-7], DATA, DATA, Training(), None))
