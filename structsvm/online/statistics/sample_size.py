@@ -46,6 +46,7 @@ def queries_needed(
     --------
     The two features of thesis 7.2 (three clicks, the last one right with probability 0.6, the others random):
 
+    >>> import numpy as np
     >>> last = np.repeat([1, -1], [12, 8])
     >>> others = np.tile([2, 0, 0, -2], 5)
     >>> round(queries_needed(last + others)), round(queries_needed(last))
