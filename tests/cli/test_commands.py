@@ -381,9 +381,9 @@ for command in sys.argv[1:]:
     print(code)
 """
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    done = subprocess.run(
-        [sys.executable, "-c", code, *commands], capture_output=True, text=True, check=False
-    )
+    # -B: byte code that is cut off by the limit would stay for the next process
+    arguments = [sys.executable, "-B", "-c", code, *commands]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["2", "2", "2"], done.stderr
     for line, name in zip(done.stderr.splitlines(), ("model.npz", "scores.txt", "new.store"), strict=True):
         assert line.startswith("structsvm: error: ")

@@ -174,7 +174,7 @@ write_store(data, sys.argv[1])
 def test_no_room_left_is_an_error_with_the_path_and_leaves_nothing(tmp_path):
     path, data = tmp_path / "a.out", made(np.random.default_rng(7))
     write_store(data, path)
-    run = subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-B", "-c", FULL_DISK, str(path)], capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("OSError: [Errno 27] ")
     assert f"untouched (File too large): '{path}'" in run.stderr
