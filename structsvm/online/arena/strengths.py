@@ -112,7 +112,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
 
 
 @kernel
-def win_rates(strengths, order):  # type: ignore[no-untyped-def]
+def win_rates(strengths, order):
     """Return the probability that each model beats each other one if it is shown first, with log-odds ``order``."""
     n = len(strengths)
     out = np.empty((n, n))
