@@ -56,7 +56,7 @@ class PairEvidence:
 
 @dataclass(frozen=True)
 class Arena:
-    """The result of :func:`arena`; ``print`` shows the report.
+    """The result of :func:`arena`.
 
     Attributes
     ----------
@@ -115,11 +115,6 @@ class Arena:
 
     def __repr__(self) -> str:
         return f"Arena({self.verdict!r}, n_votes={self.n_votes}, n_models={len(self.votes.models)})"
-
-    def __str__(self) -> str:
-        from structsvm.online.arena.page import summary
-
-        return "\n".join(summary(self))
 
     @property
     def models(self) -> list[str]:
