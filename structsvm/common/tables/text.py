@@ -199,8 +199,10 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            reason = str(error).replace("\t", "\\t")  # csv writes the tab itself
-            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({reason})"
+            # csv writes a tab itself
+            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})".replace(
+                "\t", "\\t"
+            )
             remedy = "close its quotes and double those within a field; lines end in a line feed"
             raise BadInput(f"{path}:{line}", problem, remedy) from None
         if cells is None:
