@@ -202,7 +202,7 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            reason = str(error).replace("\t", "\\t")  # csv writes the tab itself
+            reason = error if mark == "," else shorten(str(error), 80)  # which has the tab itself
             raise BadInput(
                 f"{path}:{line}", f"expected a row of {'tabs' if mark != ',' else 'commas'} ({reason})",
                 "close its quotes and double those within a field; lines end in a line feed",
