@@ -88,7 +88,7 @@ def test_a_wrong_vote_is_refused_with_its_line(tmp_path, row: str, message: str)
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("votes.tsv", b'a\tb\twinner\nx\t"y"z\ta\n', r"expected a row of tabs \('\\t' expected after"),
+        ("votes.tsv", b'a\tb\twinner\nx\t"y"z\ta\n', r"expected a row of tabs \(.* expected after"),
         ("votes.jsonl", b'{"a": "x", "b": "\xc0", "winner": "x"}\n', "expected a JSON object, got"),
     ],
 )
