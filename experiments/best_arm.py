@@ -202,7 +202,7 @@ def of_error(run: Experiment) -> None:
 
         rules = [("evenly", even, n)]
         if k > 2:  # of two arms there is one pair
-            rules.append(("default", adaptive, n // 2))
+            rules.append(("default", adaptive, n))
         elif name == "2 equal":
             rules.append(("Bradley-Terry, peeking", peek, n // 4))
         for label, play, runs in rules:
