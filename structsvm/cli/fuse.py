@@ -111,6 +111,15 @@ def fuse(
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
     ranked_by = [(path, "rank" if path in (learning.by_rank or ()) else "score") for path in runs]
     if learning.weights_for is not None:
+        unused = {
+            name: getattr(learning, name) != getattr(Learning, name)
+            for name in ("relevance", "folds", "C", "selection")
+        }
+        for name, given in (unused | {"apply": apply, "save": save, "per-query": per_query}).items():
+            if given:
+                raise BadInput(
+                    f"--{name}", "expected without --weights-for, whose weights it does not change"
+                )
         _print_weights(learning.weights_for, ranked_by, qrels, output, learning, as_json)
         return
     if output is None:
