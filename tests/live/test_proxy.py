@@ -187,8 +187,7 @@ def test_an_interleaved_page():
     body = {"query": {"match": {"t": "lamp"}}, "aggs": {"brand": {}}, "ext": {"ubi": {"user_query": "lamp"}}}
     answer, desk, engines = run(body)
     shown = TeamDraft().show([PROD[:10], NEW[:10]], length=10, rng=7)
-    assert ids_of(answer) == list(shown.documents)
-    assert served(answer) == "interleaved"
+    assert (ids_of(answer), served(answer)) == (list(shown.documents), "interleaved")
     found = answer.json()
     assert found["hits"]["total"] == {"value": 120, "relation": "eq"}
     assert found["aggregations"] == {"brand": {"buckets": []}}
@@ -220,12 +219,10 @@ def test_a_bad_challenger_costs_nothing_but_the_comparison(way, why, page):
     budget = BUDGET if way == "hanging" else 20.0
     answer, desk, engines = run({"from": first, "size": size}, Engines(new=way), budget=budget)
     direct = first + size > 100  # deeper than lists are drafted
-    assert answer.status_code == 200
-    assert ids_of(answer) == PROD[first : first + size]
+    assert (answer.status_code, ids_of(answer)) == (200, PROD[first : first + size])
     assert served(answer) == f"production; why={'page' if direct else why}"
     assert desk.uncompared == ([] if direct else [why])
-    assert desk.calls == []
-    assert engines.endured == []
+    assert (desk.calls, engines.endured) == ([], [])
     assert answer.json() == hits(PROD, first, size)
 
 
@@ -348,10 +345,8 @@ def test_answers_with_what_is_not_known_are_productions(where, more, why):
     """Default pipelines of an engine add what the request does not ask for."""
     odd = {"prod": PROD, "new": NEW}[where]
     answer, desk, _ = run({}, Engines(**{where: json.dumps(hits(odd, 0, 10, **more)).encode()}), times=9)
-    assert (served(answer), ids_of(answer)) == (
-        f"production; why={'breaker' if where == 'new' else why}",
-        PROD[:10],
-    )
+    said = "breaker" if where == "new" else why
+    assert (served(answer), ids_of(answer)) == (f"production; why={said}", PROD[:10])
     assert (more.keys() <= answer.json().keys()) == (where == "prod")
     counted = why.replace("of_tomorrow", "other")
     assert desk.uncompared == ([] if where == "prod" else [counted] * 5 + ["breaker"] * 4)
@@ -383,13 +378,10 @@ def test_a_kept_connection_that_the_engine_closes_costs_no_search(wrong):
     async def searches():
         server = await asyncio.start_server(engine, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        caller, found = Caller(), []
+        caller, found, at = Caller(), [], Engine("e", f"http://127.0.0.1:{port}/", PlainHTTP())
         for _ in range(12):
             try:
-                raw = await caller.send(
-                    Engine("e", f"http://127.0.0.1:{port}/", PlainHTTP()), b"{}", headers={}
-                )
-                found.append(raw.content)
+                found.append((await caller.send(at, b"{}", headers={})).content)
             except UnusableAnswer as error:
                 found.append(error.reason)
         await caller.close()
@@ -450,8 +442,7 @@ def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
 def test_control_is_production_with_a_token():
     desk = Desk(assigned={"serve": "production", "why": "control", "rankers": ["prod"]})
     answer, desk, engines = run({"from": 10}, desk=desk)
-    assert ids_of(answer) == PROD[10:20]
-    assert answer.json()["ext"]["ubi"]["query_id"] == "t"
+    assert (ids_of(answer), answer.json()["ext"]["ubi"]["query_id"]) == (PROD[10:20], "t")
     assert desk.calls[0]["rankings"] == {"prod": PROD[:20]}
     # the page is the engine's own: of a longer list it may say another largest score
     assert [sent.get("from") for _, sent, *_ in engines.asked] == [0, 10]
@@ -464,8 +455,7 @@ def test_a_control_list_of_another_unit_is_productions_answer():
     """The same id of a search with a unit that is in the share: the stored list is control's."""
     stored = {"serve": "production", "why": "control", "token": "t", "documents": PROD[:10]}
     answer, *_ = run({}, desk=Desk(shown=stored))
-    assert served(answer) == "production; why=control"
-    assert answer.json()["hits"] == hits(PROD, 0, 10)["hits"]
+    assert (served(answer), answer.json()["hits"]) == ("production; why=control", hits(PROD, 0, 10)["hits"])
 
 
 def test_a_winner_is_served_with_productions_total():
@@ -498,8 +488,7 @@ def test_a_list_that_is_not_recorded_or_of_another_search_is_not_shown(found, wh
     shown = {"serve": "interleaved", "token": "t", "documents": found, "replayed": True}
     desk = Desk(shown=shown) if isinstance(found, list) else Desk(fault=found)
     answer, *_ = run({}, desk=desk)
-    assert (answer.status_code, ids_of(answer)) == (200, PROD[:10])
-    assert served(answer) == f"production; why={why}"
+    assert (answer.status_code, ids_of(answer), served(answer)) == (200, PROD[:10], f"production; why={why}")
 
 
 def test_the_breaker_opens_rests_and_tries_again():
@@ -645,11 +634,8 @@ def test_methods_and_encodings_of_clients():
             assert (answer.status_code, len(ids_of(answer))) == (200, 3)
             assert route.engines.asked[-2][2].method in (method, "POST")
     packed = gzip.compress(json.dumps(hits(PROD, 0, 10)).encode())
-
-    def engine(request):
-        return httpx.Response(200, content=packed, headers={"content-encoding": "gzip"})
-
-    route = Route(engines=engine)
+    told = {"content-encoding": "gzip"}
+    route = Route(engines=lambda _: httpx.Response(200, content=packed, headers=told))
     answer = route.ask(json={}, headers=SEARCH)
     assert served(answer) == "interleaved"
     assert "content-encoding" not in answer.headers
@@ -790,9 +776,7 @@ def test_pages_of_a_search_show_each_document_once(method, open_client, tmp_path
         ({"q": "lamp"}, {}, "lamp"),
     ],
 )
-def test_a_kept_query_makes_the_export_a_log_for_click_models(
-    body, headers, text, open_client, tmp_path, capsys
-):
+def test_a_kept_query_makes_exports_logs_for_click_models(body, headers, text, open_client, tmp_path, capsys):
     """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
     tables = {name: {**TABLES[name], "body": {"query": {"match": {"t": "{q}"}}}} for name in BOTH}
     with open_client(engines=tables) as client:
