@@ -1,4 +1,7 @@
-"""``QueryData``, the container of labelled rows grouped by query, and checks of its parts."""
+"""``QueryData``, the container of labelled rows grouped by query, and checks of its parts.
+
+``fit`` checks what it gets in ``estimators/input_rows.py``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from structsvm.common.rows import check_sparse as check_sparse
 from structsvm.common.rows import first_beyond as first_beyond
 from structsvm.common.rows import refuse_first as refuse_first
 from structsvm.common.rows import warn_user as warn_user
-from structsvm.common.tables.roles import first_inexact, id_texts
+from structsvm.common.tables.ids_and_times import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100

@@ -1,5 +1,7 @@
 """The likelihood of clicks with probability attraction times examination: EM, and Newton with a certificate.
 
+How many rounds of EM: ``n_rounds`` of the models in ``position_based.py`` (``cascades.py`` has an EM of its own).
+
 Cells are (row, level, shows, clicks), with ``P(click) = exp(u[row] + v[level])``. The log-likelihood
 
     sum c (u + v) + (n - c) log(1 - exp(u + v)) + prior (sum_r h(u_r) + sum_e h(v_e)),   h(x) = x + log(1 - exp(x))
@@ -48,7 +50,7 @@ class ProductFit(NamedTuple):
     row_errors: Float  # standard errors of `u`
 
 
-_MOST_NEWTON_STEPS = 50  # rounds of EM are ``n_rounds`` of the models in position_based.py
+_MOST_NEWTON_STEPS = 50
 
 
 def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:

@@ -18,8 +18,8 @@ from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times, to_numpy
+from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
 from structsvm.common.tables.opening import open_tables
-from structsvm.common.tables.roles import UNITS, seconds, settled_words
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")

@@ -1,4 +1,7 @@
-"""Guardrails, watched while an experiment runs; the level of an alarm holds over all looks together."""
+"""Guardrails, watched while an experiment runs; the level of an alarm holds over all looks together.
+
+What an alarm does to the experiment is in ``closing.py``.
+"""
 
 from __future__ import annotations
 

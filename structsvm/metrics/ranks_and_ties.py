@@ -1,6 +1,6 @@
 """Ranks of all queries at once, with a stated rule for equal scores.
 
-Means over ties that need more than ranks, such as that of average precision, are in ``measures.py``; the rule that
+The mean of DCG over ties is :meth:`Ranking.averages`; those of AP, MRR and ERR are in ``measures.py``. The rule that
 holds by default is chosen in ``evaluation.py``.
 """
 

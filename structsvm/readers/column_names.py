@@ -8,7 +8,7 @@ from pathlib import Path
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
-from structsvm.common.tables.roles import NUMBER
+from structsvm.common.tables.ids_and_times import NUMBER
 
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of a column without one, as pandas writes it, and as it writes it again."""

@@ -21,7 +21,7 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
-from structsvm.common.tables.roles import settled_words
+from structsvm.common.tables.ids_and_times import settled_words
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers import letor_scanner as scanner

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.tables.roles import identify, settled_words, spelling_of
+from structsvm.common.tables.ids_and_times import identify, settled_words, spelling_of
 from structsvm.protocols import Int
 from structsvm.queries import stacked
 from structsvm.readers.store import StoreWriter, naming

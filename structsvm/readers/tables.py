@@ -18,8 +18,8 @@ from structsvm.common.files import AnyPath, shorten
 from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
+from structsvm.common.tables.ids_and_times import settled_words
 from structsvm.common.tables.opening import open_tables
-from structsvm.common.tables.roles import settled_words
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
 from structsvm.readers.column_names import choose_columns
 from structsvm.readers.letor import check_fill

@@ -18,7 +18,14 @@ from pyarrow import compute, types
 
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
-from structsvm.common.tables.roles import NUMBER, UNITS, first_inexact, seconds, settled_words, spelling_of
+from structsvm.common.tables.ids_and_times import (
+    NUMBER,
+    UNITS,
+    first_inexact,
+    seconds,
+    settled_words,
+    spelling_of,
+)
 from structsvm.common.tables.text import arrow_text, is_text
 from structsvm.protocols import Float
 

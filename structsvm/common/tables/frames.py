@@ -15,7 +15,7 @@ from pyarrow import parquet
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role, Table
-from structsvm.common.tables.roles import is_missing
+from structsvm.common.tables.ids_and_times import is_missing
 
 _ROWS, _CELLS = 1 << 16, 1 << 22
 """Most rows and cells of a batch."""
