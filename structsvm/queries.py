@@ -178,7 +178,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
 
 
 def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
-    """Return labels as float64; raise for missing ones, and unless there is one for each row of ``offsets``."""
+    """Return labels as float64; raise if ``y`` is None, or its length is not the number of rows of ``offsets``."""
     if y is None:
         raise BadInput(name, "expected a label for each row, got None", "give rows with labels")
     labels = np.asarray(y, dtype=np.float64)

@@ -43,8 +43,8 @@ Marks = Annotated[
     str,
     typer.Option(
         callback=known(lambda: MARKS),
-        help="What subtopics are: subtopics; judged: any one marks a document as useful, and documents without were "
-        "looked at, too; clicks: any one is a click.",
+        help="What the subtopics of a document are. subtopics: its topics. judged: it was judged useful if it has "
+        "any, otherwise not useful. clicks: it was clicked if it has any.",
     ),
 ]
 MARKS = ("subtopics", "judged", "clicks")

@@ -92,9 +92,9 @@ class Table(Columns):
         typer.Option(
             "--fill",
             metavar="NUMBER",
-            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
-            "but for trees. In train, search and compare also median: that of each feature in training, which predict "
-            "uses too; in convert also nan: they stay missing, for trees.",
+            help="Value for missing features ('nan' in text, empty cells in tables). Without it they are an error, "
+            "except for trees. train, search and compare also take median: the median of each feature in training, "
+            "which predict uses, too. convert also takes nan: the features stay missing, for trees.",
         ),
     ] = None
 

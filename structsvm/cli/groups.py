@@ -28,7 +28,8 @@ def _option(name: str, hint: Any, default: Any) -> Any:
     argument, letter, text = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
     if argument:
         return Annotated[kind, typer.Argument(metavar=argument, help=text)]
-    names = () if default is True else (f"--{name.replace('_', '-')}", letter)  # for True also --no-name
+    # without names, typer gives a flag that is True by default the option --no-name, too
+    names = () if default is True else (f"--{name.replace('_', '-')}", letter)
     return Annotated[kind, typer.Option(*filter(None, names), help=text)]
 
 

@@ -168,7 +168,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
-    # in comparisons a loss names a method
+    # a command with --method takes the losses from it
     return {"loss": "--method", **options} if "method" in options else options
 
 

@@ -124,7 +124,8 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
     """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information.
 
-    Parameters at a bound count as known; without a prior the first level with a free value is, as for the scale.
+    Parameters at a bound count as known. Without a prior, and with no level at a bound, the first level does, too, as
+    the data do not determine the scale.
     """
     _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
     fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)

@@ -535,8 +535,8 @@ class _Errors(NamedTuple):
 def _new_discounts(
     log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
 ) -> tuple[Float, float, float, Int]:
-    """Return the new discount of each row, of documents never shown the share and the mean over lists, and which rows
-    have a score."""
+    """Return the new discount of each row, the share of the discounts on documents never shown, their mean over lists,
+    and the rows of the log that have a score."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
     rows = cells.rows_of(query, document)

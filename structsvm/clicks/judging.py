@@ -77,7 +77,7 @@ class ClickJudgments:
         self, path: str | PathLike[str], levels: Sequence[float] | None = None, *,
         bound: Literal["value", "lower"] = "value",
     ) -> None:  # fmt: skip
-        """Write grades of documents that are ``known`` as TREC qrels; they appear complete or not at all.
+        """Write grades of documents that are ``known`` as TREC qrels; the file is written completely or not at all.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class ClickJudgments:
             for name in map(str, ids):
                 if name.split() != [name]:
                     problem = f"expected ids without white space for TREC qrels, got {name!r:.60}"
-                    raise BadInput(kind, problem, "give the queries ids, or write the table")
+                    raise BadInput(kind, problem, "use ids without white space, or call write_table")
         grades, known = self.grades(levels, bound=bound), self.known
         with replacing(Path(path)) as file:
             for q, d, grade in zip(self.query[known], self.document[known], grades[known], strict=True):

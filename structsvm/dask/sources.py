@@ -216,7 +216,7 @@ def _matching(text: str) -> list[str]:
         return sorted(str(meta.parent) for meta in path.glob("*/meta.json")) or [text]
     files = [text] if path.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib has no absolute patterns
     if not files:
-        raise BadInput(path, "expected a file, a folder or a pattern of some, got nothing there")
+        raise BadInput(path, "expected a file, a folder of files or a pattern, got nothing there")
     return files
 
 

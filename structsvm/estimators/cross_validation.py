@@ -446,7 +446,7 @@ def cross_validate_C(
     Parameters
     ----------
     model : DiverseRanker or SVMDiv
-        Its options; C aside.
+        Model whose options are used, except ``C``.
     sets, labels
         As in its ``fit``. Sets without subtopics are neither trained on nor measured.
     Cs : sequence of float
@@ -456,7 +456,7 @@ def cross_validate_C(
     selection : {"max", "one_se"}, default="max"
         As in :class:`StructuralRankerCV`: the C of the lowest mean loss, or the smallest within one standard error.
     callback : callable, optional
-        Called after each fold with the number of folds done and of all; what it returns is not used.
+        Called after each fold with the number of folds done and the number of all folds; its return value is ignored.
 
     Returns
     -------

@@ -110,7 +110,7 @@ def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput
     if name == "group":
         expected = f"expected query ids in place of group sizes, got {np.size(value)} numbers"
         code = "qid = np.repeat(np.arange(len(group)), group)"
-        return BadInput("group", expected, "pass {qid}, for rows that stand query after query", code=code)
+        return BadInput("group", expected, "pass {qid}, for rows that are grouped by query", code=code)
     if name.startswith("weight"):
         return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
     if not name.startswith(("early", "eval")):

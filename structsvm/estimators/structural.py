@@ -41,10 +41,11 @@ def usual_C(C: float | None, loss: str | Oracle) -> float:
 class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
 
-    Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
-    ranking: for ``"map"`` and ``"roc"`` that of a structural SVM (Yue et al., thesis chapter 3; margin rescaling), for
-    the measures of the top the mean log of the ranks; ``"pairs"`` has the mean over all pairs of the data. The fit
-    carries a certificate: the objective is within ``fit_.gap`` of its optimum.
+    Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack is an upper bound of the loss of the
+    query's ranking. For ``"map"`` and ``"roc"`` it is the slack of a structural SVM with margin rescaling (Yue et al.;
+    thesis, chapter 3). For ``"ndcg@10"``, ``"mrr"`` and ``"precision@10"`` it is a mean of logarithms of ranks. With
+    ``"pairs"`` the mean is over all pairs of the data. The fit has a certificate: the objective is within ``fit_.gap``
+    of its optimum.
 
     Parameters
     ----------
@@ -52,9 +53,10 @@ class StructuralRanker(LinearSVM):
         ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
         cut-off), or an oracle object. The last two are one objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=None
-        Trade-off between a small norm and a small mean slack. None is by loss: 10 for "ndcg@k", "mrr", "precision@k"
-        and "pairs", ``usual_C`` of an oracle object that has it, else 1 (``experiments/default_C.py``); ``fit_.C`` is
-        what was used. Better search it on a log grid, 1e-3 ... 1e3 for features of about unit scale.
+        Trade-off between a small norm and a small mean slack. With None it depends on the loss: 10 for "ndcg@k", "mrr",
+        "precision@k" and "pairs", ``usual_C`` of an oracle object that has it, otherwise 1
+        (``experiments/default_C.py``). ``fit_.C`` is the value used. It is better to search ``C`` on a log grid,
+        1e-3 ... 1e3 for features of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : str, default="auto"

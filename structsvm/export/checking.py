@@ -214,7 +214,9 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
             if kind == "min_max":
                 low, high = _F32(p["minimum"]), _F32(p["maximum"])
                 if not 0 <= low < high:
-                    raise BadInput("to", f"expected 0 <= minimum < maximum, as the plugin does, of {name!r}")
+                    raise BadInput(
+                        "to", f"expected 0 <= minimum < maximum for {name!r}, as the plugin requires"
+                    )
                 values[name] = (values[name] - low) / (high - low)
             else:
                 values[name] = (values[name] - _F32(p["mean"])) / _F32(p["standard_deviation"])

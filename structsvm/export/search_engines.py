@@ -134,7 +134,9 @@ def export_model(
     if trees:
         if unmatched != "auto" and to in ("lightgbm", "onnx", "json"):
             raise BadInput(
-                "unmatched", f"expected 'auto' for {to}, whose rows have NaN themselves", value=unmatched
+                "unmatched",
+                f"expected 'auto' for {to}, whose rows have NaN for missing values",
+                value=unmatched,
             )
         valued = valued_forest(model, engine_names(model, feature_names, model.n_features_in_))
         seen = getattr(model, "missing_features_", ())

@@ -66,7 +66,7 @@ def parse_version(to: str, text: str | None) -> tuple[int, ...] | None:
         return None
     if to not in _VERSIONED:
         raise BadInput(
-            "engine_version", f"expected none for {to}, whose file is the same for all", value=text
+            "engine_version", f"expected none for {to}, whose file is the same for all versions", value=text
         )
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         raise BadInput("engine_version", "expected numbers with dots, such as 3.8", value=text)
@@ -116,8 +116,8 @@ def warn_of_unset(target: Target) -> None:
         older = "Solr before 9.2 counts"
     if names and older:
         warn_user(
-            f"{names}: values were missing in training, and {older} those as 0; fill the values in training by a "
-            "number that the engine gives, too"
+            f"{names}: values were missing in training, and {older} those as 0; fill them in training with a number "
+            "that the engine gives for them, too"
         )
 
 

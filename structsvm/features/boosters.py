@@ -96,7 +96,7 @@ def _lightgbm_tree(fields: dict[str, str]) -> Tree:
     if (missing[~categorical] == _MISSING_ZERO).any():
         raise BadInput(
             "model",
-            "expected zeros that are values, got zeros for missing",
+            "expected a model that takes zeros as values, got one that takes them as missing",
             "train with zero_as_missing=False",
         )
     # LightGBM treats missing values of a feature that had none in training as zero

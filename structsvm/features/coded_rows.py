@@ -41,7 +41,7 @@ class LeafRows:
         if self.starts.shape != (n_codes + 1,) or not 0 <= 2 * self._n_pairs <= self.n_trees <= n_codes:
             raise BadInput(
                 "starts",
-                f"expected one for each column of codes and the end, got codes {self._kept.shape}, "
+                f"expected one for each column of codes, and the end, got codes {self._kept.shape}, "
                 f"{self._n_pairs} pairs and starts {self.starts.shape}",
             )
         check_offsets(self.starts, int(self.starts[-1]), "starts")

@@ -71,7 +71,7 @@ class Forest:
     @classmethod
     def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
         """Return the forest of the given trees."""
-        # sets[k] numbers the set of node k of the forest, whose members are in ``values`` in the order of the numbers
+        # sets[k] is the index in ``values`` of the categories of node k of the forest, or -1
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = offsets_of(sizes)
         sets = np.full(int(first[-1]), -1, dtype=np.int64)

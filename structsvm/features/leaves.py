@@ -433,7 +433,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             if edges.ndim != 1 or not 1 <= edges.size <= MOST_BINS or not (edges[1:] > edges[:-1]).all():
                 raise BadInput("thresholds_", f"expected 1 to {MOST_BINS} ascending edges of each feature")
         if not np.array_equal(self.starts_, self._starts()):
-            raise BadInput("starts_", "expected those of the trees and bins")
+            raise BadInput("starts_", "expected starts that agree with the trees and bins")
 
     def _starts(self) -> Int:
         forest = self.forest_

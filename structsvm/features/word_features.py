@@ -234,7 +234,7 @@ class WordFeatures:
 
 
 def _incidence(level: Level, candidates: CandidateSet, words: Words | None) -> tuple[Any, Any, int]:
-    """Return the pattern of a level."""
+    """Return the CSR pattern ``(indptr, indices, n_elements)`` of the elements that documents have at a level."""
     if level.kind == "neighbours":
         near = (similarities(candidates) if words is None else words.cosines) >= level.value - 1e-12
         # a document is its own neighbour, unless it has no words
@@ -347,7 +347,7 @@ def _build(start, elements, n_elements, thresholds):
         for t in range(n_thresholds):
             if c / n >= thresholds[t]:
                 bin_of[c] = t
-    # a shared element has two documents or more, so that there are at most half as many as entries
+    # a shared element has two documents or more: there are at most half as many shared elements as entries
     element_start = np.zeros(elements.shape[0] // 2 + 2, dtype=np.int64)
     element_bin = np.empty(elements.shape[0] // 2 + 1, dtype=np.int32)
     element_documents = np.empty(elements.shape[0], dtype=np.int32)

@@ -101,7 +101,7 @@ class Asked:
         )  # fmt: skip
 
     def of_engine(self, engine: Engine) -> Asked:
-        """Return the request as an engine reads it; its query has the reason if only production may answer."""
+        """Return the request as an engine reads it; ``query.reason`` is why only production may answer, or None."""
         if self.body is None:
             return self
         try:
@@ -377,7 +377,7 @@ class Proxy:
     async def _page(
         self, engine: Engine, asked: Asked, why: str, main: _Answer | None = None, *, counted: bool = False
     ) -> Response:
-        """Return production's own answer: ``main``, unless nobody was asked yet, or for a later page."""
+        """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was asked for."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
             self.service.metrics.count_shown("production", label_of(why))

@@ -90,7 +90,7 @@ def serve(settings: Settings) -> None:
 
 
 class LimitedHeaders(HttpToolsProtocol):
-    """HTTP by httptools, which accepts headers of any length; here too long ones get 431, and the connection ends."""
+    """Limit the length of headers, which httptools does not: longer ones get 431, and the connection is closed."""
 
     _in_head = False
     _head = 0

@@ -1,7 +1,7 @@
 """Paired comparison of two systems over queries, and corrections for several comparisons.
 
-:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.cli.studies.folds.results`` applies
-it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
+:func:`compare` makes one test without correction, and :func:`holm` corrects the p-values of several tests.
+``structsvm.cli.studies.folds.results`` corrects the tests of ``structsvm compare``, ``run_table`` those of a table.
 """
 
 from __future__ import annotations

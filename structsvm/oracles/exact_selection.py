@@ -281,7 +281,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ig
 
 @kernel(inline="always")
 def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, most):  # type: ignore[no-untyped-def]
-    """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of a ``best`` they improve."""
+    """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of ``best`` if better."""
     # Inclusion and exclusion: gains of singles, less weights shared by two, plus weights shared by three. The last are
     # computed only where the triple would win with the most that three can share: the least of what its pairs share.
     doc_start, doc_elements, _, _, weights, member = elements

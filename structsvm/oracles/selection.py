@@ -386,8 +386,9 @@ def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # typ
 @kernel
 def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
     """Replace one document at a time by the best one, until none can be improved."""
-    # ``cover`` counts how many chosen documents have each element, as documents leave, too; ``uncovered`` follows where
-    # that count becomes 0 or 1. Every exchange raises the value by more than rounding, so that no choice comes back.
+    # ``cover`` counts the chosen documents that have each element. It is a count, not a flag, as documents are removed,
+    # too; ``uncovered`` changes where the count becomes 0 or 1. Every exchange raises the value by more than rounding
+    # errors, so that no selection is visited twice.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, _, _ = subtopics
     n = counts.shape[0]

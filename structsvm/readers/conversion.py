@@ -97,7 +97,7 @@ class _Width(Exception):
 def _convert(
     texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
 ) -> None:
-    """Make one attempt; its arguments come from the failure of the last one."""
+    """Make one attempt at the conversion; ``size`` and ``apart`` are from the error of the last attempt."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:

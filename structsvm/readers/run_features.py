@@ -98,8 +98,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     if n_ranked >= _SEVERAL and not found:
         topic = next(topic for topic in grades if topic in ranked)
         warn_user(
-            f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
-            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}"
+            f"run {run.tag!r} ranks no judged document; check the ids: topic {topic} has the judged documents "
+            f"{_few(sorted(grades[topic]))}, and the ranked ones {_few(run.docid[ranked[topic]])}"
         )
     labels, scores = np.array(y, dtype=np.float64), np.array(s, dtype=np.float64)
     return JudgedRows(labels, scores, np.repeat(objects(topics), lengths), objects(docid))

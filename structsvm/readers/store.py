@@ -271,21 +271,20 @@ class StoreWriter:
         self, X: Any, y: Any, sizes: Any, query_ids: Any, *,
         docid: NDArray[np.str_] | None = None, order: NDArray[np.int64] | None = None,
     ) -> None:  # fmt: skip
-        """Add whole queries.
+        """Append whole queries. ``y``, ``docid`` and ``order`` are given in every call or in none.
 
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
             NaN is a missing value, which trees take.
         y : array-like, shape (n,), or None
-            In each piece or in none.
         sizes : array-like of int, shape (k,)
             Rows of each query, >= 1; they add up to n.
         query_ids : array-like of int or str, shape (k,)
         docid : array-like of str, shape (n,), optional
-            In each piece or in none; not stored if all are empty.
+            Not stored if all are empty.
         order : array-like of int, shape (n,), optional
-            In each piece or in none: the number of each row in the source, from 0, if it has another order.
+            The number of each row in the source, from 0, if the source has another order.
         """
         n = int(X.shape[0])
         labelled = y is not None

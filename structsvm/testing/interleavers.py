@@ -53,7 +53,7 @@ def check_interleaver(
     require = Requirement(repr(interleaver))
     require.members(Interleaver, interleaver)
     fresh = copy.deepcopy(interleaver)
-    # rankings that are rotated, equal, disjoint, nearly equal, of other lengths, and of a single document
+    # rankings that are rotated, equal, disjoint, nearly equal, of different lengths, and of a single document
     groups = ["abcd bcda", "abcd abcd", "abc xyz", "abcd axbc", "ab b", "abc ad", "a a", "a xyz"]
     if multileaves:
         groups += ["abcd bcda dcba", "abc bca cab", "ab b cab", "abc abc abc"]

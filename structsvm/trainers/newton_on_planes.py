@@ -21,10 +21,11 @@ again:
     M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
 
 The first term is the error left by Newton's method, the second that of smoothing (Nesterov, "Smooth minimization of
-non-smooth functions", Mathematical Programming 2005, section 4.1). Steps are made at one ``mu`` until the first is half
-the second, then ``mu`` is lowered: starting with the last one takes many more steps, as the second derivative then
-changes within a small part of each. The trainer takes its dual point from the last ``mu`` and adds planes near the
-minimiser at the first, the *centre*: that of ``M`` moves to regions where the few planes carry no information.
+non-smooth functions", Mathematical Programming 2005, section 4.1). Steps are made at one ``mu`` until the first term is
+half the second, then ``mu`` is lowered. To begin with the smallest ``mu`` takes many more steps, as the second
+derivative then changes within a small part of each step. The trainer takes its dual point from the smallest ``mu``. It
+adds planes near the *centre*, the minimiser for the largest ``mu``: the minimiser of ``M`` moves to regions where the
+few planes carry no information.
 
 Violations are linear in ``w``, so that a search along a step needs the products of the planes with the step once. The
 Newton equations are solved by conjugate gradients, preconditioned by the diagonal, without planes of hardly any mass:

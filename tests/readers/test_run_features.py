@@ -151,7 +151,9 @@ def test_a_run_of_other_ids_than_the_judged_is_said():
     judged = [f"ft-{i}" for i in range(10)]
     qrels = Qrels.from_arrays(["t"] * 10, judged, [1, 0] * 5)
     other = [name.upper() for name in judged]
-    message = "ranks no judged document; .* of topic t, judged are 'ft-0', .*, ranked are 'FT-"
+    message = (
+        "ranks no judged document; .* topic t has the judged documents 'ft-0', .*, and the ranked ones 'FT-"
+    )
     with pytest.warns(UserWarning, match=message):
         judge_run(Run.from_arrays(["t"] * 10, other, range(10)), qrels)
     judge_run(Run.from_arrays(["t"] * 10, [*other[1:], "ft-1"], range(10)), qrels)

@@ -368,7 +368,7 @@ class Store:
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
-        """Take or keep a task for one process, and return whether it has it; a lease runs out by itself."""
+        """Acquire or renew the lease of a process on a task; return whether it holds the lease. Leases expire."""
         mine = json.dumps({"owner": owner, "until": until})
         found = self._one(select(_m.value).where(_m.name == name))
         if found is not None:

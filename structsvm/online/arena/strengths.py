@@ -35,7 +35,8 @@ class Strengths:
     models : ndarray of int64
         The models of the part.
     strength, lower, upper : ndarray of float64
-        Log-odds, with 95 % intervals that hold at one look: the sandwich covariance by cluster. They are infinite where
+        Log-odds, with 95 % intervals for one look at a number of votes fixed beforehand, from the cluster-robust
+        sandwich covariance. They are infinite where
         a model won or lost all its votes, and NaN with fewer than ten clusters.
     best_rank, worst_rank : ndarray of int64
         Ranks that are compatible with all differences at once, with probability 95 %.

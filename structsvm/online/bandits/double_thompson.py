@@ -52,7 +52,8 @@ class DoubleThompson(CountsWins):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a likely Copeland winner, and the arm that is most likely to beat it."""
         upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
-        score = (upper >= 0.5).sum(axis=1)  # > in the text; with ln t no bound but an arm's own is 1/2
+        # the paper has > 1/2, with the same maxima: of the bounds only an arm's own is exactly 1/2
+        score = (upper >= 0.5).sum(axis=1)
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         # theta decides only between several candidates, by the pairs in which one of them takes part

@@ -65,7 +65,7 @@ class ExploreThenExploit(SavedState):
 
 
 class Anytime(SavedState):
-    """A bandit for an unknown horizon: restarts one that needs a horizon with its square (the squaring trick).
+    """A bandit for an unknown horizon: at each horizon a new bandit starts with the squared horizon (squaring trick).
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Anytime(SavedState):
     """
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
-        # the square of 1 is not longer
+        # the square of 1 is 1: the horizon would not grow
         if check_horizon(first, "Anytime") < 2:
             raise BadInput("first", "expected a horizon of at least 2", value=first)
         self.name = name

@@ -137,7 +137,7 @@ class Shown:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Shown:
-        """Return the record of a result of :meth:`to_dict`; raise ValueError, with the fault, for anything else."""
+        """Return the record that :meth:`to_dict` wrote; raise ValueError with a description of the fault otherwise."""
         try:
             return restore(convert(record, RecordFields))
         except ValidationError as error:
@@ -145,7 +145,7 @@ class Shown:
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
-        """Return the record of a text of :meth:`to_json`; raise ValueError, with the fault, for anything else."""
+        """Return the record that :meth:`to_json` wrote; raise ValueError with a description of the fault otherwise."""
         try:
             try:
                 return restore(decode(text, type=RecordFields))

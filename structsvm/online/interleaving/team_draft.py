@@ -59,7 +59,7 @@ def draft(
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
     """Return the drafted list and the team of each document, None after the fair ranks."""
     n = len(rankings)
-    # the list ends with the documents of all rankings
+    # the list cannot be longer than the number of different documents
     length = min(length, len(set().union(*rankings)))
     fair = n_fair_places(rankings, length)
     documents: list[Hashable] = []

@@ -220,7 +220,7 @@ class ClickWeights:
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
-        """Read weights that :meth:`save` wrote; raise ValueError, with the fault, for any other file."""
+        """Read weights that :meth:`save` wrote; raise ValueError with a description of the fault otherwise."""
         text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
             record = read_json(read_text(Path(path)).tobytes())

@@ -120,7 +120,7 @@ class CreditedLog:
         return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return 1 won, -1 lost or 0 tied for each impression of each pair; fractional outcomes are drawn."""
+        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair, at random for fractional outcomes."""
         outcomes = [pair.outcome for pair in self.pairs]
         if self.method not in DRAWN or self.bound is None:
             return outcomes

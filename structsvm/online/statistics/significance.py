@@ -189,7 +189,7 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
 
 def sign_generator(random_state: int, k: int) -> np.random.Generator:
     """Return the generator of the drawn wins and losses of pair ``k``."""
-    # each pair has its own, so that a growing log, which adds to all pairs in turn, draws what a whole log does
+    # each pair has its own generator: a growing log adds to all pairs in turn, and draws the signs of a log read whole
     return np.random.default_rng([random_state, k] if k else random_state)
 
 
