@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import ChoiceLoader, FileSystemLoader
 from markupsafe import Markup
+from matplotlib.image import imsave
 from session import Session
 from world import EUCLIDEAN, LEARNED, N_NOISY
 
@@ -25,6 +29,15 @@ _STAGES = {
 }
 
 
+def picture(pixels: Any, *, alt: str, size: int = 32) -> Markup:
+    """Return a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
+    buffer = io.BytesIO()
+    imsave(buffer, np.clip(np.asarray(pixels, dtype=np.float64), 0, 1), cmap="gray_r", vmin=0, vmax=1)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    element = '<img src="data:image/png;base64,{}" alt="{}" width="{}" height="{}">'
+    return Markup(element).format(data, alt, size, size)
+
+
 def _render(template: str, **values: Any) -> str:
     """Fill a template of this folder, which may extend those of the package."""
     package = pages._environment()
@@ -32,7 +45,7 @@ def _render(template: str, **values: Any) -> str:
     environment = package.overlay(
         loader=ChoiceLoader([FileSystemLoader(Path(__file__).parent), package.loader])
     )
-    defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False}
+    defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False, "picture": picture}
     return environment.get_template(template).render({**defaults, **values})
 
 

@@ -5,16 +5,18 @@
 
     __getattr__, __dir__, __all__ = attach(__name__, label={"rucb": "RUCB"})
 
-The imports of the block are never executed: their names and modules are read from the source of the ``__init__``.
-``tests/test_architecture.py`` compares the labels with the attributes of the classes.
+The imports of the block are never executed: their names and modules are read from the byte code of the ``__init__``,
+which an installation without sources has, too. ``tests/test_architecture.py`` compares the labels with the attributes
+of the classes.
 """
 
 from __future__ import annotations
 
-import ast
+import dis
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
@@ -25,14 +27,17 @@ _LABELS: dict[str, dict[str, dict[str, str]]] = {}
 """Package to attribute to labels to names."""
 
 
-def _imports(package: str) -> Iterator[tuple[str, str]]:
-    """Yield name and module of each ``from module import name`` in the block ``if TYPE_CHECKING`` of a package."""
-    source: Any = sys.modules[package].__loader__
-    for block in ast.parse(source.get_source(package)).body:
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
-            for line in block.body:
-                assert isinstance(line, ast.ImportFrom)
-                yield from ((one.name, str(line.module)) for one in line.names)
+def _imports(code: CodeType) -> Iterator[tuple[str, str]]:
+    """Yield name and module of each ``from module import name`` in the block ``if TYPE_CHECKING`` of a module."""
+    end, in_test, module = 0, False, ""
+    for step in dis.get_instructions(code):
+        if in_test and "JUMP" in step.opname:  # over the block
+            end, in_test = step.argval, False
+        in_test = in_test or (step.argval == "TYPE_CHECKING" and step.opname == "LOAD_NAME")
+        if step.opname == "IMPORT_NAME":
+            module = step.argval
+        elif step.opname == "IMPORT_FROM" and step.offset < end:
+            yield step.argval, module
 
 
 def attach(package: str, **labels: Mapping[str, str]) -> Attached:
@@ -41,7 +46,7 @@ def attach(package: str, **labels: Mapping[str, str]) -> Attached:
     Names that are imported from ``package`` itself are its submodules, which a star import leaves out. ``labels`` map
     the short names by which users choose members, such as "rucb", to the members.
     """
-    homes = dict(_imports(package))
+    homes = dict(_imports(sys._getframe(1).f_code))
     exported = sorted(name for name, module in homes.items() if module != package)
     _HOMES[package] = {name: homes[name] for name in homes if homes[name] != package}
     _LABELS[package] = {attribute: dict(given) for attribute, given in labels.items()}

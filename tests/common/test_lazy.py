@@ -1,5 +1,6 @@
 """Names that are imported when first used, by the imports that type checkers read."""
 
+import compileall
 import importlib
 import sys
 
@@ -68,12 +69,17 @@ def test_a_module_of_the_package_loads_by_its_name(hall):
     assert "second" not in room.__all__
 
 
-def test_a_package_loaded_again_has_the_same_names(hall):
+def test_a_package_loaded_again_or_without_sources_has_the_same_names(hall, python):
     import hall as room
 
     room.Second  # noqa: B018
     names = room.__all__
     assert importlib.reload(room).__all__ == names
+    compileall.compile_dir(hall, quiet=1, legacy=True)
+    for source in hall.glob("*.py"):
+        source.unlink()
+    text = "import hall\nprint(*hall.__all__, hall.Second.label, hall.__file__[-4:])"
+    assert python(text, PYTHONPATH=f"{hall.parent}:{':'.join(sys.path)}") == "First Second helper two .pyc\n"
 
 
 def test_a_star_import_brings_all_names(hall, python):
