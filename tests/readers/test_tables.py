@@ -130,7 +130,7 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path, change, message):
 
 
 def test_files_that_are_none(tmp_path):
-    refused(r"none-\*.parquet: expected a table, or a folder", read_parquet, tmp_path / "none-*.parquet")
+    refused(r"none-\*.parquet: expected a table, a folder", read_parquet, tmp_path / "none-*.parquet")
     broken = tmp_path / "b.parquet"
     whole = write(tmp_path / "t.parquet", **table()).read_bytes()
     for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:-12] + bytes(12)):
