@@ -157,7 +157,8 @@ def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any
     except ValueError:
         share = np.nan
     if not 0.0 <= share <= 1.0:
-        raise batch.wrong(row, column, _FORMS, repr(word) if word == word and word != "" else "none")
+        got = shorten(word) if isinstance(word, str) else repr(word)
+        raise batch.wrong(row, column, _FORMS, got if word == word and word != "" else "none")
     return share
 
 
