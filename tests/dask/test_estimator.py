@@ -477,7 +477,9 @@ def test_bad_files_are_named(client, frame, tmp_path):
     refused(r"part-2.parquet: expected the 5 features of .*got no column 'f1'", ranker(client).fit, path)
     twice = [tmp_path / f"part-{i}.parquet" for i in (0, 1, 1)]
     refused(r"part-1.parquet: expected each file once, got it twice; leave one", ranker(client).fit, twice)
-    refused("expected a file, a folder of files or a pattern", ranker(client).fit, str(tmp_path / "none-*.txt"))
+    refused(
+        "expected a file, a folder of files or a pattern", ranker(client).fit, str(tmp_path / "none-*.txt")
+    )
 
 
 @pytest.mark.parametrize(
