@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, Coverage, check_budget, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, Coverage, Limits, check_labels, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
@@ -25,7 +25,7 @@ from structsvm.features.word_features import Level, WordFeatures, named_levels, 
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver, check_solver
@@ -384,11 +384,14 @@ class SVMDiv(Selector, BaseEstimator):
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(work, items))
 
+    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+        return [selection.chosen for selection in self._select(sets, k, costs, budget)]
+
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, SEARCHES)
-        found, many = check_sets(sets), self.k if k is None else check_whole("k", k)
-        limits = check_budget(found, costs, budget)
+        found = check_sets(sets)
+        limits = check_limits(found, k, self.k, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code relies on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
@@ -398,12 +401,12 @@ class SVMDiv(Selector, BaseEstimator):
             raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
         search = swap if self.prediction == "swap" else greedy
 
-        def select(task: tuple[CandidateSet, tuple[Float | None, float]]) -> Selection:
-            candidates, (price, limit) = task
+        def select(task: tuple[CandidateSet, Limits]) -> Selection:
+            candidates, (most, price, limit) = task
             coverage, values = self._value(features, candidates)
-            if price is None:
-                return search(coverage, benefits, values, many)
-            return budgeted(coverage, benefits, values, price, limit, k=k)
+            if costs is None:
+                return search(coverage, benefits, values, most)
+            return budgeted(coverage, benefits, values, price, limit, k=most)
 
         return self._each(select, list(zip(found, limits, strict=True)))
 
