@@ -14,6 +14,7 @@ import numpy as np
 from _common import Experiment
 from _diversity_common import against, cross_validated
 
+from structsvm.common.portable.sums import dot
 from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_features import Level, WordFeatures
@@ -117,13 +118,19 @@ def _hinges(model, sets, labels, C):
     """
     features = WordFeatures([Level.appears()])
     coverages = [features.coverage(s) for s in sets]
-    problem = CoverageProblem(coverages, labels, features.bins(), K, separation="swap")
     w = model.set_params(C=C).fit(sets, labels).coef_
     n_runs = w.size - features.n_bins
     equal = np.concatenate((np.zeros(features.n_bins), np.full(n_runs, 1.0 / n_runs)))
     weights = (w, 0.0 * equal, 0.01 * equal, 0.1 * equal, equal)
-    least = weighted_subtopic_loss(labels, problem.targets).mean()
-    return [float(problem.slacks(v, "swap", range(len(sets))).mean() - least) for v in weights]
+    hinges = []
+    for v in weights:
+        # a problem keeps the outputs of earlier weights and uses them again, so that each has its own here
+        problem = CoverageProblem(coverages, labels, features.bins(), K, separation="swap")
+        loss, joint = np.empty(len(sets)), np.empty((len(sets), problem.n_features))
+        problem.query_cuts(v, 0, len(sets), loss, joint)
+        slacks = np.array([a - dot(row, v) for a, row in zip(loss, joint, strict=True)])
+        hinges.append(float(slacks.mean() - weighted_subtopic_loss(labels, problem.targets).mean()))
+    return hinges
 
 
 def _unit(scores):

@@ -59,10 +59,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_every_trainer.py",
     ),
     "structsvm/oracles/coverage.py": ("tests/oracles/test_coverage.py", "tests/estimators/test_diversity.py"),
-    "structsvm/oracles/exact_selection.py": (
-        "tests/oracles/test_coverage.py",
-        "tests/estimators/test_diversity.py",
-    ),
     "structsvm/oracles/selection.py": (
         "tests/oracles/test_coverage.py",
         "tests/estimators/test_diversity.py",

@@ -105,7 +105,7 @@ class OfSVMDiv(Group):
         ),
     ] = None
     feature: Annotated[list[str] | None, "Feature to make: rank, centroid; repeat for both (svmdiv)."] = None
-    prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
+    prediction: Annotated[str, "greedy or swap (svmdiv)."] = "greedy"
     jobs: Jobs = -1
 
 

@@ -135,7 +135,7 @@ def _binned(X: Any, y: Any, qid: Any) -> None:
 def _sets() -> None:
     sets = [structsvm.CandidateSet(["apple pie", "apple pie and cake", "sea ship sail"])] * 8
     labels = [[[1, 0], [1, 0], [0, 1]]] * 8
-    for prediction in ("greedy", "swap", "exact"):
+    for prediction in ("greedy", "swap"):
         structsvm.SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
     structsvm.DiverseRanker(2).fit(sets, labels).predict(sets)
 

@@ -7,13 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.rows import check_sparse
 from structsvm.protocols import Float, Int
 
@@ -305,10 +305,23 @@ def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
     return BadInput("labels", problem, remedy, at=f"[{i}]")
 
 
-def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[tuple[Float | None, float]]:
-    """Return the costs of the documents and the budget of each set; None and infinity without costs."""
+class Limits(NamedTuple):
+    """How many documents of a set are chosen at most, and the largest sum of their costs; these are 1 by default."""
+
+    most: int
+    costs: Float
+    budget: float = np.inf
+
+
+def check_limits(
+    sets: Sequence[CandidateSet], k: Any, usual: int, costs: Any = None, budget: Any = None
+) -> list[Limits]:
+    """Return the limits of each set: ``k`` documents; by default the ``usual`` number, but any under a budget."""
+    if k is not None or costs is None:
+        k = check_whole("k", usual if k is None else k)
+    most = [len(one) if k is None else min(k, len(one)) for one in sets]
     if costs is None and budget is None:
-        return [(None, np.inf)] * len(sets)
+        return [Limits(n, np.ones(len(one))) for n, one in zip(most, sets, strict=True)]
     if costs is None or budget is None:
         raise ValueError("costs and budget: expected both or neither")
     try:
@@ -322,11 +335,11 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
         raise BadInput("budget", f"{expected}, got shape {limits.shape}")
     if not (np.isfinite(limits) & (limits >= 0)).all():
         raise BadInput("budget", f"expected finite numbers >= 0, got {limits.tolist()!r:.60}")
-    limits = np.broadcast_to(limits, (len(sets),))
-    pairs: list[tuple[Float | None, float]] = []
-    for i, (candidates, cost) in enumerate(zip(sets, costs_of_sets, strict=True)):
-        pairs.append((_check_costs(candidates, cost, f"[{i}]"), float(limits[i])))
-    return pairs
+    prices = [
+        _check_costs(one, cost, f"[{i}]")
+        for i, (one, cost) in enumerate(zip(sets, costs_of_sets, strict=True))
+    ]
+    return list(map(Limits, most, prices, np.broadcast_to(limits, len(sets)).tolist()))
 
 
 def _check_costs(candidates: CandidateSet, costs: Any, at: str = "") -> Float:

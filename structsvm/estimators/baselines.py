@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_grades, check_sets
+from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
 from structsvm.features.word_counts import count_words, make_vectorizer, similarities
 from structsvm.features.word_features import unit_range
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
@@ -45,8 +45,11 @@ class _Method:
     """Base of the methods: greedy choice by the gains of a set.
 
     Under a budget the document of the largest gain among those that fit is next, as long as the gain per cost is
-    positive where gains have a zero (``_per_cost``).
+    positive where gains have a zero (``per_cost``).
     """
+
+    # whether gains are amounts, to be divided by costs, and not scores, of which only the order counts
+    per_cost = False
 
     k: int = 5
 
@@ -56,17 +59,8 @@ class _Method:
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
     def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
-        limits = check_budget(sets, costs, budget)
-        most = check_whole("k", self.k if k is None else k) if k is not None or costs is None else None
-        return [
-            _greedy(gain, len(one) if most is None else min(most, len(one)), *limit, per_cost=self._per_cost)
-            for one, gain, limit in zip(sets, gains, limits, strict=True)
-        ]
-
-    @property
-    def _per_cost(self) -> bool:
-        """Whether gains are amounts, to be divided by costs, and not scores, of which only the order counts."""
-        return False
+        limits = check_limits(sets, k, self.k, costs, budget)
+        return [greedy_by_gains(*each, per_cost=self.per_cost) for each in zip(gains, limits, strict=True)]
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         raise NotImplementedError
@@ -76,11 +70,9 @@ class _Method:
 class _WordMethod(_Method):
     """Base of the methods that only use the presence of words."""
 
-    vectorizer: Any = None
+    per_cost = True
 
-    @property
-    def _per_cost(self) -> bool:
-        return True
+    vectorizer: Any = None
 
 
 @dataclass(eq=False)
@@ -319,38 +311,29 @@ class MMR(_Method):
         """
         check_choice("loss", loss, COVERAGE_LOSSES)
         checked = check_sets(sets)
-        limits = check_budget(checked, costs, budget)
+        limits = check_limits(checked, None, self.k, costs, budget)
         gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
         rows = [i for i, gain in enumerate(gains) if not gain.empty]
         if not rows:
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
         n_scores = min(0 if one.features is None else one.features.shape[1] for one in checked)
         near = {i: similarities(checked[i], self.vectorizer) for i in rows}
-        most = self.k if costs is None else max(map(len, checked))
         best = (-1.0, self)
         for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
             one = replace(self, score=score, smooth=smooth)
             relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
             for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
                 tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
-                values = [
-                    gains[i].value(
-                        _greedy(
-                            tried._trade(relevance[i], near[i]), min(most, len(checked[i])), *limits[i],
-                            per_cost=per_cost,
-                        )
-                    )
+                chosen = {
+                    i: greedy_by_gains(tried._trade(relevance[i], near[i]), limits[i], per_cost=per_cost)
                     for i in rows
-                ]  # fmt: skip
+                }
+                values = [gains[i].value(chosen[i]) for i in rows]
                 mean = math.fsum(values) / len(values)
                 if mean > best[0] + 1e-12:
                     best = (mean, tried)
         vars(self).update(vars(best[1]))
         return self
-
-    @property
-    def _per_cost(self) -> bool:
-        return self.per_cost
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         near = similarities(candidates, self.vectorizer)
@@ -398,6 +381,8 @@ class FacilityLocation(_WordMethod):
 class _LabelledMethod(_Method):
     """Base of those that know the subtopics when choosing."""
 
+    per_cost = True
+
     def predict(  # type: ignore[override]
         self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
     ) -> list[Int]:
@@ -409,10 +394,6 @@ class _LabelledMethod(_Method):
             for one, matrix in zip(checked, matrices, strict=True)
         )
         return self._predict(checked, gains, k, costs, budget)
-
-    @property
-    def _per_cost(self) -> bool:
-        return True
 
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         raise NotImplementedError
@@ -478,45 +459,7 @@ class Clairvoyant(_LabelledMethod):
         return super()._predict(sets, gains, k, costs, budget)
 
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
-        of = SubtopicGain((grades > 0).astype(np.float64), self.loss)
-
-        def gain(chosen: list[int]) -> Float:
-            state = of.start()
-            for d in chosen:
-                state = of.after(state, d)
-            return of.gains(state)
-
-        return gain
-
-
-def _greedy(gain: _Gain, k: int, costs: Float | None, budget: float, *, per_cost: bool) -> Int:
-    """Choose the document of most gain, or gain per cost, beside those chosen before, ``k`` times or while one fits.
-
-    Where gains per cost decide, the best single document is chosen instead if its gain is above the sum: without that
-    a small document of a high ratio could exclude it (Khuller, Moss and Naor 1999).
-    """
-    chosen: list[int] = []
-    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-    total, alone, most = 0.0, -1, 0.0
-    while len(chosen) < k:
-        gains = np.array(gain(chosen), dtype=np.float64)
-        gains[chosen] = -np.inf
-        ranked = gains
-        if costs is not None:
-            gains[costs > left] = -np.inf
-            ranked = gains / costs if per_cost else gains
-            if not chosen:
-                alone = int(np.argmax(gains))
-                most = float(gains[alone])
-            if not (ranked > (0.0 if per_cost else -np.inf)).any():
-                break
-        best = int(np.argmax(ranked))
-        total += float(gains[best])
-        left -= 0.0 if costs is None else float(costs[best])
-        chosen.append(best)
-    if costs is not None and per_cost and most > total:
-        chosen = [alone]
-    return np.array(chosen, dtype=np.int64)
+        return SubtopicGain((grades > 0).astype(np.float64), self.loss).gains_after
 
 
 def _fixed(scores: Any) -> _Gain:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_sets
+from structsvm.common.candidates import CandidateSet, check_degrees, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import products
@@ -20,9 +20,9 @@ from structsvm.estimators.fitted import FittedRanker, Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.oracles.subtopic_gain import SubtopicGain
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
@@ -62,10 +62,6 @@ class _Step(NamedTuple):
     features: Any
     gains: Float
     best: int
-
-
-_Policy = Callable[[Walk, Any, Float], int]
-"""From the path so far, features (or None) and gains of the free documents to the one to choose."""
 
 
 class _Prepared(NamedTuple):
@@ -259,61 +255,47 @@ class DiverseRanker(Selector, BaseEstimator):
         >>> [(choice.id, choice.parts[0][0]) for choice in model.explain(sets[0])]
         [('0', 'coverage'), ('2', 'coverage')]
         """
-        choices = []
-        start = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth)).features()
+        [chosen] = self.predict([candidates], k, costs=None if costs is None else [costs], budget=budget)
+        walk = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth))
+        start, likely = walk.features(), self.feature_groups_ == "likeness"
         weights = self.coef_ * self.scale_
-
-        def note(walk: Walk, features: Float, best: int) -> None:
+        choices = []
+        for d in chosen.tolist():
+            features, best = walk.features(), int(np.searchsorted(walk.free, d))
             # a score times novelty counts as relevance at the first choice; its later loss counts as likeness
-            likely = self.feature_groups_ == "likeness"
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
-            amounts = {
+            parts = {
                 name: float(later[self.feature_groups_ == name].sum())
                 for name in ("relevance", "likeness", "coverage", "words")
             }
-            amounts["relevance"] += float(first.sum())
-            d = int(walk.free[best])
-            choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
-
-        next(self._select([candidates], k, None if costs is None else [costs], budget, note))
+            parts["relevance"] += float(first.sum())
+            choices.append(Choice(d, candidates.ids[d], sum(parts.values()), **parts))
+            walk.add(d)
         return choices
 
-    def _select(
-        self,
-        sets: Any,
-        k: Any,
-        costs: Any,
-        budget: Any,
-        note: Callable[[Walk, Float, int], None] | None = None,
-    ) -> Iterator[Walk]:
-        """Yield the model's path through each set; ``note`` is called before each step."""
+    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
         check_is_fitted(self, "coef_")
         checked = check_sets(sets)
-        most = None if k is None else check_whole("k", k)
-        if most is None and costs is None:
-            most = self.k
-        weights = self.coef_ * self.scale_
-        for i, (candidates, (price, limit)) in enumerate(
-            zip(checked, check_budget(checked, costs, budget), strict=True)
-        ):
-            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-            _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
-            walk, left = Walk(one), limit * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-            while len(walk.chosen) < (one.n if most is None else min(most, one.n)):
-                features = walk.features()
-                scores = products(features, weights)
-                if price is not None:
-                    cost = price[walk.free]
-                    if not (cost <= left).any():
-                        break
-                    scores = np.where(cost <= left, scores - log(cost), -np.inf)
-                best = int(np.argmax(scores))
-                if note is not None:
-                    note(walk, features, best)
-                left -= 0.0 if price is None else price[walk.free[best]]
-                walk.add(int(walk.free[best]))
-            yield walk
+        each = zip(checked, check_limits(checked, k, self.k, costs, budget), strict=True)
+        return [
+            greedy_by_gains(self._gains(i, one, limit.costs), limit) for i, (one, limit) in enumerate(each)
+        ]
+
+    def _gains(self, i: int, candidates: CandidateSet, costs: Float) -> Callable[[list[int]], Float]:
+        """Return the function from the documents of set ``i`` chosen so far to the scores of all."""
+        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+        _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
+        walk, weights = Walk(one), self.coef_ * self.scale_
+
+        def gains(chosen: list[int]) -> Float:
+            if chosen:
+                walk.add(chosen[-1])
+            scores = np.zeros(one.n)
+            scores[walk.free] = products(walk.features(), weights)
+            return scores - log(costs)
+
+        return gains
 
     def _prepare(self, sets: Any, labels: Any) -> _Prepared:
         self._check_options()
@@ -337,7 +319,7 @@ class DiverseRanker(Selector, BaseEstimator):
         steps = [
             step
             for one, gain, keep in zip(found, gains, kept[0], strict=True)
-            for step in _steps(one, gain, keep, _ideal(rng))
+            for step in _steps(one, gain, keep, rng)
         ]
         if not steps:
             raise BadInput(
@@ -374,13 +356,13 @@ class DiverseRanker(Selector, BaseEstimator):
             weights = fit.w * prepared.scale
             if kept is not None:
                 walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                own = (step for walk in walks for step in _steps(*walk, _by_score(weights)))
+                own = (step for walk in walks for step in _steps(*walk, weights))
                 rows, graded = _scaled(own, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
         # the bound of the objective is loose: the regrets on the model's own paths say how good it is
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            path = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
+            path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
             for t, step in enumerate(path):
                 regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
         self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
@@ -412,47 +394,38 @@ class DiverseRanker(Selector, BaseEstimator):
         check_choice("loss", self.loss, COVERAGE_LOSSES)
 
 
-def _ideal(rng: np.random.Generator) -> _Policy:
-    """Return the policy that takes a document of the largest gain."""
-
-    def policy(walk: Walk, features: Any, gains: Float) -> int:
-        best = np.flatnonzero(gains >= gains.max() - _EQUAL)
-        return int(best[rng.integers(len(best))])
-
-    return policy
-
-
-def _by_score(weights: Float) -> _Policy:
-    """Return the policy of a model."""
-
-    def policy(walk: Walk, features: Any, gains: Float) -> int:
-        return int(np.argmax(products(walk.features() if features is None else features, weights)))
-
-    return policy
-
-
-def _follow(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+def _follow(
+    one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
+) -> Iterator[_Step]:
     """Yield the steps of a path until no document adds a gain; ``kept`` flags those with features.
 
-    Others have none, and compute them only where the policy needs them.
+    The path is that of the weights of a model, or of the largest gains, of which a generator draws among equal ones.
     """
     walk, state = Walk(one), gain.start()
     for keep in kept[: one.n - 1]:
         gains = gain.gains(state)[walk.free]
         if gains.max() <= _EQUAL:
             return
-        features = walk.features() if keep else None
-        best = policy(walk, features, gains)
-        yield _Step(features, gains, best)
+        features = None
+        if isinstance(guide, np.random.Generator):
+            equal = np.flatnonzero(gains >= gains.max() - _EQUAL)
+            best = int(equal[guide.integers(len(equal))])
+        else:
+            features = walk.features()
+            best = int(np.argmax(products(features, guide)))
+        # features take most of the time: those of an ideal path are only computed where the step is kept
+        yield _Step(walk.features() if keep and features is None else features, gains, best)
         d = int(walk.free[best])
         walk.add(d)
         state = gain.after(state, d)
 
 
-def _steps(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+def _steps(
+    one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
+) -> Iterator[_Step]:
     """Yield the steps of a path that ``kept`` flags and in which documents differ."""
-    for step in _follow(one, gain, kept, policy):
-        if step.features is not None and step.gains.min() < step.gains.max() - _EQUAL:
+    for step, keep in zip(_follow(one, gain, kept, guide), kept, strict=False):
+        if keep and step.gains.min() < step.gains.max() - _EQUAL:
             yield step
 
 

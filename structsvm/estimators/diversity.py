@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, Coverage, check_budget, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, Coverage, Limits, check_labels, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
@@ -25,10 +23,9 @@ from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
-from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
-from structsvm.oracles.exact_selection import best_subset
+from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver, check_solver
@@ -37,7 +34,6 @@ from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")
-PREDICTIONS = ("greedy", "exact", "swap")
 
 
 class Reason(NamedTuple):
@@ -78,9 +74,8 @@ class SVMDiv(Selector, BaseEstimator):
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
     on how many candidates cover it (the threshold). Labels are not needed to predict. It minimises ``1/2 ||w||^2 + C *
-    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value, which exact prediction
-    chooses; it is at least the loss of the true output, which may miss subtopics, too. Without ``separation="exact"``
-    the slack is an estimate.
+    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value; it is at least the loss of
+    the true output, which may miss subtopics, too. As the search for violated outputs is not exact, it is an estimate.
 
     Parameters
     ----------
@@ -111,10 +106,9 @@ class SVMDiv(Selector, BaseEstimator):
     positive : False or "benefits", default=False
         "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
         choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
-    prediction : {"greedy", "exact", "swap"}, default="greedy"
-        "greedy" is greedy choice, "swap" adds exchanges. "exact" finds the proven optimum, in a tenth of a second for 5
-        of 100 documents, but the time grows steeply with ``k``.
-    separation : {"auto", "greedy", "swap", "exact"}, default="auto"
+    prediction : {"greedy", "swap"}, default="greedy"
+        "greedy" is greedy choice, "swap" adds exchanges.
+    separation : {"auto", "greedy", "swap"}, default="auto"
         The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
     tol : float, default=1e-3
@@ -139,8 +133,8 @@ class SVMDiv(Selector, BaseEstimator):
     scale_ : ndarray, shape (n_levels,)
         Factor of each level's features: one over the mean number of words of a training document at the level.
     fit_ : Fit
-        With greedy or swap separation ``certified`` is False: ``dual`` is a lower bound of the training problem that
-        was solved, ``primal`` only an estimate of the upper one, which is too low where the search misses an output.
+        ``certified`` is False: ``dual`` is a lower bound of the training problem that was solved, ``primal`` only an
+        estimate of the upper one, which is too low where the search misses an output.
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
     given_similarity_ : bool or None
@@ -162,7 +156,7 @@ class SVMDiv(Selector, BaseEstimator):
     in their original order.
 
     Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` says how much
-    on synthetic sets, and how far swaps and exact prediction close the gap to the clairvoyant choice.
+    on synthetic sets, and how far swaps and an exact search close the gap to the clairvoyant choice.
 
     Examples
     --------
@@ -182,8 +176,8 @@ class SVMDiv(Selector, BaseEstimator):
     vectorizer: Any = None
     loss: str | UserLoss = "weighted"
     positive: Literal[False, "benefits"] = False
-    prediction: Literal["greedy", "exact", "swap"] = "greedy"
-    separation: Literal["auto", "greedy", "swap", "exact"] = "auto"
+    prediction: Literal["greedy", "swap"] = "greedy"
+    separation: Literal["auto", "greedy", "swap"] = "auto"
     tol: float = 1e-3
     solver: Solver = "auto"
     max_passes: int = 1000
@@ -382,54 +376,39 @@ class SVMDiv(Selector, BaseEstimator):
         free = bool((benefits < 0).any() or (document < 0).any())
         self.guarantee_ = None if free else 1.0 - 1.0 / math.e
 
-    def _each(
-        self, work: Callable[[Any], T], items: Sequence[Any], stop: threading.Event | None = None
-    ) -> list[T]:
-        """Return results in order; Ctrl-C, or an error in one, sets ``stop`` for the threads still running."""
+    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+        """Return results in order; an error or Ctrl-C cancels what has not begun."""
         n_threads = count_threads(self.n_jobs)
         if n_threads == 1 or len(items) == 1:
             return [work(item) for item in items]
-        halt = threading.Event() if stop is None else stop
-
-        def stopping(function: Callable[..., Any], *given: Any) -> Any:
-            try:
-                return function(*given)
-            except BaseException:
-                halt.set()
-                raise
-
         with ThreadPoolExecutor(n_threads) as pool:
-            return stopping(lambda: list(pool.map(partial(stopping, work), items)))
+            return list(pool.map(work, items))
+
+    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+        return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
-        check_choice("prediction", self.prediction, PREDICTIONS)
-        found, many = check_sets(sets), self.k if k is None else check_whole("k", k)
-        limits = check_budget(found, costs, budget)
+        check_choice("prediction", self.prediction, SEARCHES)
+        found = check_sets(sets)
+        limits = check_limits(found, k, self.k, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code relies on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
-        tasks: list[tuple[Any, ...]] = [(s,) for s in found]
-        if costs is not None:
-            tasks = [(s, *limit) for s, limit in zip(found, limits, strict=True)]
-            if self.prediction != "greedy":
-                raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
+        if costs is not None and self.prediction != "greedy":
+            raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
+        search = swap if self.prediction == "swap" else greedy
 
-        stop = threading.Event()
+        def select(task: tuple[CandidateSet, Limits]) -> Selection:
+            candidates, (most, price, limit) = task
+            coverage, values = self._value(features, candidates)
+            if costs is None:
+                return search(coverage, benefits, values, most)
+            return budgeted(coverage, benefits, values, price, limit, k=most)
 
-        def select(task: tuple[Any, ...]) -> Selection:
-            coverage, values = self._value(features, task[0])
-            if len(task) > 1:
-                return budgeted(coverage, benefits, values, task[1], task[2], k=k)
-            if self.prediction == "greedy":
-                return greedy(coverage, benefits, values, many)
-            if self.prediction == "swap":
-                return swap(coverage, benefits, values, many)
-            return best_subset(coverage, benefits, values, many, stop=stop.is_set)
-
-        return self._each(select, tasks, stop)
+        return self._each(select, list(zip(found, limits, strict=True)))
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of its document features."""
@@ -453,8 +432,8 @@ class SVMDiv(Selector, BaseEstimator):
             raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
         if not callable(self.loss):
             check_choice("loss", self.loss, COVERAGE_LOSSES)
-        check_choice("prediction", self.prediction, PREDICTIONS)
-        check_choice("separation", self.separation, ("auto", *SEPARATIONS))
+        check_choice("prediction", self.prediction, SEARCHES)
+        check_choice("separation", self.separation, ("auto", *SEARCHES))
         check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
@@ -162,10 +162,10 @@ class Saved:
 
 
 class Selector(Saved):
-    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_select`` for the choices."""
+    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_chosen`` for the choices."""
 
     losses: Callable[[Any, Any], Float]
-    _select: Callable[[Any, Any, Any, Any], Iterable[Any]]
+    _chosen: Callable[[Any, Any, Any, Any], list[Int]]
 
     def predict(
         self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
@@ -186,7 +186,7 @@ class Selector(Saved):
         -------
         list of ndarray of int64
         """
-        return [one.chosen for one in self._select(sets, k, costs, budget)]
+        return self._chosen(sets, k, costs, budget)
 
     def score(self, sets: Sequence[Any], labels: Any) -> float:
         """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""

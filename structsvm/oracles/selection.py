@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import Coverage
+from structsvm.common.candidates import Coverage, Limits
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
@@ -223,6 +223,37 @@ def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: 
     return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(n, k), costs=costs, budget=float(k))
 
 
+def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_cost: bool = False) -> Int:
+    """Choose documents one by one, each time the one with the largest of ``gains(chosen so far)`` that still fits.
+
+    ``per_cost``: under a budget the largest gain per cost is next, while it is positive, and the best single document
+    is chosen instead if its gain is above the sum, as in :func:`budgeted`.
+    """
+    most, costs, budget = limits
+    per_cost = per_cost and budget < np.inf
+    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+    chosen: list[int] = []
+    total = 0.0
+    while len(chosen) < most:
+        gain = np.array(gains(chosen), dtype=np.float64)
+        gain[chosen] = -np.inf
+        gain[costs > left] = -np.inf
+        if not chosen:
+            alone, largest = int(np.argmax(gain)), float(gain.max())
+        ranked = gain / costs if per_cost else gain
+        best = int(np.argmax(ranked))
+        # gains per cost have a zero; of other gains only the order counts, and -inf says that nothing fits
+        if not ranked[best] > (0.0 if per_cost else -np.inf):
+            break
+        chosen.append(best)
+        total += float(gain[best])
+        left -= float(costs[best])
+    # a small document of a high ratio may leave no room for the best one (Khuller, Moss and Naor 1999)
+    if per_cost and most > 0 and largest > total:
+        chosen = [alone]
+    return np.array(chosen, dtype=np.int64)
+
+
 def greedy_for_loss(
     coverage: Coverage,
     benefits: Float,
@@ -233,24 +264,23 @@ def greedy_for_loss(
 ) -> Selection:
     """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
     # the loss is called once per document and position; the gains and the value returned exclude it
-    n = coverage.n_documents
-    uncovered = coverage.counts.copy()
+    n, uncovered = coverage.n_documents, coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
-    counts = np.zeros(coverage.n_bins)
-    chosen: list[int] = []
-    gains = []
-    for _ in range(min(k, n)):
-        own = values + products(uncovered, benefits)
+    own: list[Float] = []
+
+    def gains(chosen: list[int]) -> Float:
+        if chosen:
+            _cover(chosen[-1], uncovered, covered, _arrays(coverage))
+        own.append(values + products(uncovered, benefits))
         gain = np.full(n, -np.inf)
         for d in range(n):
             if d not in chosen:
-                gain[d] = own[d] + sign * loss(np.array([*chosen, d]))
-        best = int(np.argmax(gain))
-        chosen.append(best)
-        gains.append(own[best])
-        counts += uncovered[best]
-        _cover(best, uncovered, covered, _arrays(coverage))
-    return Selection(np.array(chosen, dtype=np.int64), np.array(gains), counts)
+                gain[d] = own[-1][d] + sign * loss(np.array([*chosen, d]))
+        return gain
+
+    chosen = greedy_by_gains(gains, Limits(min(k, n), np.ones(n)))
+    won = np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=True)])
+    return Selection(chosen, won, count_covered(coverage, chosen))
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
+from structsvm.common.candidates import Limits
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.protocols import Float, Int
 
 _ROUNDING = 12
@@ -59,6 +62,10 @@ class SubtopicGain:
             return products(self.degrees, self.weights * state)
         return products(np.maximum(self.degrees - state, 0.0), self.weights)
 
+    def gains_after(self, chosen: Int | list[int]) -> Float:
+        """Return the gain of each document over those chosen."""
+        return self.gains(reduce(self.after, chosen, self.start()))
+
     def after(self, state: Float, d: int) -> Float:
         """Return the state after document ``d`` is chosen, too."""
         if self.by_order:
@@ -70,13 +77,8 @@ class SubtopicGain:
         total = self._total(chosen)
         if not self.by_order:
             return total
-        ideal: list[int] = []
-        state = self.start()
-        for _ in chosen:
-            gains = self.gains(state)
-            gains[ideal] = -1.0
-            ideal.append(int(np.argmax(gains)))
-            state = self.after(state, ideal[-1])
+        n = len(self.degrees)
+        ideal = greedy_by_gains(self.gains_after, Limits(len(chosen), np.ones(n)))
         # alpha-NDCG is relative to the greedy ideal ranking, as the best one is NP-hard (Clarke et al. 2008)
         best = self._total(ideal)
         return total / best if best > 0 else 0.0
