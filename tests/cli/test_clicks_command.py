@@ -21,6 +21,7 @@ from structsvm.clicks import (
     read_table,
 )
 from structsvm.readers import read_letor, read_qrels
+from tests.refusing import rejected
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +109,7 @@ def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli)
     theta.write_text("1 0 0 inf\n.5 0 .01 inf\n")
     assert _theta(theta).freedom is None
     theta.write_text("1 0 0 3\n.5 0 .01 -3\n")
-    with pytest.raises(ValueError, match="degrees of freedom > 0"):
-        _theta(theta)
+    rejected("degrees of freedom > 0", _theta, theta)
 
 
 def test_models_are_described_by_lists_dealt_one_by_one(log, cli):

@@ -21,6 +21,7 @@ from structsvm import metrics
 from structsvm.cli import main
 from structsvm.cli.terminal import GapProgress
 from structsvm.readers import make_ranking, open_store, read_letor, read_queries, write_letor, write_store
+from tests.refusing import rejected
 
 GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
 
@@ -510,8 +511,7 @@ def test_help_names_values_in_capitals_and_gives_flags_none(command, cli):
 
 def test_version_and_tracebacks_of_debug_and_of_defects(room, cli, monkeypatch):
     assert cli("--version") == f"structsvm {structsvm.__version__}\n"
-    with pytest.raises(ValueError, match="expected a file to read"):
-        cli("--debug train no.txt -o m.npz")
+    rejected("expected a file to read", cli, "--debug train no.txt -o m.npz")
     monkeypatch.delattr("structsvm.cli.paths.write_lines")
     with pytest.raises(AttributeError):
         cli(f"predict {room}/model.npz {room}/test.txt -o s.txt")
