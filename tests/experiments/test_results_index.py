@@ -141,20 +141,6 @@ def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry
     assert in_text <= equations
 
 
-def test_commands_of_scripts_without_figures(index, tmp_path):
-    for name, record in (
-        ("own", '{"cpu_seconds": 7.5}'),
-        ("untimed", "{}"),
-        ("figured", '{"cpu_seconds": 1}'),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / f"{name}.json").write_text(record)
-        (folder / f"{name}.md").write_text(f"# A page\n\n`python {name}.py`\n")
-    (tmp_path / "figured" / "figures.json").touch()
-    assert index.other_commands(tmp_path) == {"own": ("python own.py", 7.5)}
-
-
 def test_check_says_what_to_run(index, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(index, "PAGE", tmp_path / "RESULTS.md")
     argv("results_index.py --check")
