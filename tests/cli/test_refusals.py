@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from structsvm import SVMMap
+from structsvm.cli import COMMANDS, GROUPS
 from structsvm.readers import make_ranking, read_letor, write_letor, write_store
 
 SHEET = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
@@ -62,3 +63,21 @@ def test_refused_in_one_line_that_leaves_nothing(section, command, message, fold
     error = cli.refuses(command)
     assert re.search(".*".join(map(re.escape, message.split(" * "))), error), error
     assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
+
+
+def test_every_command_is_refused_something():
+    here = {command.split()[0] for _, command, _ in CASES}
+    assert {*COMMANDS, *GROUPS} - here == {"arena", "export", "show", "explain", "warm-up"}
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
+    """Where Python says ``loss='ndcg@10'`` and ``relevance=``; of a comparison the loss is a method."""
+    rows = [f"{1 + d % 3} qid:{q} 1:{d} 2:{q}\n" for q in range(12) for d in range(6)]
+    path = tmp_path / "rows.txt"
+    path.write_text("".join([*rows, "0 qid:99 1:0 2:1\n", "1 qid:99 1:1 2:1\n"]))
+    cli(f"train {path} -o m.npz")
+    assert "relevant by --relevance 1, and the loss 'map'" in cli.err
+    assert "pass --loss ndcg@10, which uses all grades, or a higher --relevance" in cli.err
+    error = cli.refuses(f"compare {path} --method map --C 1 --folds 3 --jobs 1")
+    assert "pass --method ndcg@10, which uses all grades, or a higher --relevance" in error

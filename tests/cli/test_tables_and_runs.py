@@ -76,41 +76,6 @@ def test_the_path_from_training_to_a_figure(room, name, cli):
     assert figures[0] == figures[1] == figures[2]
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
-def test_search_and_compare_read_tables(room, name, cli):
-    options = "--C 0.1,10 --folds 3 --jobs 1"
-    methods = [
-        cli.json(f"compare {room}/{source} {options}", features)["methods"]
-        for source, features in (("rows.txt", ""), (name, NAMED))
-    ]
-    # ids of documents settle the order of equal scores, and are compared as text
-    for text, table in zip(*methods, strict=True):
-        assert (text["method"], text["C"]) == (table["method"], table["C"])
-        assert text["means"] == pytest.approx(table["means"])
-    cli.json(f"search {room}/{name} {options} --method svm-map -o m.npz")
-    assert structsvm.load("m.npz").feature_names_in_.tolist() == ["age", "bm25", "title", "links"]
-
-
-def test_folds_of_tables(room, cli):
-    """Parts with their columns in different orders are one benchmark."""
-    rows = pd.read_parquet(room / "rows.parquet").sort_values(["qid", "docid"])
-    rows["qid"] = rows["qid"].str.replace(" ", "_")
-    queries = rows["qid"].unique()
-    for folder in ("tables", "text"):
-        Path(folder, "Fold1").mkdir(parents=True)
-    for k, part in enumerate(("train", "vali", "test")):
-        chosen = rows[rows["qid"].isin(queries[k::3])]
-        table = Path("tables", "Fold1", f"{part}.parquet")
-        (chosen[list(chosen.columns)[::-1]] if k else chosen).to_parquet(table)
-        write_letor(read_queries(table, features=NAMES), Path("text", "Fold1", f"{part}.txt"))
-    tables, text = (
-        cli.json(f"compare {folder}/Fold1 --C 1,10 --jobs 1")["methods"] for folder in ("tables", "text")
-    )
-    for a, b in zip(tables, text, strict=True):
-        assert a["method"] == b["method"]
-        np.testing.assert_allclose(list(a["means"].values()), list(b["means"].values()), rtol=1e-12)
-
-
 def test_other_commands_read_tables(room, cli):
     for source in ("rows.txt", "rows.csv"):
         options = "-o log.jsonl --interleaver team_draft --impressions 50 --clicks perfect"

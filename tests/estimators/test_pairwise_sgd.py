@@ -111,14 +111,6 @@ def test_the_scaling_is_fitted_on_rows_with_their_own_ids(data, monkeypatch):
         np.testing.assert_array_equal(rows[:, -1], ids)
 
 
-def test_query_weights(data):
-    weights = np.where(data.qid < 20, 3.0, 0.0)
-    model = PairwiseSGD(n_steps=2000, random_state=0).fit(data.X, data.y, qid=data.qid, sample_weight=weights)
-    first = data.qid < 20
-    alone = PairwiseSGD(n_steps=2000, random_state=0).fit(data.X[first], data.y[first], qid=data.qid[first])
-    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-12)
-
-
 def test_early_stopping(data):
     stopped = PairwiseSGD(early_stopping=True, n_iter_no_change=2, random_state=0).fit(
         data.X, data.y, qid=data.qid
