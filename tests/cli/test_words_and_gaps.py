@@ -147,7 +147,7 @@ def test_compare_and_search_learn_words_and_medians_in_training(products, cli, k
                 frame["price"] = frame.price.fillna(parts["train"].price.median())
             else:
                 frame.insert(1, "brand", rows.brand)
-            write(frame, Path(folder, f"{name}.{kind}"))
+            write(frame if name == "train" else frame[frame.columns[::-1]], Path(folder, f"{name}.{kind}"))
     options = "--qid query --C 0.1,10 --method map,ndcg@3 --scale zscore"
     found, scores = {}, {}
     for folder, further in (("words", LEARNED), ("made", "")):

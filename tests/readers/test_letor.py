@@ -154,10 +154,8 @@ def test_undecided_numbers_are_settled_by_python(tmp_path):
     "token", ["1_000", "0x10", "1e", "1e+", ".", "-", "+-1", "--1", "e5", "1.2.3", "nanx", "in", "1,5"]
 )
 def test_what_is_no_number_is_refused(token, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
-    ):
-        read_letor(write(tmp_path, f"0 qid:1 1:{token}\n"))
+    message = r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
+    rejected(message, read_letor, write(tmp_path, f"0 qid:1 1:{token}\n"))
 
 
 # grammar
@@ -365,10 +363,8 @@ def test_query_sizes(tmp_path):
     assert data.query_ids.tolist() == [0, 1]
     for sizes in ([1, 1], [0, 3], [], [4]):
         rejected("add up to the 3 rows", read_letor, path, query_sizes=sizes)
-    with pytest.raises(
-        ValueError, match=r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
-    ):
-        read_letor(path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
+    message = r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
+    rejected(message, read_letor, path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
 
 
 # writing
