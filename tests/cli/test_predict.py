@@ -132,19 +132,6 @@ def test_a_csv_of_predict_is_evaluated(cli):
 
 
 @pytest.mark.parametrize(
-    ("source", "form", "said"),
-    [
-        ("anonymous.txt", "run", "expected the id of each document for a run"),
-        ("rows.csv", "run", "without white space or NUL, got 'red, lamp'; take --format csv"),
-        ("rows.csv", "json", "--format json: expected one of scores, csv, parquet, run"),
-    ],
-)
-def test_what_cannot_be_written(room, predict, cli, source, form, said):
-    assert said in cli.refuses(predict, room[0] / source, f"--format {form} -o x")
-    assert not Path("x").exists()
-
-
-@pytest.mark.parametrize(
     "command", ["predict s.npz rows.txt -o s", "bandit simulate --world rows.txt --model s.npz",
                 "interleave simulate --data rows.txt --ranker s.npz --ranker 1 -o log.jsonl"],
 )  # fmt: skip

@@ -17,6 +17,7 @@ from structsvm.clicks import (
 )
 from structsvm.clicks.page import clicks_page
 from structsvm.common.checks import BadInput
+from tests.refusing import refused
 
 X, QID, DOCID = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
 THETA = [1.0, 0.5]
@@ -40,8 +41,7 @@ NO_CLICKS = log([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 2, 1], [0, 0, 0, 0], [1, 1, 2
     ],
 )
 def test_without_clicks_nothing_is_estimated(use):
-    with pytest.raises(BadInput, match="cells: expected clicks, got none at all; collect more of the log"):
-        use(NO_CLICKS)
+    refused("cells: expected clicks, got none at all; collect more of the log", use, NO_CLICKS)
 
 
 @pytest.mark.parametrize("model", [PositionBasedModel, DependentClickModel])

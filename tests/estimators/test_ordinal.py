@@ -6,6 +6,7 @@ from sklearn.svm import SVC
 
 from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.readers.synthetic import make_ranking
+from tests.refusing import rejected
 
 # small and random data, in which there is next to nothing to learn
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
@@ -89,8 +90,7 @@ def test_weights_and_names_of_grades():
 
 
 def test_one_grade_is_refused():
-    with pytest.raises(ValueError, match="two different labels"):
-        OrdinalSVM().fit(DATA.X, np.ones(150), qid=0)
+    rejected("two different labels", OrdinalSVM().fit, DATA.X, np.ones(150), qid=0)
 
 
 @pytest.mark.parametrize("decompose", [False, True])

@@ -44,15 +44,6 @@ def test_the_same_optimum_as_the_linear_ranker_on_the_matrix(data, loss):
     assert model.leaves_.relevance == (None if loss in ("ndcg@10", "pairs") else 1.0)
 
 
-def test_rows_may_stand_in_any_order(data):
-    X, y, qid = data
-    place = np.tile(np.arange(30), 60)
-    mixed = np.argsort(place, kind="stable")
-    together = TreeRanker(**SMALL).fit(X, y, qid=qid)
-    apart = TreeRanker(**SMALL).fit(X[mixed], y[mixed], qid=qid[mixed])
-    assert (apart.coef_ == together.coef_).all()
-
-
 def test_many_queries_are_trained_by_frank_wolfe():
     made = make_taught("step", 1100, 8, 3)
     weight = np.repeat(np.random.default_rng(0).integers(0, 3, 1100), 8)
@@ -195,24 +186,6 @@ def test_cross_validation_grows_trees_without_the_held_out_queries(data, monkeyp
     np.testing.assert_allclose(model.scores_[testing, 0, 1], values, atol=0.02)
     means = model.scores_.mean(axis=0)
     assert means[model.numbers_of_trees_.tolist().index(model.n_trees_)].max() == means.max()
-
-
-def test_files(data, tmp_path):
-    X, y, qid = data
-    for model in (
-        TreeRanker(categorical_features=[5], **SMALL | {"n_leaves": 70, "min_rows": 2}),
-        TreeRanker(
-            leaves=LeafFeatures.from_model(LeafFeatures(3).fit(X, y, qid=qid).forest_),
-            callback=print and None,
-        ),
-        TreeRankerCV(Cs=[1], n_trees=[2, 3], cv=2, n_bins=0),
-    ):
-        X[:, 5] = np.floor(np.abs(X[:, 5]) * 5)
-        model.fit(X, y, qid=qid)
-        model.save(tmp_path / "model.npz")
-        again = load(tmp_path / "model.npz")
-        assert (again.predict(X) == model.predict(X)).all()
-        assert again.fit(X, y, qid=qid).coef_.shape == model.coef_.shape
 
 
 def test_files_whose_trees_lead_nowhere_are_refused(data, tmp_path):

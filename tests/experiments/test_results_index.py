@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.refusing import rejected
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 TEXTS = {
     "rcs": "relative-confidence-sampling.txt",
@@ -84,10 +86,8 @@ def test_verdicts_in_the_index_are_brief(said, brief, index):
         "s": {"command": "", "cpu seconds": 0, "figures": {"p: Table 1": row | said | {"cpu seconds": 0}}}
     }
     if brief is None:
-        with pytest.raises(
-            ValueError, match=r"p: Table 1: expected a verdict of s\.py with `brief` of 40 words at most"
-        ):
-            index.page([paper], found)
+        message = r"p: Table 1: expected a verdict of s\.py with `brief` of 40 words at most"
+        rejected(message, index.page, [paper], found)
     else:
         assert f"| {brief} |" in index.page([paper], found)
 
@@ -139,20 +139,6 @@ def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry
     in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
     assert in_text
     assert in_text <= equations
-
-
-def test_commands_of_scripts_without_figures(index, tmp_path):
-    for name, record in (
-        ("own", '{"cpu_seconds": 7.5}'),
-        ("untimed", "{}"),
-        ("figured", '{"cpu_seconds": 1}'),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / f"{name}.json").write_text(record)
-        (folder / f"{name}.md").write_text(f"# A page\n\n`python {name}.py`\n")
-    (tmp_path / "figured" / "figures.json").touch()
-    assert index.other_commands(tmp_path) == {"own": ("python own.py", 7.5)}
 
 
 def test_check_says_what_to_run(index, argv, tmp_path, monkeypatch, capsys):

@@ -44,6 +44,11 @@ def slow(text, n_features=None, base=1):
 def same_as_slow(data, text, base=1):
     X, y, qid, docid = slow(text, data.n_features, base)
     order = np.arange(len(y)) if data.order is None else data.order
+    if sparse.issparse(data.X):
+        again = sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), data.X.shape)
+        again.check_format(full_check=True)
+        assert again.has_canonical_format
+        assert (data.X.data != 0).all()
     found = data.X.toarray() if sparse.issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X[order].astype(found.dtype))
     np.testing.assert_array_equal(data.y, np.array(y)[order])
@@ -149,65 +154,12 @@ def test_undecided_numbers_are_settled_by_python(tmp_path):
     "token", ["1_000", "0x10", "1e", "1e+", ".", "-", "+-1", "--1", "e5", "1.2.3", "nanx", "in", "1,5"]
 )
 def test_what_is_no_number_is_refused(token, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
-    ):
-        read_letor(write(tmp_path, f"0 qid:1 1:{token}\n"))
+    message = r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
+    rejected(message, read_letor, write(tmp_path, f"0 qid:1 1:{token}\n"))
 
 
 # grammar
 # ------------------------------------------------------------------------------------------------------
-
-words = st.from_regex(r"[A-Za-z0-9._-]{1,8}", fullmatch=True)
-blanks = st.text(" \t", min_size=1, max_size=3)
-
-
-@st.composite
-def files(draw):
-    lines = []
-    for _ in range(draw(st.integers(1, 12))):
-        kind = draw(st.integers(0, 9))
-        if kind == 0:
-            lines.append(draw(st.sampled_from(["", "   ", "# a remark 1:2", " \t# docid = no"])))
-            continue
-        grade = draw(st.sampled_from(["0", "1", "-1", "+2", "2.5", "4"]))
-        qid = draw(st.sampled_from(["1", "2", "30", "WT04-182", "007"]))
-        keys = draw(st.lists(st.integers(1, 30), unique=True, max_size=8))
-        if draw(st.booleans()):
-            keys.sort()
-        values = [
-            draw(st.sampled_from(["0", "1", "-0.5", "1e-3", "0.123456789012345678901", "3."])) for _ in keys
-        ]
-        line = draw(st.sampled_from(["", " "])) + draw(blanks).join(
-            [grade, f"qid:{qid}", *(f"{k}:{v}" for k, v in zip(keys, values, strict=True))]
-        )
-        line += draw(
-            st.sampled_from(
-                ["", " ", "#type1", " # docid = GX-1 inc = 1 prob = 0.08", "#docid=ünï", " # some words"]
-            )
-        )
-        lines.append(line)
-    ending = draw(st.sampled_from(["\n", "\r\n"]))
-    return ending.join([*lines, "1 qid:9 3:1"]) + draw(st.sampled_from(["", ending]))
-
-
-@settings(max_examples=150)
-@given(
-    text=files(),
-    as_sparse=st.sampled_from([True, False, "auto"]),
-    dtype=st.sampled_from([np.float32, np.float64]),
-)
-def test_files_are_read_as_by_the_slow_reader(tmp_path_factory, text, as_sparse, dtype):
-    path = tmp_path_factory.getbasetemp() / "any.txt"
-    path.write_bytes(text.encode())
-    data = read_letor(path, sparse=as_sparse, dtype=dtype)
-    same_as_slow(data, text)
-    assert data.X.dtype == dtype
-    if sparse.issparse(data.X):
-        again = sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), data.X.shape)
-        again.check_format(full_check=True)
-        assert again.has_canonical_format
-        assert (data.X.data != 0).all()
 
 
 def test_chunks_and_threads_do_not_change_the_result(tmp_path, monkeypatch):
@@ -411,10 +363,8 @@ def test_query_sizes(tmp_path):
     assert data.query_ids.tolist() == [0, 1]
     for sizes in ([1, 1], [0, 3], [], [4]):
         rejected("add up to the 3 rows", read_letor, path, query_sizes=sizes)
-    with pytest.raises(
-        ValueError, match=r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
-    ):
-        read_letor(path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
+    message = r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
+    rejected(message, read_letor, path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
 
 
 # writing
@@ -481,7 +431,7 @@ def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):
 @pytest.mark.parametrize(
     ("name", "shape", "sizes"),
     [
-        *((f"letor4_mq2008/S{part}.txt.gz", None, None) for part in range(1, 6)),
+        ("letor4_mq2008/S1.txt.gz", None, None),
         ("letor3_np2004_fold1/vali.txt.gz", (15, 15_000, 64), None),
         ("letor3_np2004_fold1/test.txt.gz", (15, 14_181, 64), None),
         ("svmmap_sample/sample.data.gz", (1, 917, 750), None),

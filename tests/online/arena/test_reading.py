@@ -9,6 +9,7 @@ import pytest
 
 from structsvm.common.checks import BadInput
 from structsvm.online.arena import arena, read_votes
+from tests.refusing import refused
 
 HEADER = "a,b,winner,question\n"
 
@@ -100,8 +101,7 @@ def test_damaged_files_are_refused_in_one_printable_line(tmp_path, name, content
 
 
 def test_missing_columns_are_named(tmp_path) -> None:
-    with pytest.raises(BadInput, match="expected a column 'winner', got 'a, b, w'"):
-        read_votes({"a": ["x"], "b": ["y"], "w": ["a"]})
+    refused("expected a column 'winner', got 'a, b, w'", read_votes, {"a": ["x"], "b": ["y"], "w": ["a"]})
     with pytest.raises(BadInput, match="column 'winner': expected texts or numbers, got list"):
         read_votes({"a": ["x"], "b": ["y"], "winner": [["a"]]})
     with pytest.raises(BadInput, match="expected keys among a, b, winner, question, judge, time, got 'c'"):

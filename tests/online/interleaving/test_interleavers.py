@@ -8,6 +8,7 @@ import pytest
 from structsvm.online.interleaving import Balanced, DocumentConstraints, Optimized, Probabilistic, TeamDraft
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.users import PositionBasedUser
+from tests.refusing import rejected
 
 # who does not look at documents: one grade only
 TOP_HEAVY = PositionBasedUser([0.7], [1.0, 0.5, 0.25, 0.1, 0.05, 0.01])
@@ -224,8 +225,7 @@ def test_optimized_without_solution_reports_the_least_slack():
 def test_optimized_samples_where_lists_are_too_many():
     rankings = [np.random.default_rng(i).permutation(20).tolist() for i in range(4)]
     method = Optimized(max_lists=200)
-    with pytest.raises(ValueError, match="more than max_lists=200 allowed lists"):
-        method.distribution(rankings, 8)
+    rejected("more than max_lists=200 allowed lists", method.distribution, rankings, 8)
     shown = method.show(rankings, 8, rng=1)
     assert len(shown.documents) == 8
     assert shown == method.show(rankings, 8, rng=1)

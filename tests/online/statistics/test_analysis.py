@@ -311,20 +311,6 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     assert "no ranker is ahead" in Path("log.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--ranker 1", "two or more, got 1"),
-        ("--ranker 1 --ranker 01", "different rankers"),
-        ("--ranker 1 --ranker 11", "expected a feature from 1 to 10"),
-        ("--ranker 1 --ranker absent.npz", "absent.npz: expected a file"),
-    ],
-)
-def test_commands_refuse_bad_options(cli, options, message):
-    assert message in cli.refuses("interleave simulate -o log.jsonl", options)
-    assert list(Path.cwd().iterdir()) == []
-
-
 def test_lines_left_out_are_told(cli):
     write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
     with Path("log.jsonl").open("a") as file:

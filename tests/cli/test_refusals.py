@@ -1,0 +1,83 @@
+"""Refused commands of ``refusals.txt``: one clear line each, and all files are left as they were."""
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm import SVMMap
+from structsvm.cli import COMMANDS, GROUPS
+from structsvm.readers import make_ranking, read_letor, write_letor, write_store
+
+SHEET = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
+SECTIONS = {
+    name: lines.split("\n") for name, lines in re.findall(r"^\[(\w+)\]\n(.*?)\n(?=\n|\Z)", SHEET, re.M | re.S)
+}
+CASES = [(name, *line.split(" -> ")) for name, lines in SECTIONS.items() for line in lines if " -> " in line]
+
+
+def make_rows(folder):
+    """Add a model, scores and data in several forms."""
+    for name, seed in (("train.txt", 1), ("test.txt", 2)):
+        write_letor(make_ranking(4, 5, 5, grades=3, random_state=seed), folder / name)
+    data = read_letor(folder / "train.txt")
+    SVMMap().fit(data.X, data.y, qid=data.qid).save(folder / "model.npz")
+    (folder / "sub").mkdir()
+    packed = gzip.compress((folder / "train.txt").read_bytes())
+    (folder / "cut.gz").write_bytes(packed[: len(packed) // 2])
+    np.savez(folder / "array.npz", coef_=np.ones(5))
+    write_store(read_letor(folder / "good.txt"), folder / "two.store")
+
+
+def make_worlds(folder):
+    np.save(folder / "P.npy", [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
+
+
+MAKERS = {"rows": make_rows, "worlds": make_worlds}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    @cache
+    def folder(section):
+        made = tmp_path_factory.mktemp(section)
+        for line in SECTIONS[section]:
+            if " -> " not in line:
+                name, _, text = line.partition(" = ")
+                (made / name).write_text(json.loads(text))
+        MAKERS.get(section, lambda made: None)(made)
+        return made
+
+    return folder
+
+
+@pytest.mark.parametrize(("section", "command", "message"), CASES)
+def test_refused_in_one_line_that_leaves_nothing(section, command, message, folder_of, cli, monkeypatch):
+    folder = folder_of(section)
+    monkeypatch.chdir(folder)
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    error = cli.refuses(command)
+    assert re.search(".*".join(map(re.escape, message.split(" * "))), error), error
+    assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
+
+
+def test_every_command_is_refused_something():
+    here = {command.split()[0] for _, command, _ in CASES}
+    assert {*COMMANDS, *GROUPS} - here == {"arena", "export", "show", "explain", "warm-up"}
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
+    """Where Python says ``loss='ndcg@10'`` and ``relevance=``; of a comparison the loss is a method."""
+    rows = [f"{1 + d % 3} qid:{q} 1:{d} 2:{q}\n" for q in range(12) for d in range(6)]
+    path = tmp_path / "rows.txt"
+    path.write_text("".join([*rows, "0 qid:99 1:0 2:1\n", "1 qid:99 1:1 2:1\n"]))
+    cli(f"train {path} -o m.npz")
+    assert "relevant by --relevance 1, and the loss 'map'" in cli.err
+    assert "pass --loss ndcg@10, which uses all grades, or a higher --relevance" in cli.err
+    error = cli.refuses(f"compare {path} --method map --C 1 --folds 3 --jobs 1")
+    assert "pass --method ndcg@10, which uses all grades, or a higher --relevance" in error
