@@ -160,14 +160,13 @@ def simulate(
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     checkpoint : path, optional
-        File of the finished runs. An unfinished run of the uncompiled form is saved in ``<checkpoint>.run<k>`` every
-        half minute. A call with the same arguments resumes and gives the same result.
+        File of the finished runs. A call with the same arguments plays the others and gives the same result.
     callback : callable, optional
         Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
     backend : str, optional
         Backend of joblib for all forms, with ``n_jobs`` workers: ``"dask"`` is the current Dask client, of which all
-        workers are used with ``n_jobs=-1``. Files of unfinished runs are then written on the workers.
+        workers are used with ``n_jobs=-1``.
 
     Returns
     -------
@@ -224,7 +223,7 @@ def simulate(
             played = begin(world, grid, regret, *rngs)
             import_module(first.compiled).play(fresh(), played)
             return run, played.regret, played.winners, played.duels
-        return run, *runs.play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
+        return run, *runs.play_literally(fresh(), world, grid, regret, rngs, tick)
 
     # Compiled forms release the GIL and run in threads, the others in processes. The callback needs the steps of a run,
     # which only a run in this process can report.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,17 +14,11 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
 
 REGRETS = ("average", "sum", "weak")
 """Kinds of regret of a comparison: the mean gap of its arms, the sum of the gaps of a pair, the least gap."""
-
-_SAVE_SECONDS = 30.0
-"""Time between two saves of an unfinished run; an interrupt can lose that much work."""
-_SAVE_STEPS = 64
-"""Steps between two readings of the clock, since a reading takes longer than a step."""
 
 
 def as_world(world: Any) -> World:
@@ -102,53 +95,27 @@ def play_literally(
     times: Int,
     kind: str,
     generators: tuple[np.random.Generator, np.random.Generator],
-    under_way: UnderWay,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """Play one run of the uncompiled form and return (regret, winners, duels).
 
     ``tick`` is called with each of ``times`` except the last.
     """
-    n_times, n_arms = len(times), world.n_arms
-    run = RunState(
-        bandit,
-        *generators,
-        regret=np.zeros(n_times),
-        winners=np.zeros(n_times, dtype=np.int64),
-        duels=np.zeros((n_arms, n_arms), dtype=np.int64),
-    )
-    # a bandit of a user's own may have no saved form: such runs start again
-    if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
-        under_way = UnderWay(None)
-    under_way.resume(run)
-    bandit, rng = run.bandit, run.rng
-    # Invariant: ``run`` is the state after ``run.step`` comparisons, with the times before ``run.k`` recorded.
-    last_save = time.monotonic()
-    while run.k < n_times:
-        due = int(times[run.k])
-        duel = bandit.select(rng)
-        bandit.update(duel, world.compare(duel.arms, rng))
-        run.total += regret_of(world.gaps, duel.arms, kind)
-        _count(run.duels, duel.arms)
-        run.step += 1
-        if run.step == due:
-            run.regret[run.k] = run.total
-            run.winners[run.k] = bandit.best(run.ties)
-            run.k += 1
-            try:
-                if tick is not None and run.k < n_times:
-                    tick(run.step)
-            except BaseException:  # a callback may raise to stop, and an interrupt may arrive in it
-                under_way.save(run)
-                raise
-        # The state is consistent only between steps. An interrupt within a step returns to the last save.
-        if run.step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
-            under_way.save(run)
-            last_save = time.monotonic()
-    # the run is complete: its results go to the file of finished runs
-    if under_way.path is not None:
-        under_way.path.unlink(missing_ok=True)
-    return run.regret, run.winners, run.duels
+    rng, ties = generators
+    regret, winners = np.zeros(len(times)), np.zeros(len(times), dtype=np.int64)
+    duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
+    total, step = 0.0, 0
+    for k, due in enumerate(times.tolist()):
+        while step < due:
+            duel = bandit.select(rng)
+            bandit.update(duel, world.compare(duel.arms, rng))
+            total += regret_of(world.gaps, duel.arms, kind)
+            _count(duels, duel.arms)
+            step += 1
+        regret[k], winners[k] = total, bandit.best(ties)
+        if tick is not None and k + 1 < len(times):
+            tick(step)
+    return regret, winners, duels
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
