@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from _common import Experiment
 from _position_ndcg import PositionNDCG
+from _teachers import make_taught
 from trees import joined, lightgbm_example
 
 from structsvm.features.binning import BinnedFeatures
@@ -24,7 +25,7 @@ from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.queries import QueryData
-from structsvm.readers import candidates, make_ranking, make_taught, read_letor, read_qrels, read_run
+from structsvm.readers import candidates, make_ranking, read_letor, read_qrels, read_run
 from structsvm.trainers import RankingProblem, fit_path
 
 LOSSES = ("ndcg@10", "map", "pairs", "mrr", "precision@10", "hinge")

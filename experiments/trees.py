@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _boosters import PEERS, Point, boosted_path, catboost_model
 from _common import Experiment
+from _teachers import make_taught
 from scipy.stats import wilcoxon
 from sklearn.datasets import load_svmlight_file
 
@@ -41,7 +42,7 @@ from structsvm.features import LeafFeatures
 from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
-from structsvm.readers import make_taught, read_letor
+from structsvm.readers import read_letor
 from structsvm.trainers.certificate import ConvergenceWarning
 
 SETS = ("forest-300", "product-300", "MQ2008", "lightgbm_rank", "step-300", "forest-1500", "product-1500")

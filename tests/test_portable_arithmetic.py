@@ -33,7 +33,6 @@ ALLOWED = {
     "online/arena/strengths.py": "products of sparse gradients, which SciPy adds in the order of the entries",
     "online/statistics/click_weights.py: np.einsum": "minimised by SciPy, whose own products are LAPACK's",
     "trainers/rows.py: queries @ stored": "which features a query has: truth values",
-    "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }
 
 

@@ -50,6 +50,5 @@ if TYPE_CHECKING:
     from structsvm.readers.tables import convert_parquet as convert_parquet
     from structsvm.readers.tables import read_csv as read_csv
     from structsvm.readers.tables import read_parquet as read_parquet
-    from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(__name__)

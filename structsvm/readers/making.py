@@ -42,7 +42,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     Examples
     --------
     >>> [dataset.name for dataset in list_datasets()]
-    ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
+    ['ranking', 'ranking-store', 'trec']
     >>> first = list_datasets()[0]
     >>> first.writes, sorted(first.options)[:3]
     ('file', ['grades', 'n_docs', 'n_features'])
@@ -55,13 +55,11 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
 
     Parameters
     ----------
-    name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
+    name : {"ranking", "ranking-store", "trec"}
         ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
-        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
-        ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
-        (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and
-        ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
+        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
+        with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
     path : path
         A file or folder that does not exist yet. It appears once it is complete.
     **options
@@ -185,7 +183,6 @@ def _write_trec(path: Path, **options: Any) -> None:
 
 _RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
 _STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
-_TAUGHT = _RANKING | {"n_queries": 300, "n_docs": 100, "n_features": 50, "noise": 0.7, "grades": 5}
 _TREC = {
     "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
 }  # fmt: skip
@@ -201,16 +198,6 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
             "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
         ),
         lambda path, **options: readers.write_ranking_store(path, **options),
-    ),
-    *(
-        (
-            Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT),
-            lambda path, teacher=teacher, **options: readers.write_letor(readers.make_taught(teacher, **options), path),
-        )
-        for teacher, source in (
-            ("forest", "60 random trees"), ("product", "products of pairs of features"),
-            ("step", "step functions of single features"),
-        )
     ),
     (
         Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),

@@ -114,13 +114,11 @@ def write_ranking_store(
             writer.append(X, y, np.full(last - first, n_docs), np.arange(first, last))
 
 
-def check_sizes(
-    n_queries: int, n_docs: int, n_features: int, noise: float, grades: int, *, fewest_features: int = 1
-) -> None:
+def check_sizes(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
     """Raise for impossible sizes."""
     check_whole("n_queries", n_queries)
     check_whole("n_docs", n_docs)
-    check_whole("n_features", n_features, fewest_features)
+    check_whole("n_features", n_features)
     check_number("noise", noise, 0)
     check_whole("grades", grades, 2, len(GRADE_SHARES))
 

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from experiments._teachers import make_taught
 from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
 from structsvm.common.checks import BadInput
 from structsvm.export import check_export, export_model
@@ -16,7 +17,7 @@ from structsvm.metrics import evaluate
 from structsvm.oracles import NDCG, get_oracle
 from structsvm.oracles.average_precision import AveragePrecision
 from structsvm.queries import QueryData
-from structsvm.readers import make_taught, open_store, write_store
+from structsvm.readers import open_store, write_store
 from structsvm.trainers.certificate import ConvergenceWarning
 from tests.refusing import rejected
 

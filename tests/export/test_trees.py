@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import structsvm
+from experiments._teachers import make_taught
 from structsvm import SVMMap, TreeRanker
 from structsvm.export import check_export, export_model, write_export
 from structsvm.export.checking import RULES
@@ -16,7 +17,6 @@ from structsvm.export.target import Target
 from structsvm.export.trees import TREE_FORMATS
 from structsvm.features import LeafFeatures
 from structsvm.features.boosters import lightgbm_forest
-from structsvm.readers import make_taught
 from tests.refusing import rejected
 
 # small and random data, in which there is next to nothing to learn

@@ -35,9 +35,6 @@ REPO = Path(__file__).resolve().parents[2]
 SMALL = {
     "ranking": {"n_queries": 4},
     "ranking-store": {"n_queries": 4, "n_docs": 6, "n_features": 3},
-    "forest": {"n_queries": 4, "n_docs": 20},
-    "product": {"n_queries": 4, "n_docs": 20},
-    "step": {"n_queries": 4, "n_docs": 20},
     "trec": {"n_topics": 2},
 }
 
@@ -104,7 +101,7 @@ def test_the_trec_folder_holds_what_make_runs_returns(tmp_path):
 
 
 def test_what_cannot_be_made(tmp_path):
-    with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'forest'"):
+    with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'trec'"):
         make_dataset("mslr", tmp_path / "x")
     with pytest.raises(ValueError, match=r"trec: expected options among n_topics, .*, got 'docs'"):
         make_dataset("trec", tmp_path / "x", docs=3)

@@ -1,6 +1,6 @@
 """Synthetic ranking data whose best ranking is not linear in the features: a teacher of trees, of products or of steps.
 
-As in :mod:`~structsvm.readers.synthetic`, each query has its own random stream.
+As in ``structsvm.readers.synthetic``, each query has its own random stream.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def make_taught(
     (QueryData(3 queries, 300 rows, 8 features, dense float32), array([0.8 , 0.1 , 0.05, 0.03, 0.02]))
     """
     check_choice("teacher", teacher, TEACHERS)
-    check_sizes(n_queries, n_docs, n_features, noise, grades, fewest_features=2)
+    check_sizes(n_queries, n_docs, n_features, noise, grades)
     rng = np.random.default_rng([random_state, 0, list(TEACHERS).index(teacher)])
     mixing = rng.normal(size=(_N_FACTORS, n_features)) * 0.6 / np.sqrt(_N_FACTORS)
     taught = TEACHERS[teacher](n_features, rng)
