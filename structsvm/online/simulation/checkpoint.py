@@ -20,7 +20,8 @@ _MOST_SETTINGS_BYTES = 1 << 28
 
 
 def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
-    """Return a text of the new bandit, the world and all settings; a checkpoint is resumed only with the same text."""
+    """Return the new bandit, the world and all settings as text; a checkpoint is resumed only if the text is the
+    same."""
     # gaps for the regret, the matrix or scores for the outcomes, and the fingerprint of a live world
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
@@ -48,7 +49,7 @@ class Checkpoint:
             self._read(self.path)
 
     def _read(self, path: Path) -> None:
-        # the settings are compared before the arrays are read: those of another simulation may have any shape
+        # compare the settings before reading the arrays, which may have any shape in another simulation
         try:
             with Archive(path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
@@ -106,8 +107,8 @@ class RunState:
     """State of a run between two of its steps."""
 
     bandit: Any
-    rng: np.random.Generator  # of the play
-    ties: np.random.Generator  # of ties in the recorded answers
+    rng: np.random.Generator  # generator of the duels
+    ties: np.random.Generator  # generator of ties in the recorded answers
     regret: Float  # (n_times,), recorded up to k
     winners: Int  # likewise
     duels: Int  # (K, K)
@@ -116,7 +117,7 @@ class RunState:
     k: int = 0  # times recorded
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as values that JSON can hold, the bandit as the text of its ``to_json``."""
+        """Return the state as JSON-serialisable values, with the bandit as its ``to_json`` text."""
         return {
             "bandit": self.bandit.to_json(),
             "total": self.total,
@@ -130,7 +131,7 @@ class RunState:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_dict` returned.
+        """Restore the state that :meth:`to_dict` returned.
 
         Raise ValueError, KeyError, TypeError or IndexError for anything else.
         """
