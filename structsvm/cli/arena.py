@@ -32,9 +32,7 @@ class Voting(Group):
     """Options for reading votes, and for the decision."""
 
     alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
-    epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = (
-        0.0
-    )
+    epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = 0.0
     top: Annotated[int, "Number of best models to find."] = 1
     order: Annotated[
         str,
@@ -45,9 +43,7 @@ class Voting(Group):
         str | None,
         "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
     ] = None
-    columns: Annotated[list[str] | None, "A column with another name: a=left; repeat for more."] = (
-        None
-    )
+    columns: Annotated[list[str] | None, "A column with another name: a=left; repeat for more."] = None
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -109,12 +105,12 @@ def next_(
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(help="Text file with one question per line; each pair gets a question that it has not had."),
+        typer.Option(help="Text file with one question per line; a pair gets questions that are new to it."),
     ] = None,
     *,
     voting: Voting,
     seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write; - for the terminal.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output CSV; - for the terminal.")] = Path(
         "-"
     ),
 ) -> None:

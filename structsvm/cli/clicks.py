@@ -34,7 +34,9 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
-    max_position: Annotated[int | None, "Leave out positions beyond this, counted from 1. (default: 1000)"] = None
+    max_position: Annotated[int | None, "Ignore positions beyond this, counted from 1. (default: 1000)"] = (
+        None
+    )
     application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None

@@ -264,7 +264,7 @@ def search(
         "Baseline of the estimate: a feature, by name or number from 1, or the file of a TREC run, or of a "
         "model trained on other queries.",
     ] = None,
-    output: Annotated[Path | None, "-o Train the best method on all of DATA and write the model (.npz)."] = None,
+    output: Annotated[Path | None, "-o Train the winner on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.

@@ -246,7 +246,7 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if ids is not None:
                 query, document, word, _ = next(csv.reader([word]))
                 ids.append((query, document))
-            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() accepts 1_000 and ١
+            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000, ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):

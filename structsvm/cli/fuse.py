@@ -31,7 +31,7 @@ class Learning(Group):
     by_rank: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="RUN", help="One of RUNS that is ordered by its rank column instead of its scores; repeat for more."
+            metavar="RUN", help="A run to order by its rank column instead of its scores; repeat for more."
         ),
     ] = None
     weights_for: Annotated[

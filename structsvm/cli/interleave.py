@@ -44,7 +44,7 @@ def analyse(
         "user or session: its queries are dependent, and each cluster counts once. auto: do so if users (or "
         "sessions) return. none: each query counts.",
     ] = "auto",
-    seed: Annotated[int, "Seed for randomising the wins and losses of fractional outcomes (not team draft)."] = 0,
+    seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,

@@ -464,9 +464,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores, choosing=True).mean()
 
-    check_method(
-        name, relevance=training.relevance
-    )  # load the library before the timing starts
+    check_method(name, relevance=training.relevance)  # load the library before the timing starts
     candidates, per_candidate = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
