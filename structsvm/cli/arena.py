@@ -21,7 +21,7 @@ VotesFile = Annotated[
     Path,
     typer.Argument(
         metavar="VOTES",
-        help="Table with a row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
+        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
         "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
@@ -32,22 +32,18 @@ class Voting(Group):
     """Options for reading votes, and for the decision."""
 
     alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
-    epsilon: Annotated[float, "Be content with a win rate above 1/2 - EPSILON against each other model."] = (
-        0.0
-    )
+    epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = 0.0
     top: Annotated[int, "Number of best models to find."] = 1
     order: Annotated[
         str,
-        "matched: either order of showing counts in equal numbers. random: the order of each vote was drawn. "
+        "matched: both orders of showing count in equal numbers. random: the order of each vote was drawn at random. "
         "unknown: a is not known to be the first shown.",
     ] = "matched"
     cluster: Annotated[
         str | None,
         "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
     ] = None
-    columns: Annotated[list[str] | None, "A column that is called otherwise: a=left; repeat for others."] = (
-        None
-    )
+    columns: Annotated[list[str] | None, "A column with another name: a=left; repeat for more."] = None
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def report(
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Report which model of VOTES is best, how surely, and what is still open.
+    """Report which model of VOTES is best, with what certainty, and what is still open.
 
     The verdict is valid at every look: run it after each batch of votes, and stop when it is decided. It holds for any
     way in which the pairs were chosen, if questions are drawn at random.
@@ -105,24 +101,24 @@ def next_(
     votes: VotesFile,
     n: Annotated[int, typer.Option("-n", "--number", help="Number of pairs.")] = 20,
     models: Annotated[
-        Path | None, typer.Option(help="Text file with a model per line, to include models without votes.")
+        Path | None, typer.Option(help="Text file with one model per line, to include models without votes.")
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(help="Text file with a question per line: one that the pair has not had is drawn."),
+        typer.Option(help="Text file with one question per line; a pair gets questions that are new to it."),
     ] = None,
     *,
     voting: Voting,
     seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV to write; - for the terminal.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output CSV; - for the terminal.")] = Path(
         "-"
     ),
 ) -> None:
     """Write the pairs to ask next as CSV: a (to be shown first), b, and question (empty without --questions).
 
     Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
-    order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes
-    yet, VOTES has a header alone and --models names all.
+    order of each pair is random: if all votes were collected this way, --order random needs fewer of them. Before the
+    first vote, VOTES has only a header and --models names all models.
     """
     from structsvm.online.arena import add_models, next_pairs
 

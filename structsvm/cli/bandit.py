@@ -33,7 +33,7 @@ Players = dict[str, tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Letor(Group):
-    """Options of a world of LETOR data: its rankers, its simulated users, and the regret of a ranker."""
+    """Options of a world from LETOR data: its rankers, its simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[
@@ -137,7 +137,7 @@ app = group("Simulate dueling bandits, which find the best ranker while they ser
 
 
 def _players(text: str, regret: str, horizon: int) -> Players:
-    """Return name and options of each bandit by label; raise for misspellings before anything is read or played."""
+    """Return the name and options of each bandit by label; raise for misspellings before any work starts."""
     from structsvm.online.bandits import make
 
     players: Players = {}
@@ -252,9 +252,10 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
 
 
 def _is_letor(path: Path) -> bool:
-    """Return whether a path is a store, a table, or text whose first line has a pair with a colon before any comment.
+    """Return whether a path is a store, a table, or text whose first line has a colon-separated pair before any
+    comment.
 
-    A ``.csv`` is a table if its first line has the names of columns, else a matrix.
+    A ``.csv`` file is a table if its first line holds column names, otherwise a matrix.
     """
     if path.is_dir():
         return True
@@ -301,7 +302,7 @@ def _read_matrix(path: Path) -> Any:
         if not cells:
             continue
         try:
-            if "_" in line or not line.isascii():  # float() takes 1_000 and the digits of every script
+            if "_" in line or not line.isascii():  # float() accepts 1_000 and the digits of every script
                 raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
@@ -320,7 +321,7 @@ def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | No
             task = shown.add_task(label, total=settings["n_runs"])
 
             def tell(progress: Any, task: Any = task) -> None:
-                # within a run only the uncompiled bandits report progress
+                # only the uncompiled bandits report progress within a run
                 part = progress.step / settings["horizon"] if progress.step < settings["horizon"] else 0.0
                 shown.update(task, completed=progress.n_done + part)
 

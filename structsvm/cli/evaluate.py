@@ -59,9 +59,9 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), of "
-            "which only the number can be checked; or a csv or Parquet file of predict, whose ids are checked, too. If "
-            "DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
+            help="One score per line, in the order of the rows of DATA (for a store: of its source text), whose "
+            "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
+            "judgments, a TREC run; with --dask, the model that ranks.",
             callback=_from_stdin,
         ),
     ],
@@ -76,13 +76,13 @@ def evaluate(
     columns: Columns,
     common_topics: Annotated[
         bool,
-        "With judgments and a run: only topics of both, as trec_eval does without -c. Otherwise judged topics "
-        "that the run lacks count 0.",
+        "With judgments and a run: use only topics that are in both, as trec_eval does without -c. Otherwise "
+        "judged topics missing from the run count as 0.",
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
     per_query: Annotated[
-        bool, "Also print the value of each query; of several files with --json only."
+        bool, "Also print the value of each query; for several files only with --json."
     ] = False,
     as_json: AsJson = False,
     fail_if_worse: FailIfWorse = None,
@@ -90,10 +90,10 @@ def evaluate(
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries, and
     then the 95% interval of the mean by Student's t.
 
-    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
-    with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
-    Another has the difference of each file from the first, the baseline, over the queries of all files, with its 95%
-    interval and paired tests, as of compare.
+    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. For several files
+    with scores or runs, one table shows the means, one line per file; a run is named by its tag, or by its file if tags
+    repeat. Another table shows the difference of each file from the first, the baseline, over the queries that are in
+    all files, with its 95% interval and paired tests, as in compare.
     """
     if len({data, *scores}) < 1 + len(scores):
         raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
@@ -144,7 +144,7 @@ def evaluate(
 
 
 def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> None:
-    """Print a line per measure of the only file."""
+    """Print one line per measure for the only file."""
     width = max(len(name) for name in names)
     for result in next(iter(found.values())).results:
         if per_query:
@@ -156,7 +156,7 @@ def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_quer
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file, with their intervals, and the number of topics if files differ in it."""
+    """Print one line of means per file, with intervals, and the number of topics if files differ in it."""
     from structsvm.plots.pages import Column
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
@@ -235,13 +235,13 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise if a csv of predict has the query or document of another row."""
+    """Raise if a csv file from predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
     for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
-        # without --docid in both, documents are numbers of rows
+        # if neither has --docid, documents are row numbers
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
             raise BadInput(
                 f"{scores}, row {row + 1}",
@@ -251,7 +251,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _kind(data: Path) -> str | None:
-    """Return the kind of a TREC file by its first line; None for a stream, which can be read once only."""
+    """Return the kind of a TREC file by its first line; None for a stream, which can be read only once."""
     if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
         for _, line in read_lines(data):
             words = line.split(None, 6)

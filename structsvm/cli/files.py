@@ -1,4 +1,4 @@
-"""Files of the commands: checks before the work starts, reading, and writing completely or not at all."""
+"""Files of the commands: checks before the work starts, reading, and atomic writing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from structsvm.queries import QueryData
 
 _LONGEST_NUMBER = 1100
-"""Characters of a number: the longest exact decimal of a float64 has 1,077."""
+"""Maximum length of a number: the longest exact decimal of a float64 has 1,077 characters."""
 
 
 def split_names(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of an option that takes several, with commas or repeated."""
+    """Return the names of an option that takes several, separated by commas or repeated."""
     return tuple(name.strip() for text in texts for name in text.split(","))
 
 
@@ -72,7 +72,7 @@ class Columns(Group):
         return None
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
+        """Return the reader arguments that differ from its defaults; labels may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
         optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
         optional |= {"one_based": False} if self.zero_based else {}
@@ -154,13 +154,13 @@ def read_data(
     labels: bool = True,
     **options: Any,
 ) -> QueryData:
-    """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
+    """Read a store, a table (its ``columns``, or these ``features``), or text with the ``options`` that are not None.
 
     Without ``labels`` they are optional. With ``fill="keep"`` missing features are NaN.
     """
     named = (columns or Columns()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
-        # the features of a model replace those of the option
+        # the features of the model override the option
         options = {} if features is None else {"features": features}
     if fill == "keep":  # as a store does
         fill = None if (path / "meta.json").exists() else math.nan
@@ -176,7 +176,8 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, if both have names; warn if the model has none."""
+    """Return the rows with the features of a model, in its order, if both have names; warn if the model has no
+    names."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
         unnamed = "the model was trained without names of features"
@@ -214,7 +215,7 @@ def keep_names(model: Any, rows: QueryData) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path, *more: str) -> Iterator[None]:
-    """Name the file in errors about the ``X``, ``y`` or ``qid``, and more, that were read from it."""
+    """Name the file in errors about ``X``, ``y``, ``qid`` and other data that were read from it."""
     try:
         yield
     except BadInput as error:
@@ -245,7 +246,7 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if ids is not None:
                 query, document, word, _ = next(csv.reader([word]))
                 ids.append((query, document))
-            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000 and ١
+            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000, ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):

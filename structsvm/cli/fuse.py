@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """Options of the order of runs, of learning from judgments, and of the folds."""
+    """Options for the order of runs, for learning from judgments, and for the folds."""
 
     by_rank: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
+            metavar="RUN", help="A run to order by its rank column instead of its scores; repeat for more."
         ),
     ] = None
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
-        "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
+        "table with the columns qid, label and scores, where an empty cell is a document that a list lacks.",
     ] = None
     features: Annotated[
         list[str] | None,
@@ -52,8 +52,9 @@ class Learning(Group):
         int | None,
         typer.Option(
             min=1,
-            help="Documents of each run that are pooled, and length of rankings; with --weights-for those that the "
-            "engine fuses. Single runs are measured whole. (default: 1000; 100 with --weights-for)",
+            help="Number of documents of each run that are pooled, and length of rankings; with --weights-for, the "
+            "number that the engine fuses. Single runs are measured at full length. (default: 1000; 100 with "
+            "--weights-for)",
         ),
     ] = None
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
@@ -94,18 +95,18 @@ def fuse(
     ] = None,
     *,
     learning: Learning,
-    tag: Annotated[str, "Name (tag) of the run written."] = "structsvm",
+    tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
     save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn from judgments how to combine RUNS: write the combined run, or weights of a hybrid query.
+    """Learn from judgments how to combine RUNS; write the combined run, or the weights of a hybrid query.
 
     With --weights-for the weights are for the fusion of the engine. Without it, every judged topic is ranked by a model
     that was trained without it, with C chosen by inner cross-validation. Topics without judgments are ranked by the
-    model of all judged ones, which --save writes. Runs are named by their tag, or by their file name if a tag repeats.
-    With --apply a saved model ranks new runs of the same systems.
+    model trained on all judged topics, which --save writes. Runs are named by their tag, or by their file name if a tag
+    repeats. With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
@@ -179,7 +180,7 @@ def _print_weights(
     learning: Learning,
     as_json: bool,
 ) -> None:
-    """Learn weights of a hybrid query; print them with the advice, and the text for the engine."""
+    """Learn weights of a hybrid query; print them with advice, and the text for the engine."""
     from structsvm.estimators import hybrid_weights
 
     files = [path for path, _ in runs]
@@ -250,7 +251,7 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
 
 
 def _read_lists(path: Path, features: list[str] | None) -> QueryData:
-    """Read the candidates of the queries with their scores, labels and holes."""
+    """Read the candidates of the queries with their scores, labels and missing values."""
     try:
         data = read_data(path, fill="keep", features=None if features is None else split_names(features))
         if features is None and data.feature_names is not None:
@@ -261,7 +262,7 @@ def _read_lists(path: Path, features: list[str] | None) -> QueryData:
     except BadInput as error:
         if "a finite label" not in error.problem:
             raise
-        # without the rows of unjudged documents each list would be scaled otherwise than the engine scales it
+        # without the rows of unjudged documents, lists would not be scaled as the engine scales them
         remedy = "write 0 for documents that are not judged; keep their rows, by which scores are scaled"
         raise BadInput(error.argument, error.problem, remedy) from None
 

@@ -1,4 +1,4 @@
-"""``structsvm interleave``: analyse a click log, learn statistics from logs of known winners, and simulate logs."""
+"""``structsvm interleave``: analyse click logs, learn statistics from logs with known winners, and simulate logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def analyse(
     log: Annotated[
         Path,
         "<LOG> Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
-        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
+        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with one row per document of a list: "
         "impression, rank, document, team, clicked, and, if known, user.",
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
@@ -41,20 +41,20 @@ def analyse(
     correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",
     cluster: Annotated[
         str,
-        "user or session: its queries are dependent, and each cluster counts once. auto: so where users, or "
-        "sessions, come again. none: each query counts.",
+        "user or session: its queries are dependent, and each cluster counts once. auto: do so if users (or "
+        "sessions) return. none: each query counts.",
     ] = "auto",
-    seed: Annotated[int, "Seed of the wins and losses drawn from fractional outcomes (not team draft)."] = 0,
+    seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Report which ranker of LOG wins, with which p-value, and how many more queries are needed.
+    """Report which ranker of LOG wins, with its p-value, and how many more queries are needed.
 
-    The p-value of the test is valid if the size of the log was fixed beforehand; the always-valid p-value however often
-    the log is analysed.
+    The p-value of the test is valid if the size of the log was fixed in advance; the always-valid p-value is valid
+    however often the log is analysed.
     """
     inputs = [paths.check_file(path) for path in (log, statistic) if path is not None]
     paths.check_outputs({"--report": report}, inputs)
@@ -85,7 +85,8 @@ def analyse(
 
 
 def _team_draft_elsewhere(log: Path) -> Any:
-    """Return the click log of a table or a file of UBI events, None for our own format; say what was left out."""
+    """Return the click log of a table or a file of UBI events, or None for our own format; report which rows were left
+    out."""
     from structsvm.clicks.reading import is_ubi
 
     if is_stream(log):
@@ -102,7 +103,7 @@ def _team_draft_elsewhere(log: Path) -> Any:
 
 
 def learn(
-    log: Annotated[list[Path], "<LOG> Click logs of team draft, each of rankers whose best is known."],
+    log: Annotated[list[Path], "<LOG> Team-draft click logs, each with a known best ranker."],
     better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
     output: Annotated[Path, "-o The weights to write (.json)."],
     method: Annotated[
@@ -113,7 +114,7 @@ def learn(
     missing_record: MissingRecord = "error",
     as_json: AsJson = False,
 ) -> None:
-    """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
+    """Learn weights of the kinds of clicks from logs with a known best ranker, for 'analyse --statistic'."""
     paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
         problem = f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
@@ -146,7 +147,7 @@ def learn(
 
 @contextlib.contextmanager
 def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
+    """Show a progress bar on a terminal while LOG is read; for compressed text and streams it counts only lines."""
     size = None if is_stream(log) or compression(log) else log.stat().st_size
     with bar("reading", "{task.fields[lines]:,} lines") as shown:
         task = shown.add_task("reading", total=size, lines=0)
@@ -167,7 +168,7 @@ def simulate(
     output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
-        "LETOR text, a table or a store. (default: made data: 200 queries, 20 documents, 10 features)",
+        "LETOR text, a table or a store. (default: synthetic data: 200 queries, 20 documents, 10 features)",
     ] = None,
     ranker: Annotated[list[str] | None, "A feature (from 1) or a model; two or more. (default: 1, 2)"] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",

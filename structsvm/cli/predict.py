@@ -49,14 +49,14 @@ def predict(
     jobs: Jobs = -1,
     dask: Dask = None,
 ) -> None:
-    """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
+    """Score each row of DATA, in the order of its rows (for a store: of its source text); higher is better.
 
     The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
     missing in a text file are 0. Labels are needed only with --dask.
 
-    Ids of queries and documents are written as DATA have them. In csv and Parquet a row without a document id has its
-    number in DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score rank as
-    trec_eval sorts them.
+    Ids of queries and documents are written as in DATA. In csv and Parquet a row without a document id gets its row
+    number in DATA, from 1, and rows with equal scores rank in their order; in a run, documents with equal scores rank
+    as trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
         problem = "expected a name such as scores.txt, scores.csv or scores.parquet"

@@ -1,4 +1,4 @@
-"""Experiments on live traffic, as a service: rankers compared by clicks while users search.
+"""Experiments on live traffic, as a service: rankers are compared by clicks while users search.
 
 ``structsvm live serve`` runs it; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the proxy in front
 of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.

@@ -97,7 +97,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Whether lists can be recorded and counting keeps up", answer=bodies.Ready, refusals=(503,)
     ),
 }  # fmt: skip
-"""All calls by method and path; pages and files have no description."""
+"""All calls by method and path; pages and files are not described."""
 
 _SAID = {
     401: "A key with the scope is needed, or this key is not known",

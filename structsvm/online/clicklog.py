@@ -69,10 +69,10 @@ Id = str | int
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
 _BLOCK = 1 << 20
 _LONGEST = 1 << 22
-"""Largest number of bytes of a line, since parsed JSON takes many times the memory of its text."""
+"""Largest number of bytes in a line, since parsed JSON takes many times the memory of its text."""
 
 LATEST = 1e11
-"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger ones are milliseconds."""
+"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger values are milliseconds."""
 
 
 class Click(NamedTuple):
@@ -83,7 +83,7 @@ class Click(NamedTuple):
     rank : int
         Rank of the document in the list, from 1.
     time, dwell : float or None
-        Time of the click and of the stay on the document, in seconds; None if not logged.
+        Time of the click and dwell time on the document, in seconds; None if not logged.
     download : bool or None
         Whether the click led to a download (or to what counts as one: a purchase, a play).
 
@@ -161,7 +161,7 @@ class Impression:
         return places
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the object of a line, without the keys of missing values."""
+        """Return the JSON object of the line, without keys for missing values."""
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
         for key in _SAID:
             value = getattr(self, key)
@@ -178,7 +178,8 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """Return the impression of an object of a line; raise KeyError without ``shown``, ValueError for a fault."""
+        """Return the impression of a line's JSON object; raise KeyError without ``shown``, ValueError for other
+        faults."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
@@ -191,7 +192,7 @@ class Impression:
 
 
 class Line(Struct, frozen=True, gc=False):
-    """The checked content of a line; ``shown`` has no id of the impression and is shared by equal lists."""
+    """The validated content of a line; ``shown`` lacks the impression id and is shared by equal lists."""
 
     shown: Shown
     name: Id | None
@@ -305,8 +306,8 @@ def read_log(
     missing_record : {"error", "skip"}
         Lines without ``shown`` cannot be credited: raise an error, or leave them out and count them.
     missing_feedback : {"skip", "no_click", "error"}
-        Lines without ``clicks``: leave the impression out (right if feedback is lost by chance), use it without a click
-        (right if lists without clicks are not logged), or raise an error.
+        Lines without ``clicks``: leave the impression out (correct if feedback is lost at random), use it without a
+        click (correct if lists without clicks are not logged), or raise an error.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -317,14 +318,14 @@ def read_log(
     Raises
     ------
     ValueError
-        With file and line, for a line that is not such an object, a wrong record or click, a click on a document that
-        was not shown, another method or other rankers than before, and an impression id with lines that do not agree.
-        Also for a log without a usable impression. Empty lines are skipped.
+        With file and line, for a line that is not such an object, an invalid record or click, a click on a document
+        that was not shown, a change of method or rankers, and an impression id with lines that do not agree. Also for a
+        log without a usable impression. Empty lines are skipped.
 
     Notes
     -----
-    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log in a twentieth of that
-    memory.
+    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log with a twentieth of
+    that memory.
 
     Examples
     --------
@@ -353,7 +354,8 @@ def read_log(
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput for a too long line."""
+    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput if a line is too
+    long."""
     number = 0
     for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
         raws = block.tobytes().removesuffix(b"\n").split(b"\n")
@@ -384,7 +386,7 @@ class _ClickFields(Struct, gc=False):
 
 
 class _Fields(Struct, gc=False):
-    """The JSON of a line; other keys are passed over."""
+    """The JSON of a line; other keys are ignored."""
 
     shown: RecordFields | str | None = None
     clicks: list[_ClickFields] | None = None
@@ -433,7 +435,7 @@ class Lines:
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
     def check(self, fields: _Fields) -> Line | None:
-        """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
+        """Return the line with these fields, or None without a record; raise BadInput if they contradict each other."""
         if fields.shown is None:
             return None
         # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
@@ -475,7 +477,7 @@ class Lines:
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown = fields.clicks = None  # the line has them, checked
+        fields.shown = fields.clicks = None  # the line holds them, validated
         return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
@@ -512,7 +514,7 @@ def _check_names(key: str, names: tuple[str, ...]) -> None:
 
 
 def _explained(raw: bytes, error: ValidationError) -> str:
-    """Return the fault of a line; it may also be invalid JSON after the wrong value."""
+    """Return the fault of a line, which may also be invalid JSON after the invalid value."""
     if raw.lstrip()[:1] != b"{":
         return f"{_EXPECTED}, got {_start(raw)}"
     try:
@@ -566,7 +568,8 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
 
 
 class Header:
-    """Method and rankers of a log, which are the same for all impressions, and the number of those without feedback."""
+    """Method and rankers of a log, which are the same for all impressions, and the number of impressions without
+    feedback."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
@@ -577,7 +580,8 @@ class Header:
         self.n_missing = 0
 
     def admit(self, number: int, line: Line) -> bool:
-        """Return whether to use the impression; raise BadInput if it is of another experiment, or lacks feedback."""
+        """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks
+        feedback."""
         shown, among = line.shown, line.about.among or ()
         found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
         if self.found is None:
@@ -624,7 +628,8 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
 
 
 class _Collector:
-    """Builds a log of impressions, each checked against the first one and against those with the same id."""
+    """Builds a log of impressions, each checked against the first impression and against earlier ones with the same
+    id."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""Search engines that the proxy asks: each kind is one dialect, chosen by ``kind`` in the configuration."""
+"""Search engines behind the proxy: each kind is one dialect, chosen by ``kind`` in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of experiments, and the page of one: the verdict, how it came about, guardrails and health."""
+"""The list of experiments, and the page of one experiment: verdict, history, guardrails and health."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structsvm.live.pages.layout import address, count, moment, percent, share_o
 from structsvm.plots import pages
 
 MOST_CHARTS = 6
-"""Pairs with a chart of their own; the table has all."""
+"""Number of pairs with their own chart; the table lists all pairs."""
 
 
 _SET_UP = {
@@ -57,7 +57,7 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
 
 
 def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> Markup:
-    """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
+    """Return the charts of the pairs of rankers; if there are many, those with the smallest p."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"

@@ -1,4 +1,4 @@
-"""Record of a shown list, with all that its method needs to credit clicks later; as an object and as JSON."""
+"""Record of a shown list, as an object and as JSON, with all that its method needs to credit clicks later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the record. Others are refused, since credit by other rules would mix two experiments."""
+"""Version of the record. Other versions are refused, since crediting by other rules would mix two experiments."""
 
 LARGEST = 1e12
 """Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are much smaller."""
@@ -45,12 +45,12 @@ class RecordFields(Struct, gc=False):
 
 @dataclass(frozen=True)
 class Shown:
-    """A list as shown to a user, with all that its method needs to credit clicks.
+    """A list shown to a user, with all that its method needs to credit clicks.
 
     Attributes
     ----------
     method : str
-        Name of the method of the list, which alone can credit it.
+        Name of the method that made the list; only this method can credit it.
     documents : tuple
         The ids in the order shown.
     n_rankers : int
@@ -66,8 +66,8 @@ class Shown:
         Largest difference in credit of two rankers for one click, over all lists that might have been shown (optimised;
         1 for other methods).
     impression : str, int or None
-        Id of this impression, set by :meth:`with_impression`. Another line of a log with the same id is a repetition
-        and not counted.
+        Id of this impression, set by :meth:`with_impression`. Further lines of a log with the same id are repetitions
+        and are not counted.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Shown:
     def with_impression(self, impression: str | int) -> Shown:
         """Return the same record with the id of its impression, which must differ each time a list is shown.
 
-        The caller gives the id: one drawn from ``rng`` would repeat if that is a seed.
+        The caller supplies the id, because an id drawn from ``rng`` would repeat if ``rng`` is a seed.
 
         Examples
         --------
@@ -117,7 +117,7 @@ class Shown:
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and strings, as a part of a log line."""
+        """Return the record as plain lists, numbers and strings, for use in a log line."""
         record = {
             "version": VERSION,
             "method": self.method,
@@ -132,7 +132,7 @@ class Shown:
         return record
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON; numbers keep all digits, ids their type."""
+        """Return the record as one line of JSON; numbers keep all digits and ids keep their type."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @classmethod
@@ -151,14 +151,14 @@ class Shown:
                 return restore(decode(text, type=RecordFields))
             except (
                 ValidationError
-            ) as error:  # the text after the wrong value may not be JSON, which is reported first
+            ) as error:  # the text after the invalid value may not be JSON, which is reported first
                 raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
 
 def restore(fields: RecordFields) -> Shown:
-    """Return the record of checked fields; raise BadInput if they contradict each other."""
+    """Return the record of validated fields; raise BadInput if they contradict each other."""
     if not fields.method.isprintable():
         raise BadInput("shown record", f"method: expected a printable string, got {fields.method!r:.80}")
     # msgspec has checked types and ranges; lengths and ids remain
@@ -167,7 +167,7 @@ def restore(fields: RecordFields) -> Shown:
         if len(row) != n:
             problem = f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
             raise BadInput("shown record", problem)
-    # strings are plain ids; other types may be encoded tuples or no ids at all
+    # strings are plain ids; other types may be encoded tuples or invalid ids
     ids = fields.documents
     if set(map(type, ids)) != {str}:
         ids = tuple(map(_decode, ids))
@@ -185,11 +185,11 @@ def restore(fields: RecordFields) -> Shown:
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return a message with the path of the wrong value, the expectation, the value and the remedy."""
+    """Return a message with the path of the invalid value, the expectation, the value and the remedy."""
     # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
-    # follow the path to the wrong value
+    # follow the path to the invalid value
     for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
@@ -230,13 +230,13 @@ _EXPECTED = {
     **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
     **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
 }
-"""Expectation, and remedy, for the value at each path of a record or line."""
+"""Expectation and remedy for the value at each path of a record or line."""
 
 
 def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
-    """Return the rankings as tuples of plain ids; raise BadInput with the wrong ranking and document."""
+    """Return the rankings as tuples of plain ids; raise BadInput, naming the invalid ranking and document."""
     check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
         raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
@@ -322,7 +322,7 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs are not those of its method."""
+    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs do not fit its method."""
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput("shown", f"expected numbers in the evidence of {shown.method!r}, got null")
     values = np.array(shown.evidence, dtype=np.float64)
@@ -370,9 +370,9 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 def share_of_largest(
     credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
+    """Return the difference in credit per click of each pair of rankers, as a share of its maximum.
 
-    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks and a ``largest`` each.
+    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with their own ``n_clicks`` and ``largest``.
     """
     # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
     # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.

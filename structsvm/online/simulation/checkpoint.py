@@ -19,7 +19,8 @@ _MOST_SETTINGS_BYTES = 1 << 28
 
 
 def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
-    """Return a text of the new bandit, the world and all settings; a checkpoint is resumed only with the same text."""
+    """Return the new bandit, the world and all settings as text; a checkpoint is resumed only if the text is the
+    same."""
     # gaps for the regret, the matrix or scores for the outcomes, and the fingerprint of a live world
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
@@ -47,7 +48,7 @@ class Checkpoint:
             self._read(self.path)
 
     def _read(self, path: Path) -> None:
-        # the settings are compared before the arrays are read: those of another simulation may have any shape
+        # compare the settings before reading the arrays, which may have any shape in another simulation
         try:
             with Archive(path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)

@@ -22,18 +22,18 @@ REGRETS = ("average", "sum", "weak")
 
 
 def as_world(world: Any) -> World:
-    """Return ``world`` if it is one, otherwise the world of a square preference matrix."""
+    """Return ``world`` if it is a world, otherwise the world of a square preference matrix."""
     return world if isinstance(world, World) else PreferenceMatrix(world)
 
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
-    """Return the random stream of each run; raise BadInput for a wrong seed or number of runs."""
+    """Return the random stream of each run; raise BadInput for an invalid seed or number of runs."""
     n_streams = check_whole("n_runs", n_runs, floats=True)
     return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(n_streams)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
-    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon."""
+    """Return about ``n`` integers, evenly spaced on a log scale from 1 to the horizon."""
     return np.unique(np.round(geomspace(1, horizon, n)).astype(np.int64))
 
 
@@ -50,7 +50,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator of the duels, and another one that breaks ties between recorded answers.
+    """Return the generator of the duels, and a second generator that breaks ties between recorded answers.
 
     Recording therefore does not change the duels.
     """
@@ -131,7 +131,7 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
     """Yield the outcomes of compiled runs as they finish, each run in a thread.
 
-    Compiled code does not notice Ctrl-C; the waiting main thread does.
+    Ctrl-C is noticed by the waiting main thread, not by compiled code.
     """
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
@@ -148,7 +148,7 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
 
 
 def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return the results of the runs, which follow the number of the run in each outcome, as an array each."""
+    """Return the results of the runs as one array each; in an outcome they follow the index of the run."""
     ordered = sorted(outcomes, key=lambda outcome: outcome[0])
     return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 

@@ -1,4 +1,4 @@
-"""Analysis of a click log: the winner, p-values and intervals, and the number of queries that a decision needs.
+"""Analysis of a click log: the winner, p-values and intervals, and the number of queries needed for a decision.
 
 All figures refer to one number, the estimand: the mean of the statistic over queries, or with clusters the mean of the
 clusters' means.
@@ -70,10 +70,9 @@ class Analysis:
     method : str
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Impressions used, those of them with a click, and lines left out because feedback or the record is missing.
+        Number of impressions used, of impressions with a click, and of lines left out without feedback or record.
     n_repeated, n_identical : int
-        Impressions left out because their id occurred before, and lines without an id that equal another, which are
-        used.
+        Number of impressions left out as repeated ids, and of lines without an id that equal another line (used).
     n_clusters : int or None
     n_effective_clusters : float or None
         ``(sum n)^2 / sum n^2``: the number of clusters of equal size with the same variance, if each query counted
@@ -90,31 +89,31 @@ class Analysis:
 
         * ``a``, ``b``: names of the rankers; positive figures favour ``a``;
         * ``wins``, ``losses``, ``ties``: queries by the outcome of the method. An outcome between -1 and 1
-          (probabilistic, optimised, SOSM) is drawn: a win or a loss with probability ``|outcome|``, otherwise a tie;
+          (probabilistic, optimised, SOSM) is randomised: a win or a loss with probability ``|outcome|``, otherwise a
+          tie;
         * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
           fixed size;
         * ``p_values``: of each test that keeps its level for the method, not corrected; ``p_value``: of the chosen
           test, corrected for the number of pairs;
         * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. With many small wins
-          against few large ones, a sign or Wilcoxon test may favour another ranker than the mean;
+          against few large ones, a sign or Wilcoxon test may disagree with the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
           ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
-        * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
-          figures of the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
-          The interval is for this pair alone, the p-value is corrected for the number of pairs. None if the credit has
-          no bound;
-        * ``unit_wins``, ``unit_losses``: counts of the sign test, queries or, by clusters, users by the sign of their
+        * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``: the
+          same estimand by a confidence sequence, valid for any number of analyses while the log grows. The interval is
+          for this pair alone; the p-value is corrected for the number of pairs. None if the credit has no bound;
+        * ``unit_wins``, ``unit_losses``: counts of the sign test: queries or, with clusters, users by the sign of their
           mean. None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
           None if the credit has no bound.
     winner : str or None
-        The ranker that beats each other one with corrected ``p_value <= alpha``; None if there is none.
+        The ranker that beats every other ranker with corrected ``p_value <= alpha``; None if there is none.
     leader : str
-        The ranker that is ahead of the most others; of several, the one with the largest sum of means.
+        The ranker that is ahead of the most others; ties are broken by the largest sum of means.
     notes : tuple of str
         Remarks on the validity of the figures.
     independent : bool
-        False if users return but each impression counts as another user's; no winner is named then.
+        False if users return but each impression is counted as a different user; then no winner is named.
 
     Examples
     --------
@@ -153,7 +152,7 @@ class Analysis:
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
-        """Return ``pairs`` as a pandas frame, a row per pair of rankers."""
+        """Return ``pairs`` as a pandas DataFrame with one row per pair of rankers."""
         columns = [
             "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
             "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
@@ -168,9 +167,9 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker that is shown to beat each other one, valid at every look; None if there is none.
+        """The ranker that is shown, with validity at every look, to beat every other ranker; None if there is none.
 
-        With two rankers it is by the always-valid p-value, with more by the evidence of
+        With two rankers the always-valid p-value decides, with more rankers the evidence of
         :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
         """
         if not self.independent:
@@ -189,7 +188,8 @@ class Analysis:
         return self.rankers[best] if best >= 0 else None
 
     def more_queries(self) -> float:
-        """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has."""
+        """Return the number of further queries until the leader is expected to win all its pairs, or 0 if it has
+        already won."""
         if self.winner is not None:
             return 0.0
         if not self.independent:
@@ -199,7 +199,7 @@ class Analysis:
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
         ]  # fmt: skip
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
-        # at least one, although more than the typical number were seen already
+        # at least one, even if more than the typical number have been seen already
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,8 +228,8 @@ def analyse(
         :func:`~structsvm.online.statistics.read_credits` for large logs, or from
         :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the result has the p-values of all. "wilcoxon" needs a symmetric statistic, as that of
-        team draft, balanced and document constraints. "sign" counts drawn wins if outcomes are fractions.
+        The test that decides; the result contains the p-values of all tests. "wilcoxon" needs a symmetric statistic, as
+        team draft, balanced and document constraints have. "sign" counts randomised wins if outcomes are fractions.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
@@ -239,12 +239,12 @@ def analyse(
     cluster : {"auto", "user", "session"}, optional
         Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
         cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so if users (or sessions) return and every
-        impression has one. By default each query counts, and no winner is named if users return.
+        impression has an id. By default each query counts, and no winner is named if users return.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``; the statistic is then ``psi @ weights``. By default each click
-        counts one (thesis eq. 7.1), or the credit of the method. A CreditedLog is weighted already.
+        has weight one (thesis eq. 7.1) or the credit of the method. A CreditedLog is weighted already.
     random_state : int, default=0
-        Seed of the drawn wins and losses of fractional outcomes.
+        Seed for randomising the wins and losses of fractional outcomes.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def analyse(
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
         remedy = "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table"
         raise BadInput("log", f"expected a log, got {shown}", remedy)
-    # a TeamDraftLog is a tuple of the log and the numbers of lines left out
+    # a TeamDraftLog is a tuple of the log and the counts of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
@@ -328,7 +328,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
     notes = _remarks(log, *clusters.values())
-    # for sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
+    # for cluster sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
         **clusters,
@@ -346,7 +346,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
 def _remarks(
     log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
-    """Return remarks that a reader of the figures should know."""
+    """Return remarks that readers of the figures should know."""
     # in the order in which they may change the verdict: bias of the method, lines left out, dependence, other figures
     notes, cluster = [], log.cluster
     if log.method in _BIASED:
@@ -405,7 +405,7 @@ def _remarks(
 def _contradictions(
     pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
 ) -> list[str]:
-    """Return remarks where the mean, the test and the always-valid figures favour different rankers."""
+    """Return remarks on pairs for which the mean, the test and the always-valid figures favour different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
@@ -433,11 +433,12 @@ def compared(
     per_unit: float = 1.0,
     clustered: bool = False,
 ) -> PairComparison:
-    """Return the comparison of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
+    """Return the comparison of a pair whose statistic takes the increasing ``values``, ``counts`` times each.
 
-    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Values are of units: queries or, if
-    ``clustered``, clusters of ``per_unit`` queries in the mean; 0 if the two never met. ``outcomes`` are the won, lost
-    and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
+    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Each value belongs to a unit: a
+    query or, if ``clustered``, a cluster of ``per_unit`` queries on average (0 if the two rankers never met).
+    ``outcomes`` are the won, lost and tied queries, and ``drawn`` the units that the randomised sign test counts as won
+    and lost.
     """
     from scipy.special import stdtrit
 
@@ -447,12 +448,12 @@ def compared(
     error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
     reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
     z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
-    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
+    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so Student's t is used for them.
     if not clustered:
         z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
     results = {"z": z, "t": t}
     # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
-    # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
+    # have fractional outcomes of mean zero without that symmetry: their signs are randomised, and ranks are not tested.
     if method not in DRAWN:
         rounded = np.round(values, significance.DECIMALS)
         drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
@@ -465,7 +466,7 @@ def compared(
     chosen, sign = results[test], results.get("sign")
     # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
     direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
-    # the mean may favour another ranker than the test: no number of queries makes that test decide for it
+    # the mean and the test may favour different rankers: then no number of queries suffices
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
@@ -506,13 +507,13 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
 
 
 def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
-    """Return :func:`wilcoxon_test` of values of which each occurs so often."""
+    """Return :func:`wilcoxon_test` of distinct values with their counts."""
     from scipy.special import ndtr
 
     own = values != 0
     size, which = np.unique(np.abs(values[own]), return_inverse=True)
     alike = np.bincount(which, counts[own], minlength=len(size))
-    # tied values share the mean of their ranks: the last rank of their group less half of the others in it
+    # tied values share the mean of their ranks: the last rank of their group minus half of the number of others in it
     rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
     n = int(counts[own].sum())
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
@@ -527,7 +528,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
-        # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
+        # rankers of a bandit that never met have no values: nothing is known about the pair, as after one tie
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.method in DRAWN and log.bound is not None:
@@ -554,7 +555,7 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
-    # by the number of rankers it is ahead of less those ahead of it, then by the sum of the means
+    # by the number of rankers it is ahead of minus the number ahead of it, then by the sum of the means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

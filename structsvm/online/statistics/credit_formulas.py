@@ -1,6 +1,6 @@
 """Credit of many impressions at once, by the formulas of the methods on whole columns.
 
-Impressions of methods without such formulas, and those that are refused, go to their method one by one.
+Impressions that these formulas do not cover, or that are refused, are credited one by one by their method.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ METHODS: dict[str, Interleaver] = {
 """The methods whose logs can be analysed, by name."""
 
 DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
-"""Methods whose outcome has mean zero for indifferent users, but neither median zero nor symmetry."""
+"""Methods whose outcome has mean zero for indifferent users, but is not symmetric and need not have median zero."""
 
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
     method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
 )
 _ENTRIES = 1 << 22
-"""Largest number of entries of a table; probabilistic credit has one per impression, pair of rankers and click."""
+"""Largest number of entries of a table; probabilistic credit needs one per impression, pair of rankers and click."""
 
 
 class Record:
-    """The evidence of a shown list, shared by impressions of equal lists."""
+    """The evidence of a shown list, shared by impressions with equal lists."""
 
     __slots__ = ("bound", "documents", "evidence", "said")
 
@@ -48,7 +48,7 @@ class Record:
 
 
 class Rows(NamedTuple):
-    """Columns of impressions to credit. Python's garbage collection would visit each row if there were row objects."""
+    """Columns of impressions to credit. (Python's garbage collector would visit each row if rows were objects.)"""
 
     numbers: list[int]
     records: list[Record]
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """Credit of some impressions, an entry of each array per impression."""
+    """Credit of some impressions; each array has one entry per impression."""
 
     credit: Float  # (n, n_rankers)
     outcome: Float  # (n, n_pairs)
@@ -73,7 +73,7 @@ def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits
     for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
         groups.setdefault((len(record.documents), len(clicks), len(record.evidence)), []).append(k)
     for (_, n_clicked, n_evidence), members in groups.items():
-        # as many at once as keeps tables of all pairs of rankers small
+        # in batches that keep the tables of all pairs of rankers small
         step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
         for start in range(0, len(members), step):
             some = members[start : start + step]
@@ -101,7 +101,7 @@ class CreditRow(NamedTuple):
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
-    """Credit impressions of one method that come one by one, as :func:`credit_rows` does."""
+    """Credit impressions of one method, given one by one, as :func:`credit_rows` does."""
     columns = Rows(
         [row.number for row in rows],
         [Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound) for row in rows],
@@ -111,14 +111,15 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
 
 
 def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:
-    """Return where credit exceeds the bound of its record, as linear credit does if the record states none."""
+    """Return a mask of credit that exceeds the bound of its record, as linear credit does if the record states no
+    bound."""
     return spread > bound * (1 + 1e-9)
 
 
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
-    """Credit impression ``k`` by its method, which raises for a wrong record."""
+    """Credit impression ``k`` by its method, which raises for an invalid record."""
     record = rows.records[k]
     shown = Shown(method, record.documents, n_rankers, record.evidence, bound=record.bound)
     clicked = np.zeros(len(record.documents), dtype=bool)
@@ -144,7 +145,8 @@ def _credit_alike(
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
     """Return the credit of impressions with equally many documents and clicks; None if the method must credit them."""
-    # None is returned for methods without formulas on columns, and if a record is wrong: the method says what is wrong.
+    # None is returned for methods without formulas on columns, and if a record is invalid: the method then raises with
+    # the reason.
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
@@ -194,6 +196,6 @@ def _credit_alike(
         largest = np.full(len(records), largest_difference(values.shape[2]))
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)
-    except BadInput:  # the method names the list
+    except BadInput:  # the method's error names the list
         return None
     return Credits(credit, outcome[:, i, j], spread)

@@ -1,7 +1,7 @@
 """Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
 
-An impression takes 8 to 24 bytes for each pair of rankers, 36 to detect repeated lines and 16 for an id of its user or
-session, instead of 2 KB as an object.
+An impression takes 8 to 24 bytes for each pair of rankers, 36 bytes to detect repeated lines and 16 for the id of its
+user or session, instead of 2 KB as an object.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BLOCKS = 8
 """Blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
 _FEW_WITHOUT = 20
-"""Impressions without an id for clusters are left out if they are fewer than one in this number, else refused."""
+"""Impressions without a cluster id are left out if they are fewer than one in this number, and refused otherwise."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
 
@@ -56,7 +56,7 @@ Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """Results of two rankers, an entry per impression on which they met, in the order of the log."""
+    """Results of two rankers, with one entry per impression on which they met, in the order of the log."""
 
     delta: Float
     """The statistic: weighted clicks, the outcome of a method of ``DRAWN``, otherwise the difference in credit."""
@@ -72,21 +72,21 @@ class CreditedLog:
     rankers: tuple[str, ...]
     # for rankers i < j, in the order of itertools.combinations
     pairs: tuple[PairColumns, ...] = field(repr=False)
-    # impressions used, and those of them with a click; the other counts are those of ClickLog
+    # impressions used, and how many of them have a click; the other counts are as in ClickLog
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int = 0
     n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
-    # whether delta is computed by click weights
+    # whether delta is computed with click weights
     weighted: bool = False
     # "user" or "session", and the number of each impression's cluster, from 0 by first appearance
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
     # bound of abs(delta) that is known before the clicks; None if a record does not state it
     bound: float | None = 1.0
-    # without clusters, if users (or sessions) return: which, how often, among how many impressions
+    # without clusters, if users (or sessions) return: which of the two, how often, and among how many impressions
     again: tuple[str, int, int] | None = None
     # for the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on each
     met: tuple[Int, ...] | None = field(default=None, repr=False)
@@ -120,7 +120,7 @@ class CreditedLog:
         return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair, at random for fractional outcomes."""
+        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair; fractional outcomes are randomised."""
         outcomes = [pair.outcome for pair in self.pairs]
         if self.method not in DRAWN or self.bound is None:
             return outcomes
@@ -130,7 +130,7 @@ class CreditedLog:
         """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
         if self.codes is None or self.met is None:
             return self.codes
-        # rank the codes by the index at which each first appears
+        # number the codes in order of first appearance
         _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
         return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
 
@@ -151,9 +151,9 @@ def read_credits(
     ----------
     path : str or Path
     cluster : {"auto", "user", "session"}, optional
-        Id to keep of each impression. ``"auto"``: the user if some return and all impressions have one, else the
-        session by the same rule, else none. Impressions without a requested id are left out and counted; 5 % of them or
-        more are refused.
+        Id to keep for each impression. ``"auto"`` takes the user if users return and all impressions have a user,
+        otherwise the session by the same rule, otherwise none. Impressions without a requested id are left out and
+        counted; 5 % of them or more are refused.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
         since features are computed one impression at a time.
@@ -173,7 +173,7 @@ def read_credits(
     ------
     ValueError
         As :func:`read_log`. Also, with file and line, for an impression that its method cannot credit and for the first
-        of many that lack the id of ``cluster``; and for an unknown method or ``cluster``, or wrong ``weights``.
+        of many that lack a cluster id; and for an unknown method or ``cluster``, or invalid ``weights``.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def read_credits(
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     parser = Lines(path, missing_record)
-    # impressions of several blocks are credited together: formulas on columns are fast for many at once
+    # impressions of several blocks are credited together: formulas on columns are fast for many impressions at once
     n_missing_record = n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
@@ -211,7 +211,7 @@ def read_credits(
 
 
 def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None) -> CreditedLog:
-    """Return the columns of a log in memory; parameters, result and errors are those of :func:`read_credits`.
+    """Return the columns of a log in memory; parameters, result and errors are as for :func:`read_credits`.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
 
 
 class _Reader:
-    """Builds the columns of a log: takes impressions one by one and credits those of some blocks together."""
+    """Builds the columns of a log: takes impressions one by one and credits those of several blocks together."""
 
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
@@ -263,7 +263,7 @@ class _Reader:
         self.n_clicks: list[NDArray[np.int32]] = []
         self.names = Digests()
         self.n_same = 0
-        # a hash of what two lines with one id must agree in, or of the text of a line without an id
+        # a hash of the fields in which lines with the same id must agree, or of the text of a line without an id
         self.contents: list[int] = []
         self.content: list[Int] = []
 
@@ -383,15 +383,15 @@ class _Reader:
         assert self.like is not None
         largest, method = self.largest, self.like[0]
         if self.weights is not None:
-            # the largest value of each feature for a team of ``largest`` clicks: those that add up over clicks, and
-            # those that are positive for one click only
+            # the largest value of each feature for a team of ``largest`` clicks: features that add up over clicks, and
+            # features that are positive for one click only
             most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
             return dot(np.abs(self.weights), most)
         if method in DRAWN:
             return 1.0 if self.has_bound else None
         # document constraints: a clicked document with each one above without a click (at most n/2 times n/2 pairs),
-        # and with the next one
+        # and with the next document
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
     def log(self, origin: str, n_missing_record: int) -> CreditedLog:
@@ -403,7 +403,7 @@ class _Reader:
             )
         rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
-        # Columns are joined and freed one after another, so that the memory needed at once stays small.
+        # Columns are joined and freed one after another to keep peak memory low.
         numbers, content = joined(self.numbers), joined(self.content)
         keep: Any = slice(None)
         n_repeated = n_identical = 0
@@ -424,7 +424,7 @@ class _Reader:
             looked = _mask(keep, n)[:_LOOKED_AT]
             n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
-        # a cluster needs an id in each impression: the user if some return, else the session
+        # a cluster needs an id in each impression: the user if users return, otherwise the session
         if cluster == "auto":
             cluster = next((by for by, rows in ids.items() if n_again[by] and rows.any(axis=1).all()), None)
         if cluster is not None:
@@ -434,7 +434,7 @@ class _Reader:
         clicked = joined(self.n_clicks)[keep] > 0
         pairs: list[PairColumns] = []
         met: list[Int] = []
-        # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
+        # in the log of a bandit each pair's columns have their own length: translate the impressions to keep
         if self.header.is_duels:
             kept = _mask(keep, n)
             number = np.cumsum(kept) - 1
@@ -481,7 +481,7 @@ class _Reader:
 
 
 def _mask(keep: Any, n: int) -> NDArray[np.bool_]:
-    """Return the impressions to keep, which may be a slice of all, as a mask."""
+    """Return the impressions to keep, which may be a slice, as a mask."""
     mask = np.zeros(n, dtype=bool)
     mask[keep] = True
     return mask
@@ -500,7 +500,7 @@ def _check_weights(weights: ArrayLike) -> Float:
 
 
 class Digests:
-    """128 bits for each id, zeros for a missing one: two of Python's hashes, whose key differs in each process."""
+    """128 bits for each id, zeros for a missing id: two of Python's hashes, whose key differs in each process."""
 
     def __init__(self) -> None:
         self.any = False
@@ -528,7 +528,7 @@ def _digest(name: str | int | None) -> tuple[int, int]:
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return one array of the parts, and free these."""
+    """Return the parts as one array, and free the parts."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole

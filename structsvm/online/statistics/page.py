@@ -1,4 +1,4 @@
-"""Reports of the analysis of a click log: lines for a terminal, and an HTML page."""
+"""Reports of the analysis of a click log: text for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages
 
 _LOOKS = 40
-"""Number of points of the curves on the page; each takes a confidence interval."""
+"""Number of points of the curves on the page; each needs a confidence interval."""
 
 _WIDEST = 8.0
-"""Largest width of an interval that is drawn, in widths of the last one; wider ones would flatten the others."""
+"""Intervals wider than this multiple of the last interval are not drawn, since they would flatten the others."""
 
 
 def summary(answer: Analysis) -> list[str]:
@@ -58,7 +58,7 @@ def page(
                 small=True,
             ),
         ]
-        # the curve needs the impressions themselves, the figures above only the analysis
+        # the curve needs the impressions themselves; the figures above need only the analysis
         k = column[pair.a, pair.b]
         if bound is not None and len(log.pairs[k].delta):
             values = log.pairs[k].delta / bound
@@ -99,7 +99,8 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
-    # the winner by the chosen test, and whether it holds at every look; otherwise who leads, and what is missing
+    # the winner by the chosen test, and whether it holds at every look; otherwise the leader, and the evidence that is
+    # missing
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
@@ -167,7 +168,7 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
         facts.insert(1, (f"{answer.cluster}s", counts))
     if pair.always_valid_p_value is not None:
         facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
-    # two numbers of queries: for a size fixed beforehand, and for looks at any time
+    # two numbers of queries: for a size fixed in advance, and for looks at any time
     needs = []
     if not math.isinf(pair.queries_needed):
         needs.append(

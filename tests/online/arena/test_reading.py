@@ -66,7 +66,7 @@ def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("x,x,a,1", "another model than in column a, got 'x'"),
+        ("x,x,a,1", "a model other than that in column a, got 'x'"),
         (
             "x,y,z,1",
             "expected 'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1, got 'z'",

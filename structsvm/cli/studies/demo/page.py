@@ -1,4 +1,4 @@
-"""The outcome of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
+"""The result of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]
 
 
 def headline(outcome: Outcome) -> str:
-    """Return the result in words, with the models that are as good."""
+    """Return the result in words, with the models that perform equally well."""
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
     best_models = leaders({system.name: system.per_query for system in outcome.learned})

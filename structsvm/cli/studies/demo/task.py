@@ -48,7 +48,7 @@ class System:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task and the systems tried: the baselines first, then the learned ones."""
+    """A task and the systems compared: the baselines first, then the learned rankers."""
 
     task: Task
     systems: tuple[System, ...]
@@ -125,7 +125,7 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
 
 @contextmanager
 def _without_remarks() -> Iterator[None]:
-    """Filter out remarks on the chosen C: the grid of the demonstration is fixed."""
+    """Suppress warnings about the chosen C, since the grid of the demonstration is fixed."""
     log = logging.getLogger("structsvm")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -9,7 +9,7 @@ from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
 
 MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
-"""Names of one minus each loss."""
+"""Names of the measures, one minus each loss."""
 
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
@@ -25,7 +25,7 @@ def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]
 
 
 def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """Return the same, unrounded, as plain objects; ``means`` are of one minus each loss."""
+    """Return the same, unrounded, as plain objects; ``means`` refer to one minus each loss."""
     records = []
     for name, values in result.values.items():
         entry: dict[str, Any] = {
@@ -43,8 +43,9 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
 
 
 def headline(result: DiversityResult) -> str:
-    """Return the result in words: the best method, those as good, and the sets seen in training."""
-    # those that use the subtopics as input are no rivals, unless there are no others
+    """Return the result in words: the best method, the methods that perform equally well, and the sets seen in
+    training."""
+    # methods that use the subtopics as input are not rivals, unless there are no others
     rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
     best = leaders({name: result.compared[name] for name in rivals})
     n, measure = len(result.labelled.sets), MEASURES[result.loss]

@@ -22,7 +22,7 @@ from structsvm.queries import QueryData, dense_column
 
 METHODS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
-    "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
+    "ranksvm": "pairwise ranking SVM, hinge loss, every query has the same weight",
     "ranksvm-l2": "the same with the squared hinge",
     "ordinal": "ordinal regression SVM",
     "acc": "classification SVM",
@@ -34,7 +34,7 @@ METHODS = {
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
-    "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
+    "lightgbm": "LightGBM's LambdaRank, the best of a grid, stopped early on the validation part; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
 """The methods by name, with descriptions."""
@@ -46,7 +46,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Options that methods share, as far as they apply."""
+    """Options shared by the methods to which they apply."""
 
     scale: Any = "none"
     relevance: float = 1.0
@@ -56,11 +56,11 @@ class Training:
     monotone: tuple[tuple[str, int], ...] = ()
     """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
     positive: bool = False
-    """Whether all weights have to be at least 0; likewise."""
+    """Whether all weights have to be at least 0; only methods ``svm-LOSS`` take it."""
 
     @property
     def exact(self) -> dict[str, Any]:
-        """The options of methods with a certificate, but for the scaling."""
+        """The options of methods with a certificate, without the scaling."""
         return {name: getattr(self, name) for name in ("relevance", "tol", "max_passes")}
 
 
@@ -75,7 +75,7 @@ class Candidate(NamedTuple):
 
 
 class OneFeature:
-    """Ranking by one column, a baseline for learning."""
+    """Ranking by one column, as a baseline for learning."""
 
     def __init__(self, feature: int, sign: int, n_features: int) -> None:
         self.coef_ = np.zeros(n_features)
@@ -99,7 +99,7 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 
 
 def full_name(name: str) -> str:
-    """Return a name of a method as the table has it: in lower case, a loss by itself as ``svm-LOSS``."""
+    """Return the name of a method as in the table: in lower case, with a bare loss as ``svm-LOSS``."""
     if name.endswith("-LOSS"):
         return name
     lower = "lightgbm" if name.lower() == "lambdamart" else name.lower()
@@ -110,7 +110,7 @@ def full_name(name: str) -> str:
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
+    """Return ``name`` in full if it is a method; a bare loss is short for ``svm-LOSS``."""
     name = full_name(name)
     if takes_missing(name):
         lightgbm_ranker.check_installed("lightgbm")
@@ -148,7 +148,7 @@ def walk(
 
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
-    """Silence the warning of a fit that learns nothing."""
+    """Suppress the warning about a fit that learns nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield

@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, remarks
 from structsvm.plots import figures, pages
 
-_PER_CHART = 4  # most lines per chart, so that they can be distinguished
+_PER_CHART = 4  # maximum number of lines per chart, so that they can be distinguished
 
 
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
@@ -73,7 +73,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 
 
 def headline(results: Results) -> str:
-    """Return the result in words: the best method, those as good, and the baseline."""
+    """Return the result in words: the best method, the methods that perform equally well, and the baseline."""
     first = results.measures.report[0]
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
     best = results.tests.best
@@ -152,7 +152,7 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
     """Return the method whose chosen C has the best validation mean, the first on ties.
 
-    Methods without C come after all others: those that stop early chose their settings on the same queries in each
-    fold, so that their means are too high to be compared.
+    Methods without C come last: methods with early stopping chose their settings on the same queries in each fold, so
+    that their means are too high for a comparison.
     """
     return max(results, key=lambda m: (m.best()[0] is not None, m.best()[1]))

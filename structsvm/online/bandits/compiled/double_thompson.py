@@ -1,4 +1,5 @@
-"""Double Thompson sampling, compiled: who an arm may beat changes only by a duel or at a threshold of ln t."""
+"""Double Thompson sampling, compiled: the set of arms that an arm may beat changes only after a duel or at a threshold
+of ln t."""
 
 from __future__ import annotations
 
@@ -35,15 +36,15 @@ def _count(threshold, log_t, score):
 
 @kernel
 def _first(wins, score, won, rng):
-    """Return the arm of the largest ``score``; of several, the one that beats the most arms in a draw."""
+    """Return the arm with the largest ``score``; among ties, the arm that beats the most others in a draw."""
     k, best = len(score), largest(score)
     n = 0
     for i in range(k):
         n += score[i] == best
         won[i] = 0 if score[i] == best else -1
     if n > 1:
-        # Only pairs with an arm of the largest score matter. They are drawn in the order of ``pair_indices``, so that
-        # the random numbers are those of the policy.
+        # Only pairs that include an arm with the largest score matter. They are drawn in the order of ``pair_indices``,
+        # so that the random numbers are those of the policy.
         for i in range(k):
             for j in range(i + 1, k):
                 if score[i] == best or score[j] == best:

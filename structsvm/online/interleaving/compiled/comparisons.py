@@ -1,4 +1,4 @@
-"""Simulated comparisons, a million per second: list, clicks and credit in one compiled pass.
+"""Simulated comparisons, about a million per second: list, clicks and credit in one compiled pass.
 
 A list is built only as far as the user reads it. The distributions are those of ``TeamDraft``, ``Probabilistic`` and
 ``SOSM`` with the click models of ``structsvm.online.users``.
@@ -22,7 +22,7 @@ from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
 _PIECE = 1 << 17
-"""Comparisons per compiled call, at most half a second, since Ctrl-C is noticed only between calls."""
+"""Comparisons per compiled call; at most half a second of work, since Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15
 """Comparisons of a pair per random stream; constant, so that results do not depend on the number of threads."""
 
@@ -74,7 +74,7 @@ def compare_pairs(
     check_choice("method", method, ("team_draft", "probabilistic"))
     check_choice("credit", credit, get_args(Credit))
     tables = tables_for(ranked, clicks, length, n_samples)
-    # a task is a chunk of the comparisons of one pair, with a random stream of its own
+    # a task is a chunk of the comparisons of one pair, with its own random stream
     chunks = -(-n_samples // _CHUNK)
     first, second = np.repeat(both.T, chunks, axis=1)
     counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
@@ -112,7 +112,7 @@ def preference_matrix(
 
 
 class LiveComparisons:
-    """Single comparisons: merges the rankings of some rankers for a random query and simulates the clicks of a user."""
+    """Single comparisons: merge the rankings of some rankers for a random query and simulate the clicks of a user."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class LiveComparisons:
         return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
-        """Return the arrays for comparisons by compiled bandits, with new scratch in each call."""
+        """Return the arrays for comparisons by compiled bandits; each call allocates new scratch arrays."""
         by = self.method == "team_draft", self.credit == "difference"
         return kernels.live_arrays(self.ranked, self._tables, self._decay, *by)
 
