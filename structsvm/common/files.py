@@ -99,8 +99,7 @@ def is_model(path: Path) -> bool:
     if not path.is_file() or not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as file:
-        names = file.namelist()
-        return "description.npy" in names and any(name.startswith("model.") for name in names)
+        return {"description.npy", "digest.npy"} <= set(file.namelist())
 
 
 def _compression(head: bytes, path: Path) -> str | None:

@@ -1,7 +1,8 @@
 """Models in one ``.npz`` file: arrays and a JSON description, no pickle, so that loading never runs code.
 
-The zip format has a checksum of each array, so that a damaged file is refused. A crafted file has valid checksums:
-classes check saved numbers before compiled code uses them as indices.
+The description holds a digest of each array, and its own digest is beside it, so that an edited file, or one with an
+array of another model, is refused. A crafted file can have valid digests: classes check saved numbers before compiled
+code uses them as indices.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import dataclasses
 import io
 import json
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 
 _FORMAT = "structsvm-model"
-_FORMAT_VERSION = 3  # version 2 had digests of the arrays, which are ignored
+_FORMAT_VERSION = 2  # version 1 had no digests
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
 """A model file may name the classes of these folders that they, or the package itself, export."""
@@ -64,8 +66,10 @@ def save(model: Any, path: str | Path) -> None:
         "format_version": _FORMAT_VERSION,
         "structsvm": __version__,
         "model": _encode(model, "model", arrays),
+        "digests": {name: _digest(array) for name, array in arrays.items()},
     }
     arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
+    arrays["digest"] = np.array(_digest(arrays["description"]))
     buffer = io.BytesIO()
     try:
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
@@ -122,7 +126,10 @@ def load(path: str | Path) -> Any:
             try:
                 if not isinstance(content, dict) or "class" not in content:
                     raise Damaged("no model")
-                return _decode(content, _Arrays(archive))
+                digests = description["digests"] if version > 1 else None
+                if digests is not None and archive.array("digest", most_bytes=1 << 10) != _digest(raw):
+                    raise Damaged("a changed description")
+                return _decode(content, _Arrays(archive, digests))
             except (
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
             ) as error:  # fmt: skip
@@ -139,15 +146,26 @@ def load(path: str | Path) -> Any:
 class _Arrays:
     """The arrays of a model file that its description refers to; together they must fit into memory."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._left = archive, memory_bytes()
+    def __init__(self, archive: Archive, digests: dict[str, str] | None) -> None:
+        self._archive, self._digests = archive, digests
+        self._left = memory_bytes()
         self._read: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if not isinstance(name, str):
+            raise Damaged(f"no array {name!r:.40}")
         if name not in self._read:
-            self._read[name] = self._archive.array(name, most_bytes=self._left)
-            self._left -= self._read[name].nbytes
+            array = self._archive.array(name, most_bytes=self._left)
+            if self._digests is not None and self._digests[name] != _digest(array):
+                raise Damaged(f"a changed {name}")
+            self._read[name] = array
+            self._left -= array.nbytes
         return self._read[name]
+
+
+def _digest(array: np.ndarray) -> str:
+    declared = f"{array.dtype.str} {array.shape} ".encode()
+    return sha256(declared + array.tobytes()).hexdigest()[:32]
 
 
 def _not_ours(path: Path) -> ValueError:

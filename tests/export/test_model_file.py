@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
 from structsvm.common.candidates import CandidateSet
+from structsvm.export import model_file as model_files
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
@@ -113,13 +114,17 @@ def test_what_cannot_be_described_is_refused(tmp_path):
 # -- what is not a model ------------------------------------------------------------------------------
 
 
-def rewritten(source, target, change):
-    """Return a model file with a changed description or arrays."""
+def rewritten(source, target, change, *, signed=False):
+    """Return a model file with a changed description or arrays; ``signed`` updates the digests."""
     with np.load(source) as archive:
         arrays = dict(archive)
     description = json.loads(bytes(arrays["description"]))
     change(description, arrays)
+    if signed:
+        description["digests"] = {name: model_files._digest(arrays[name]) for name in description["digests"]}
     arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
+    if signed:
+        arrays["digest"] = np.array(model_files._digest(arrays["description"]))
     with target.open("wb") as file:
         np.savez(file, **arrays)
     return target
@@ -166,8 +171,8 @@ def test_other_files_are_refused(model_file, spoil):
 
 
 def test_a_newer_format_names_the_remedy(model_file, tmp_path):
-    newer = rewritten(model_file, tmp_path / "newer", lambda d, _: d.update(format_version=4))
-    rejected(r"model format 4.*reads up to 3; upgrade with: pip install -U", load, newer)
+    newer = rewritten(model_file, tmp_path / "newer", lambda d, _: d.update(format_version=3))
+    rejected(r"model format 3.*reads up to 2; upgrade with: pip install -U", load, newer)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +239,7 @@ def with_array(name, array):
     ],
 )
 def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change, tmp_path):
-    """A crafted file loads; invalid indices and shapes are refused before compiled code uses them."""
+    """A file with valid digests loads; invalid indices and shapes are refused before compiled code uses them."""
     if model == "tree":
         made = fitted(structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0))
     elif model == "descent":
@@ -245,7 +250,7 @@ def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change,
         sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 2
         made = structsvm.SVMDiv(k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 2)
     made.save(tmp_path / "model.npz")
-    bad = load(rewritten(tmp_path / "model.npz", tmp_path / "bad", change))
+    bad = load(rewritten(tmp_path / "model.npz", tmp_path / "bad", change, signed=True))
     use = {
         "tree": lambda: bad.predict(DATA.X, qid=DATA.qid),
         "descent": lambda: bad.partial_fit(DATA.X, DATA.y, qid=DATA.qid, n_steps=5),
@@ -255,12 +260,18 @@ def test_a_crafted_file_does_not_lead_compiled_code_out_of_bounds(model, change,
     rejected("expected", use[model])
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_an_earlier_format_is_read(version, model_file, tmp_path):
+def test_a_file_with_parts_of_another_is_refused(model_file, tmp_path):
+    structsvm.SVMMap(C=10).fit(DATA.X, DATA.y, qid=DATA.qid).save(tmp_path / "other.npz")
+    with zipfile.ZipFile(tmp_path / "other.npz") as archive:
+        part = {"model.coef_.npy": archive.read("model.coef_.npy")}
+    mixed = repacked(model_file, tmp_path / "mixed", lambda members: members.update(part))
+    rejected(r"mixed: .* damaged one \(a changed model\.coef_\); train and save", load, mixed)
+
+
+def test_a_file_of_the_first_format_is_read(model_file, tmp_path):
     def first(description, arrays):
-        description["format_version"] = version
-        if version == 2:  # had digests
-            description["digests"], arrays["digest"] = {"model.coef_": "0"}, np.array("0")
+        description["format_version"] = 1
+        del arrays["digest"], description["digests"]
 
     older = rewritten(model_file, tmp_path / "older", first)
     assert load(older).coef_.tolist() == load(model_file).coef_.tolist()
