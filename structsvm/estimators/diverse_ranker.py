@@ -284,8 +284,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _gains(self, i: int, candidates: CandidateSet, costs: Float) -> Callable[[list[int]], Float]:
         """Return the function from the documents of set ``i`` chosen so far to the scores of all."""
-        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-        _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
+        one = self._features(i, candidates, self.feature_names_in_.tolist())
         walk, weights = Walk(one), self.coef_ * self.scale_
 
         def gains(chosen: list[int]) -> Float:
@@ -297,6 +296,21 @@ class DiverseRanker(Selector, BaseEstimator):
 
         return gains
 
+    def _features(self, i: int, candidates: CandidateSet, expected: list[str]) -> StepFeatures:
+        """Return the arrays of set ``i``; raise unless it has the ``expected`` features, if there are any."""
+        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+        names = [name for _, name in one.names]
+        if expected and names != expected:
+            missing = next((name for name in expected if name not in names), expected[-1])
+            raise BadInput(
+                "sets",
+                f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+                f"{candidates!r}",
+                "train and predict on sets of one kind, with as many document features",
+                at=f"[{i}]",
+            )
+        return one
+
     def _prepare(self, sets: Any, labels: Any) -> _Prepared:
         self._check_options()
         checked = check_sets(sets)
@@ -305,9 +319,8 @@ class DiverseRanker(Selector, BaseEstimator):
         names: tuple[StepFeature, ...] = ()
         for i, (candidates, matrix) in enumerate(zip(checked, matrices, strict=True)):
             gain = SubtopicGain(matrix, self.loss)
-            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-            names = names or one.names
-            _check_names([name for _, name in one.names], [name for _, name in names], i, candidates)
+            one = self._features(i, candidates, [name for _, name in names])
+            names = one.names
             if not gain.empty and one.n > 1:
                 found.append(one)
                 gains.append(gain)
@@ -436,15 +449,3 @@ def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
         rows.append((step.features * scale).astype(np.float32))
         gains.append(step.gains)
     return np.concatenate(rows), gains
-
-
-def _check_names(names: list[str], expected: list[str], i: int, candidates: CandidateSet) -> None:
-    if names != expected:
-        missing = next((name for name in expected if name not in names), expected[-1])
-        raise BadInput(
-            "sets",
-            f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
-            f"{candidates!r}",
-            "train and predict on sets of one kind, with as many document features",
-            at=f"[{i}]",
-        )
