@@ -296,6 +296,7 @@ def compare(
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
         # MMR would learn from a single subtopic that one document is enough
+        # from a single subtopic MMR would learn that one document is enough
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
             note(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")

@@ -290,6 +290,7 @@ class DiverseRanker(Selector, BaseEstimator):
         def gains(chosen: list[int]) -> Float:
             if chosen:
                 walk.add(chosen[-1])
+            # costs are 1 without a budget, their logarithms 0: the chance to be next is in proportion to exp(score)
             scores = np.zeros(one.n)
             scores[walk.free] = products(walk.features(), weights)
             return scores - log(costs)
@@ -382,6 +383,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
         self.regrets_ = regrets
+        # all features but those of likeness are gains of monotone submodular functions
         bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
         self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
@@ -390,6 +392,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:
         """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
+        # each step is a query, graded by gains: the loss at k = 1 bounds the share of the largest gain that is missed
         offsets = np.cumsum([0, *map(len, gains)])
         separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
         stakes = np.array([float(gain.max()) for gain in gains])

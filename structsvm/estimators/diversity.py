@@ -274,6 +274,7 @@ class SVMDiv(Selector, BaseEstimator):
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         values = products(features.coverage(candidates).features, self.document_coef_)
         patterns = features.incidences(candidates, words)
+        # the last threshold that the document frequency of each element reaches: -1 if it is below the first
         frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
         steps = [np.searchsorted(features.thresholds, f, side="right") - 1 for f in frequency]
         covered: set[tuple[int, int]] = set()
@@ -283,6 +284,7 @@ class SVMDiv(Selector, BaseEstimator):
             for number, (level, (indptr, indices, _)) in enumerate(zip(self.levels_, patterns, strict=True)):
                 for v in indices[indptr[d] : indptr[d + 1]].tolist():
                     if (number, v) not in covered and steps[number][v] >= 0:
+                        # an element is worth its benefit once, to the first document that covers it
                         covered.add((number, v))
                         word = _named(level, v, candidates, words)
                         won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
@@ -311,6 +313,8 @@ class SVMDiv(Selector, BaseEstimator):
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
+        # Features of a level are divided by its mean number of words per document: levels with many words would
+        # otherwise need smaller weights, and hardly be regularised.
         n_thresholds = len(features.thresholds)
         total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
         by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
@@ -330,6 +334,8 @@ class SVMDiv(Selector, BaseEstimator):
         options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
         problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
+        # The benefit of a bin is the sum of the weights up to its threshold: these sums are to be >= 0, and the weights
+        # of document features themselves.
         cone = None
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
