@@ -428,7 +428,7 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
             expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
             raise _wrong(i, expected, document.get("embedding"))
         rows.append(row / length)
-    # row by row, as products of matrices depend on the processor
+    # row by row in fixed order: sums of BLAS depend on the processor
     unit = np.stack(rows)
     return np.stack([products(unit, row) for row in rows])
 
