@@ -295,6 +295,8 @@ def compare(
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
+        # MMR would learn from a single subtopic that one document is enough
+        # from a single subtopic MMR would learn that one document is enough
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
             note(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
@@ -316,8 +318,8 @@ def compare(
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
-        f"{len(found.sets)} queries{left_out}, {result.limit} each; wins and p: {MEASURES[loss]} of {result.first} "
-        "against the others"
+        f"{len(found.sets)} queries{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
+        f"{result.first} against the others"
     )
     print_table(*table(result))
     typer.echo(headline(result))

@@ -319,6 +319,7 @@ def check_limits(
     """Return the limits of each set: ``k`` documents; by default the ``usual`` number, but any under a budget."""
     if k is not None or costs is None:
         k = check_whole("k", usual if k is None else k)
+    # None: any number of documents, as long as the budget lasts
     most = [len(one) if k is None else min(k, len(one)) for one in sets]
     if costs is None and budget is None:
         return [Limits(n, np.ones(len(one))) for n, one in zip(most, sets, strict=True)]

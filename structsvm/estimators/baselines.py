@@ -100,6 +100,7 @@ class RandomChoice(_Method):
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
+        # positions in a random order as fixed scores, so that budgets work as for the other methods
         gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
         return self._predict(checked, gains, k, costs, budget)
 
@@ -206,6 +207,7 @@ class UnweightedCoverage(_WordMethod):
         new = np.ones(counts.shape[1])
 
         def gain(chosen: list[int]) -> Float:
+            # words of chosen documents are no longer new; the sums are whole numbers, exact in any order
             new[counts[chosen].indices] = 0.0
             return np.bincount(rows, new[counts.indices], minlength=len(candidates)).astype(np.float64)
 
@@ -232,6 +234,7 @@ class EssentialPages(_WordMethod):
         weight = log(len(candidates) / frequency)
 
         def gain(chosen: list[int]) -> Float:
+            # a word counts with its frequency in the first chosen document that has it, and not again
             weight[counts[chosen].indices] = 0.0
             return np.asarray(share @ weight).ravel()
 
@@ -321,6 +324,7 @@ class MMR(_Method):
         best = (-1.0, self)
         for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
             one = replace(self, score=score, smooth=smooth)
+            # relevance does not depend on the trade-off: it is computed once for all of them
             relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
             for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
                 tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
@@ -429,6 +433,7 @@ class XQuAD(_LabelledMethod):
         share = 1.0 / max(1, grades.shape[1])
 
         def gain(chosen: list[int]) -> Float:
+            # P(s) times the probability that no chosen document satisfies a user who wants the subtopic
             uncovered = np.prod(1.0 - likely[chosen], axis=0, initial=share)
             return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, uncovered))
 

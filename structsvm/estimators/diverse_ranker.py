@@ -284,18 +284,33 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _gains(self, i: int, candidates: CandidateSet, costs: Float) -> Callable[[list[int]], Float]:
         """Return the function from the documents of set ``i`` chosen so far to the scores of all."""
-        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-        _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
+        one = self._features(i, candidates, self.feature_names_in_.tolist())
         walk, weights = Walk(one), self.coef_ * self.scale_
 
         def gains(chosen: list[int]) -> Float:
             if chosen:
                 walk.add(chosen[-1])
+            # costs are 1 without a budget, their logarithms 0: the chance to be next is in proportion to exp(score)
             scores = np.zeros(one.n)
             scores[walk.free] = products(walk.features(), weights)
             return scores - log(costs)
 
         return gains
+
+    def _features(self, i: int, candidates: CandidateSet, expected: list[str]) -> StepFeatures:
+        """Return the arrays of set ``i``; raise unless it has the ``expected`` features, if there are any."""
+        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+        names = [name for _, name in one.names]
+        if expected and names != expected:
+            missing = next((name for name in expected if name not in names), expected[-1])
+            raise BadInput(
+                "sets",
+                f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+                f"{candidates!r}",
+                "train and predict on sets of one kind, with as many document features",
+                at=f"[{i}]",
+            )
+        return one
 
     def _prepare(self, sets: Any, labels: Any) -> _Prepared:
         self._check_options()
@@ -305,9 +320,8 @@ class DiverseRanker(Selector, BaseEstimator):
         names: tuple[StepFeature, ...] = ()
         for i, (candidates, matrix) in enumerate(zip(checked, matrices, strict=True)):
             gain = SubtopicGain(matrix, self.loss)
-            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-            names = names or one.names
-            _check_names([name for _, name in one.names], [name for _, name in names], i, candidates)
+            one = self._features(i, candidates, [name for _, name in names])
+            names = one.names
             if not gain.empty and one.n > 1:
                 found.append(one)
                 gains.append(gain)
@@ -369,6 +383,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
         self.regrets_ = regrets
+        # all features but those of likeness are gains of monotone submodular functions
         bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
         self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
@@ -377,6 +392,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:
         """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
+        # each step is a query, graded by gains: the loss at k = 1 bounds the share of the largest gain that is missed
         offsets = np.cumsum([0, *map(len, gains)])
         separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
         stakes = np.array([float(gain.max()) for gain in gains])
@@ -436,15 +452,3 @@ def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
         rows.append((step.features * scale).astype(np.float32))
         gains.append(step.gains)
     return np.concatenate(rows), gains
-
-
-def _check_names(names: list[str], expected: list[str], i: int, candidates: CandidateSet) -> None:
-    if names != expected:
-        missing = next((name for name in expected if name not in names), expected[-1])
-        raise BadInput(
-            "sets",
-            f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
-            f"{candidates!r}",
-            "train and predict on sets of one kind, with as many document features",
-            at=f"[{i}]",
-        )

@@ -20,7 +20,7 @@ from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
 from structsvm.estimators.fitted import Selector
 from structsvm.estimators.linear import check_usual
-from structsvm.features.word_counts import count_words
+from structsvm.features.word_counts import Words, count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
@@ -273,24 +273,20 @@ class SVMDiv(Selector, BaseEstimator):
         features = self._word_features(self.levels_)
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         values = products(features.coverage(candidates).features, self.document_coef_)
-        names = None if words is None else words.vocabulary
-        covered: set[tuple[int, int]] = set()
         patterns = features.incidences(candidates, words)
+        # the last threshold that the document frequency of each element reaches: -1 if it is below the first
         frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
         steps = [np.searchsorted(features.thresholds, f, side="right") - 1 for f in frequency]
+        covered: set[tuple[int, int]] = set()
         reasons = []
         for d, gain in zip(selection.chosen.tolist(), selection.gains.tolist(), strict=True):
             won = []
             for number, (level, (indptr, indices, _)) in enumerate(zip(self.levels_, patterns, strict=True)):
                 for v in indices[indptr[d] : indptr[d + 1]].tolist():
                     if (number, v) not in covered and steps[number][v] >= 0:
+                        # an element is worth its benefit once, to the first document that covers it
                         covered.add((number, v))
-                        if level.kind == "neighbours":
-                            word = f"near {candidates.ids[v]}"
-                        else:
-                            word = f"word {v}" if names is None else str(names[v])
-                            if names is not None and names.dtype.kind != "O":  # columns without names
-                                word = f"word {word}"
+                        word = _named(level, v, candidates, words)
                         won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
             won.sort(key=lambda item: -item[2])
             reasons.append(Reason(d, candidates.ids[d], gain, won[:n_words], float(values[d])))
@@ -317,21 +313,19 @@ class SVMDiv(Selector, BaseEstimator):
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
+        # Features of a level are divided by its mean number of words per document: levels with many words would
+        # otherwise need smaller weights, and hardly be regularised.
         n_thresholds = len(features.thresholds)
         total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
         by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
         scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
-        if not any(m.any() for m in matrices):
-            raise BadInput(
-                "labels", f"no candidate set carries a constraint: all {len(found)} are without subtopics"
-            )
         if not informative:
+            covered = sum(bool(m.any()) for m in matrices)
             raise BadInput(
                 "labels",
                 f"no candidate set carries a constraint: each needs a covered subtopic and more than k={self.k} "
-                "documents",
-                f"got {len(found)} sets",
+                f"documents; got {len(found)} sets, {covered} of them with subtopics",
             )
         n_uninformative = len(found) - len(informative)
         if n_uninformative:
@@ -340,6 +334,8 @@ class SVMDiv(Selector, BaseEstimator):
         options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
         problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
+        # The benefit of a bin is the sum of the weights up to its threshold: these sums are to be >= 0, and the weights
+        # of document features themselves.
         cone = None
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
@@ -435,6 +431,16 @@ class SVMDiv(Selector, BaseEstimator):
         check_choice("prediction", self.prediction, SEARCHES)
         check_choice("separation", self.separation, ("auto", *SEARCHES))
         check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())
+
+
+def _named(level: Level, element: int, candidates: CandidateSet, words: Words | None) -> str:
+    """Return the name of an element of a level: a document, a word, or the number of a column without a name."""
+    if level.kind == "neighbours":
+        return f"near {candidates.ids[element]}"
+    names = None if words is None else words.vocabulary
+    if names is None:
+        return f"word {element}"
+    return str(names[element]) if names.dtype.kind == "O" else f"word {names[element]}"
 
 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:

@@ -199,28 +199,16 @@ def budgeted(
         raise ValueError(f"costs: expected {n} finite numbers > 0, one for each document")
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
-    most = n if k is None else min(k, n)
-    tolerant = float(budget) * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-    selection = _choose(
-        _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
-    )  # fmt: skip
-    # The safeguard of Khuller, Moss & Naor: a cheap document of high gain per cost may leave no room for a far better
-    # one.
-    alone = values + products(coverage.counts, benefits)
-    alone[costs > budget] = -np.inf
-    best = int(np.argmax(alone))
-    if most > 0 and alone[best] > max(0.0, selection.value):
-        counts = coverage.counts[best].astype(np.float64)
-        return Selection(np.array([best]), alone[best : best + 1].copy(), counts)
-    return selection
+    limits = Limits(n if k is None else min(k, n), costs, float(budget))
+    return _one_by_one(coverage, benefits, values, limits, per_cost=True)
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
     """Return the subset in the order in which greedy would choose its documents."""
-    n, k = coverage.n_documents, chosen.shape[0]
-    costs = np.full(n, np.inf)  # of documents that must not be chosen
-    costs[chosen] = 1.0
-    return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(n, k), costs=costs, budget=float(k))
+    free = np.zeros(coverage.n_documents, dtype=np.bool_)
+    free[chosen] = True
+    k = chosen.shape[0]
+    return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(free.size, k), free=free)
 
 
 def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_cost: bool = False) -> Int:
@@ -263,8 +251,26 @@ def greedy_for_loss(
     sign: float = 1.0,
 ) -> Selection:
     """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
-    # the loss is called once per document and position; the gains and the value returned exclude it
-    n, uncovered = coverage.n_documents, coverage.counts.copy()
+    n = coverage.n_documents
+
+    def losses(chosen: list[int]) -> Float:
+        after = (0.0 if d in chosen else sign * loss(np.array([*chosen, d])) for d in range(n))
+        return np.fromiter(after, np.float64, n)
+
+    return _one_by_one(coverage, benefits, values, Limits(min(k, n), np.ones(n)), beside=losses)
+
+
+def _one_by_one(
+    coverage: Coverage,
+    benefits: Float,
+    values: Float,
+    limits: Limits,
+    *,
+    beside: Callable[[list[int]], Float] | None = None,
+    per_cost: bool = False,
+) -> Selection:
+    """Choose by :func:`greedy_by_gains`; gains and the value returned exclude what ``beside`` adds to the gains."""
+    uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
     own: list[Float] = []
 
@@ -272,14 +278,10 @@ def greedy_for_loss(
         if chosen:
             _cover(chosen[-1], uncovered, covered, _arrays(coverage))
         own.append(values + products(uncovered, benefits))
-        gain = np.full(n, -np.inf)
-        for d in range(n):
-            if d not in chosen:
-                gain[d] = own[-1][d] + sign * loss(np.array([*chosen, d]))
-        return gain
+        return own[-1] if beside is None else own[-1] + beside(chosen)
 
-    chosen = greedy_by_gains(gains, Limits(min(k, n), np.ones(n)))
-    won = np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=True)])
+    chosen = greedy_by_gains(gains, limits, per_cost=per_cost)
+    won = np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=False)])
     return Selection(chosen, won, count_covered(coverage, chosen))
 
 
@@ -301,11 +303,11 @@ def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 def _choose(
     of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
-    costs: Float | None = None, budget: float = np.inf, least: float = -np.inf,
+    free: NDArray[np.bool_] | None = None,
 ) -> Selection:  # fmt: skip
-    """Run the kernel; without ``costs`` all are 1, and exactly ``k`` documents are chosen."""
-    costs = np.ones(values.shape[0]) if costs is None else costs
-    return Selection(*_greedy(of, benefits, values, costs, budget, k, subtopics, sign, least))
+    """Run the kernel on the ``free`` documents, by default all, at least ``k``."""
+    free = np.ones(values.shape[0], dtype=np.bool_) if free is None else free
+    return Selection(*_greedy(of, benefits, values, free, k, subtopics, sign))
 
 
 def _no_subtopics(n: int, k: int) -> Subtopics:
@@ -356,8 +358,8 @@ def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # type: ignore[no-untyped-def]
-    """Choose up to ``k`` documents by gain per cost, while it is above ``least`` and the budget lasts."""
+def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-untyped-def]
+    """Choose ``k`` of the ``free`` documents, each time the one of the largest gain; clear its flag."""
     # Gains include ``sign`` times the reduction of the loss; those returned are without it.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
@@ -367,35 +369,29 @@ def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # 
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()
-    free = np.ones(n, dtype=np.bool_)
     total = np.zeros(counts.shape[1])
     chosen = np.empty(k, dtype=np.int64)
     gains = np.empty(k)
-    left = budget
-    m = 0
-    while m < k:
-        best, best_ratio = -1, least
+    for m in range(k):
+        best, most = -1, 0.0
         for d in range(n):
-            if free[d] and costs[d] <= left:
+            if free[d]:
                 own = values[d] + dot(uncovered[d], benefits)
                 gain = own
                 for i in range(sub_start[d], sub_start[d + 1]):
                     gain += sign * discount[m] * state[sub_index[i]]
-                if gain / costs[d] > best_ratio:
-                    best, best_ratio, gains[m] = d, gain / costs[d], own
-        if best < 0:
-            break
+                if best < 0 or gain > most:
+                    best, most, gains[m] = d, gain, own
         chosen[m] = best
-        m += 1
         free[best] = False
-        left -= costs[best]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        if m < k:
-            _cover(chosen[m - 1], uncovered, covered, of)
+        # nothing is left to update after the last choice
+        if m < k - 1:
+            _cover(chosen[m], uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
                 state[sub_index[i]] *= keep
-    return chosen[:m].copy(), gains[:m].copy(), total
+    return chosen, gains, total
 
 
 @kernel

@@ -58,6 +58,7 @@ class SubtopicGain:
         return np.round(self._gains(state), _ROUNDING)
 
     def _gains(self, state: Float) -> Float:
+        # the state is what is left of each subtopic, or the degree to which it is covered already
         if self.by_order:
             return products(self.degrees, self.weights * state)
         return products(np.maximum(self.degrees - state, 0.0), self.weights)

@@ -357,6 +357,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
     documents = record["documents"]
+    # the first document says whether all need an embedding, and whether all need a text
     embedded = bool(documents) and isinstance(documents[0], dict) and "embedding" in documents[0]
     spoken = not embedded or "text" in documents[0]
     for i, document in enumerate(documents):
@@ -394,6 +395,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             )
         else:
             raise _wrong(i, "subtopics as a list or object", stated)
+    # one column per subtopic, in the order in which they first occur
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
     labels = labels.reshape(len(documents), len(names))
@@ -403,6 +405,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
+    # a set with embeddings is one of similarities, whose texts are a set of their own
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
@@ -425,6 +428,7 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
             expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
             raise _wrong(i, expected, document.get("embedding"))
         rows.append(row / length)
+    # row by row in fixed order: sums of BLAS depend on the processor
     unit = np.stack(rows)
     return np.stack([products(unit, row) for row in rows])
 

@@ -115,7 +115,7 @@ def test_marks_of_passages_with_embeddings(cli):
     answer = cli("diversify compare new.jsonl -m m.npz --method mmr --tune past.jsonl")
     assert "past.jsonl: sets have one subtopic, which is taken as a mark" in cli.err
     tuned = MMR(3).fit(found.sets, soft_subtopics(found.sets, marks))
-    assert "3 documents each; wins and p: subtopic recall of m against the others" in answer
+    assert "3 documents per query; wins and p: subtopic recall of m against the others" in answer
     rows = {line.split("  ")[0]: line.split() for line in answer.splitlines()}
     expected = subtopic_recall(test.labels, tuned.predict(test.sets)).mean()
     assert rows["tuned mmr"][2] == f"{expected:.3f}"
@@ -203,7 +203,7 @@ def test_costs_are_those_that_the_documents_state(made, model, cli):
         assert [(e["id"][-1], e["cost"]) for e in json.loads(line)["chosen"]] == [
             (str(d), d + 2.5) for d in rows
         ]
-    assert "2 documents and a cost of 12 at most each" in cli(
+    assert "2 documents of a total cost of 12 at most per query" in cli(
         "diversify compare costs.jsonl --method original --budget 12 -k 2"
     )
     Path("some.jsonl").write_text(Path("costs.jsonl").read_text() + made.read_text().splitlines()[0] + "\n")

@@ -319,7 +319,11 @@ def test_bad_data(model):
     for sets, labels, message in (
         (SETS, [m[1:] for m in LABELS], r"labels\[0\]: expected 12 rows"),
         (SETS, LABELS[1:], "expected one for each"),
-        (SETS, [np.zeros((12, 3))] * 20, "no candidate set carries .*: all 20 are without subtopics"),
+        (
+            SETS,
+            [np.zeros((12, 3))] * 20,
+            "no candidate set carries .*; got 20 sets, 0 of them with subtopics",
+        ),
         ([SETS[0], make(1, features=True)[0][0]], LABELS[:2], r"sets\[1\]: expected 0 document features"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -14,7 +14,6 @@ from structsvm.estimators import baselines
 from structsvm.metrics import Comparison, compare
 from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.oracles.subtopic_gain import SubtopicGain
-from structsvm.plots import pages
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
 
@@ -148,10 +147,7 @@ def compare_methods(
         }
         for name, rows in chosen.items()
     }
-    limits_said = [
-        "" if k is None else f"{k} documents",
-        "" if budget is None else f"a cost of {budget:g} at most",
-    ]
-    return DiversityResult(
-        labelled, models, chosen, values, loss, pages.listed(list(filter(None, limits_said)))
-    )
+    limit = "documents" if k is None else f"{k} documents"
+    if budget is not None:
+        limit = f"{limit} of a total cost of {budget:g} at most"
+    return DiversityResult(labelled, models, chosen, values, loss, limit)
