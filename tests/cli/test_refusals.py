@@ -37,7 +37,12 @@ def make_worlds(folder):
     np.save(folder / "P.npy", [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
 
 
-MAKERS = {"rows": make_rows, "worlds": make_worlds}
+def make_places(folder):
+    (folder / "circle").symlink_to("circle")
+    (folder / "dangling").symlink_to("n" * 250 + "/here")
+
+
+MAKERS = {"rows": make_rows, "worlds": make_worlds, "places": make_places}
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,11 @@ import stat
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from structsvm.common.files import beside, replacing
 from structsvm.readers import (
     convert_letor,
-    make_dataset,
     make_ranking,
     open_store,
     read_queries,
@@ -215,73 +213,3 @@ def test_threads_write_one_file(tmp_path):
     assert len(content) == 100_000
     assert len(set(content)) == 1
     assert names(tmp_path) == ["result"]
-
-
-FUSION = "structsvm.cli.studies.fusion.cross_validate_fusion"
-COMMANDS = {
-    "train": ("train {text} -o {long}", "structsvm.estimators.structural.StructuralRanker.fit"),
-    "search": ("search {text} --folds 2 -o {long}", "structsvm.cli.studies.folds.run"),
-    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.cli.studies.folds.run"),
-    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.cli.studies.folds.run"),
-    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.cli.studies.folds.run"),
-    "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
-    "export": ("export {model} --to json -o {long}", "structsvm.load"),
-    "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
-    "demo": ("demo -o {long}", "structsvm.cli.studies.demo.run"),
-    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", FUSION),
-    "fuse --save": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", FUSION,
-    ),
-    "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
-    "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
-    "diversify apply": ("diversify apply {model} {sets} -o {long}", "structsvm.load"),
-    "diversify apply --run": ("diversify apply {model} {sets} --run {long}", "structsvm.load"),
-    "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.play.simulate"),
-    "bandit --checkpoint": (
-        "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.play.simulate",
-    ),
-    "interleave analyse": ("interleave analyse {log} --report {long}", "structsvm.online.clicklog.read_log"),
-    "interleave learn": ("interleave learn {log} --better A -o {long}", "structsvm.online.clicklog.read_log"),
-    "interleave simulate": (
-        "interleave simulate -o {long}", "structsvm.online.statistics.simulated_log.simulate_log",
-    ),
-    "datasets make": ("datasets make trec {long}", "structsvm.readers.making.make_runs"),
-}  # fmt: skip
-
-
-@pytest.fixture
-def inputs(tmp_path, text):
-    make_dataset("trec", tmp_path / "trec")
-    for name in ("model", "sets", "log"):  # never opened: the name of the result is looked at first
-        (tmp_path / name).write_text("{}\n")
-    np.savetxt(tmp_path / "world", [[0.5, 0.6], [0.4, 0.5]])
-    runs = sorted((tmp_path / "trec" / "runs").iterdir())
-    return {
-        **{name: tmp_path / name for name in ("model", "sets", "log", "world", "out")}, "text": text,
-        "run": runs[0], "other": runs[1], "qrels": tmp_path / "trec" / "qrels.txt",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", ["name", "link", "circle", "folder"])
-def test_a_name_that_cannot_be_written_is_found_before_the_work(
-    command, kind, inputs, cli, tmp_path, monkeypatch
-):
-    words, work = COMMANDS[command]
-
-    def never(*args, **kwargs):
-        pytest.fail(f"{work} was called")
-
-    monkeypatch.setattr(work, never)
-    if kind == "name":
-        bad = tmp_path / ("n" * 256)
-    elif kind == "folder":
-        bad = tmp_path / "nothing" / "here"
-    else:
-        bad = tmp_path / "bad"
-        bad.symlink_to("bad" if kind == "circle" else "n" * 250 + "/here")
-    before = names(tmp_path)
-    error = cli.refuses(words.format(**inputs, long=bad))
-    assert cli.err == f"{error}\n"
-    assert str(bad) in error
-    assert names(tmp_path) == before
