@@ -21,18 +21,8 @@ import numpy as np
 from common import fault_of, in_turn, main_of_child, mutate, mutate_bytes, unpack
 from scipy import sparse
 
+from structsvm import readers
 from structsvm.cli.files import read_scores
-from structsvm.readers import (
-    convert_letor,
-    open_store,
-    read_candidates,
-    read_csv,
-    read_letor,
-    read_parquet,
-    read_qrels,
-    read_run,
-    write_candidates,
-)
 
 BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -161,7 +151,7 @@ def letor(rng: random.Random, path: Path) -> bool:
     path.write_bytes(data)
     dtype, fill = rng.choice((np.float64, np.float32)), rng.choice(FILLS)
     read, slow = (
-        partial(read_letor, path, dtype=dtype, fill=fill, n_jobs=1),
+        partial(readers.read_letor, path, dtype=dtype, fill=fill, n_jobs=1),
         partial(slow_letor, data, dtype, fill),
     )
     try:
@@ -177,8 +167,10 @@ def letor(rng: random.Random, path: Path) -> bool:
     check_letor(found, rows)
     if rng.random() < 0.02 and fill == fill:
         store = path.with_name(f"{rng.getrandbits(60)}.store")
-        convert_letor(path, store, dtype=dtype, fill=fill, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20)))
-        check_letor(open_store(store), rows)
+        readers.convert_letor(
+            path, store, dtype=dtype, fill=fill, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20))
+        )
+        check_letor(readers.open_store(store), rows)
     return True
 
 
@@ -331,7 +323,9 @@ def csv_table(make: Callable[[random.Random], bytes], rng: random.Random, path: 
     path.write_bytes(data)
     text._BLOCK, before = rng.choice((64, 1 << 12, 1 << 23)), text._BLOCK
     try:
-        (features, rows), found = both(partial(slow_csv, data, fill), partial(read_csv, path, fill=fill))
+        (features, rows), found = both(
+            partial(slow_csv, data, fill), partial(readers.read_csv, path, fill=fill)
+        )
     finally:
         text._BLOCK = before
     check_table(found, features, rows)
@@ -355,7 +349,7 @@ def parquet_table(rng: random.Random, path: Path) -> bool:
     pd.DataFrame({"qid": [3, 3, 1], "bm25": [2.5, -1e-3, 7.0], "label": [1, 0, 2]}).to_parquet(path)
     for _ in range(rng.randrange(3)):
         path.write_bytes(mutate_bytes(rng, path.read_bytes()))
-    return read_parquet(path).n_rows > 0
+    return readers.read_parquet(path).n_rows > 0
 
 
 # TREC
@@ -404,7 +398,7 @@ def trec(text: bytes, rng: random.Random, path: Path) -> bool:
     data = mutate(rng, text)
     path.write_bytes(data)
     is_run = text is RUN
-    read = read_run if is_run else read_qrels
+    read = readers.read_run if is_run else readers.read_qrels
     columns = (6, 4, False) if is_run else (4, 3, True)
     topics, found = both(partial(slow_trec, data, *columns), partial(read, path))
     numbers = found.scores if is_run else found.grades
@@ -462,12 +456,12 @@ def candidate_sets(rng: random.Random, path: Path) -> bool:
     try:
         lines_of(data)
     except RefusedError:
-        found = read_candidates(path)
+        found = readers.read_candidates(path)
         raise AssertionError("accepted, expected an error") from None
-    found = read_candidates(path)
+    found = readers.read_candidates(path)
     copy = path.with_suffix(".jsonl")
-    write_candidates(found, copy)
-    again = read_candidates(copy)
+    readers.write_candidates(found, copy)
+    again = readers.read_candidates(copy)
     assert again.subtopics == [
         [s for s, used in zip(own, labels.any(axis=0), strict=True) if used]
         for own, labels in zip(found.subtopics, found.labels, strict=True)
