@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import SVMMap
+from structsvm import CandidateSet, QueryScaler, SVMDiv, SVMMap
 from structsvm.cli import COMMANDS, GROUPS
-from structsvm.readers import make_ranking, read_letor, write_letor, write_store
+from structsvm.export.model_file import save
+from structsvm.readers import make_ranking, read_candidates, read_letor, write_letor, write_store
 
 SHEET = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
 SECTIONS = {
@@ -26,6 +27,7 @@ def make_rows(folder):
         write_letor(make_ranking(4, 5, 5, grades=3, random_state=seed), folder / name)
     data = read_letor(folder / "train.txt")
     SVMMap().fit(data.X, data.y, qid=data.qid).save(folder / "model.npz")
+    save(QueryScaler("zscore", within="data").fit(data.X), folder / "scaler.npz")
     (folder / "sub").mkdir()
     packed = gzip.compress((folder / "train.txt").read_bytes())
     (folder / "cut.gz").write_bytes(packed[: len(packed) // 2])
@@ -34,7 +36,17 @@ def make_rows(folder):
 
 
 def make_worlds(folder):
-    np.save(folder / "P.npy", [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
+    """Add arrays: good, more than one, cut, and one whose header declares what nobody has room for."""
+    P = np.array([[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
+    np.save(folder / "P.npy", P)
+    np.savez(folder / "two.npz", P, P)
+    np.savez(folder / "whole.npz", P)
+    for whole, cut, left in (("whole.npz", "cut.npz", 200), ("P.npy", "short.npy", -8)):
+        (folder / cut).write_bytes((folder / whole).read_bytes()[:left])
+    with (folder / "huge.npy").open("wb") as file:
+        declared = {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
+        np.lib.format.write_array_header_1_0(file, declared)
+        file.write(P.tobytes())
 
 
 def make_places(folder):
@@ -42,7 +54,16 @@ def make_places(folder):
     (folder / "dangling").symlink_to("n" * 250 + "/here")
 
 
-MAKERS = {"rows": make_rows, "worlds": make_worlds, "places": make_places}
+def make_sets(folder):
+    """Add models: of texts, also under the name of a fixed method, and of given similarities."""
+    found = read_candidates(folder / "sets.jsonl")
+    for name in ("svmdiv", "mmr"):
+        SVMDiv(k=2, C=10.0).fit(found.sets, found.labels).save(folder / f"{name}.npz")
+    given = [CandidateSet.from_similarity([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])] * 2
+    SVMDiv(k=2).fit(given, [[[1, 0], [1, 0], [0, 1]]] * 2).save(folder / "embedded.npz")
+
+
+MAKERS = {"rows": make_rows, "worlds": make_worlds, "places": make_places, "sets": make_sets}
 
 
 @pytest.fixture(scope="module")

@@ -272,14 +272,6 @@ def test_sessions(shared_data):
     assert (cells.n_queries, cells.n_shows) == (20, 350_640)
 
 
-@pytest.mark.parametrize(
-    "line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;", "0\t12:00:01\tQ\t7", "q\thttp://a,b : b;"]
-)
-def test_bad_sessions_are_named(tmp_path, line):
-    (tmp_path / "s.txt").write_text("q\ta :;\n" + line + "\n")
-    rejected(r"s.txt:2: expected '<query><TAB>", read_sessions, tmp_path / "s.txt")
-
-
 def random_table(rng, n_lists=400):
     rows = []
     for s in range(n_lists):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from structsvm.clicks import read_sessions
+from structsvm.online.arena import read_votes
 from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import read_credits
@@ -30,6 +32,8 @@ FORMATS = {
     "qrels": (b"1 a d 1", [partial(read_qrels, subtopics=True), read_qrels]),
     "subtopics": (b"1 a d 1", [partial(read_qrels, subtopics=True)]),
     "candidates": (rb'{"documents": [{"text": "a \ud83d\ude00"}]}', [read_candidates]),
+    "sessions": (b"q\ta :;", [read_sessions]),
+    "votes": (b"a,b,winner,question\nx,y,a,1", [read_votes]),
     "log": (json.dumps({"shown": SHOWN, "clicks": [{"rank": 1}]}).encode(), [read_log, read_credits]),
 }
 
@@ -38,8 +42,9 @@ FORMATS = {
 def test_a_wrong_line_is_named(tmp_path, monkeypatch, kind, line, message):
     good, readers = FORMATS[kind]
     bad = ast.literal_eval(line) if line.startswith('b"') else line.encode()
-    (tmp_path / "file").write_bytes(good + b"\n\n" + 2 * (bad + b"\n"))
+    path = tmp_path / ("file.csv" if kind == "votes" else "file")
+    path.write_bytes(good + b"\n\n" + 2 * (bad + b"\n"))
     for read in readers:
         for block in (1, 1 << 20) if kind == "run" else (1 << 20,):
             monkeypatch.setattr(trec, "_BLOCK_BYTES", block)
-            rejected(rf"file:3: .*{message}", read, tmp_path / "file")
+            rejected(rf"file.*:{good.count(10) + 3}: .*({message})", read, path)
