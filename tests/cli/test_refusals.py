@@ -32,7 +32,9 @@ def make_rows(folder):
     packed = gzip.compress((folder / "train.txt").read_bytes())
     (folder / "cut.gz").write_bytes(packed[: len(packed) // 2])
     np.savez(folder / "array.npz", coef_=np.ones(5))
-    write_store(read_letor(folder / "good.txt"), folder / "two.store")
+    for name in ("two", "mixed"):
+        write_store(read_letor(folder / "good.txt"), folder / f"{name}.store")
+    (folder / "mixed.store" / "notes").mkdir()
 
 
 def make_worlds(folder):

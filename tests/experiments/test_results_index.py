@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.refusing import rejected
-
 FOLDER = Path(__file__).parents[2] / "experiments"
 TEXTS = {
     "rcs": "relative-confidence-sampling.txt",
@@ -66,30 +64,6 @@ def test_a_figure_without_a_verdict_is_an_error(index):
     assert "Together 1.1 hours" in more
     with pytest.raises(KeyError, match=r"p: Figure 1: expected a verdict of s\.py"):
         index.page([paper], {})
-
-
-@pytest.mark.parametrize(
-    ("said", "brief"),
-    [
-        ({"ours": "3.", "reason": "It is."}, "3. It is."),
-        ({"ours": "w " * 40, "reason": "It is: A thing. And " + "w " * 40}, "It is: A thing. …"),
-        ({"ours": "w " * 40, "reason": "It is: A " + "w " * 40}, "It is …"),
-        ({"ours": "w " * 40, "reason": "w " * 40, "brief": "So."}, "So."),
-        ({"ours": "w " * 40, "reason": "w " * 40}, None),
-        ({"ours": "3.", "reason": "R.", "brief": "w " * 41}, None),
-    ],
-)
-def test_verdicts_in_the_index_are_brief(said, brief, index):
-    paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Table 1", "what": "it"}]}
-    row = {"our length": "", "paper length": "", "verdict": "agrees", "part": "all", "quick form": False}
-    found = {
-        "s": {"command": "", "cpu seconds": 0, "figures": {"p: Table 1": row | said | {"cpu seconds": 0}}}
-    }
-    if brief is None:
-        message = r"p: Table 1: expected a verdict of s\.py with `brief` of 40 words at most"
-        rejected(message, index.page, [paper], found)
-    else:
-        assert f"| {brief} |" in index.page([paper], found)
 
 
 ITEMS = [(paper["key"], item) for paper in PAPERS for item in paper["items"]]

@@ -8,6 +8,7 @@ and only if the reader refuses. Missing features are filled, kept, or an error.
 """
 
 import contextlib
+import csv
 import random
 import re
 import struct
@@ -24,6 +25,7 @@ from scipy import sparse
 from structsvm import readers
 from structsvm.cli.files import read_scores
 
+csv.field_size_limit(1 << 30)
 BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WORD = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -211,22 +213,11 @@ def settled(words: list[str]) -> list[str]:
 
 def cells_of(line: str, n: int) -> list[str]:
     """The cells of a line; a quoted one ends where its quote does."""
-    cells, at = [], 0
-    while True:
-        if line[at : at + 1] == '"':
-            said = re.compile(r'"((?:[^"]|"")*)"(?=,|\r*$)').match(line, at)
-            if said is None:
-                raise RefusedError(n)
-            cells.append(said[1].replace('""', '"'))
-        else:
-            said = re.compile(r"[^,\r]*(?=,|\r*$)").match(line, at)
-            if said is None:
-                raise RefusedError(n)
-            cells.append(said[0])
-        at = said.end()
-        if line[at : at + 1] != ",":
-            return cells
-        at += 1
+    try:
+        (cells,) = csv.reader([line.rstrip("\r")], strict=True)
+    except (csv.Error, ValueError):
+        raise RefusedError(n) from None
+    return cells
 
 
 def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[float, str, list[float], str]]]:
