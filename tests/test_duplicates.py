@@ -60,7 +60,7 @@ FIRST = "@kernel\ndef total(values, n):\n    s = 0.0\n    for i in range(n):\n  
 @pytest.mark.parametrize(
     ("old", "new", "twice"),
     [
-        ("total", "sum_of", True), ("values", "x", True), ("n):", "n):\n    'Something else.'", True),
+        ("total", "sum_of", True), ("values", "x", True), ("s, n):", "s, n):\n    'Something else.'", True),
         ("@kernel\ndef total(values", "@cached\ndef total(x", False), ("+=", "-=", False), ("values[i]", "n", False),
     ],
 )  # fmt: skip

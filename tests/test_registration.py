@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def _subclass(base, name, **members):
+def _subclass(base, name, /, **members):
     """Return the source of a class that differs from its base by a few members."""
     module, _, of = base.rpartition(".")
     body = "".join(f"    {key} = {value!r}\n" for key, value in members.items())

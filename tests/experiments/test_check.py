@@ -136,11 +136,6 @@ def test_every_experiment_has_a_page_and_a_row_in_the_readme(check):
     assert [name for name in EXPERIMENTS if f"| `{name}.py` |" not in rows] == []
 
 
-def test_short_scripts_are_short(check):
-    """They run with all tests, together in less than about 90 seconds."""
-    assert sum(script.cpu for script in check.scripts(check.RESULTS) if script.cpu < check.QUICK) < 90
-
-
 class Stopped(Exception):
     """Raised by an experiment in place of its work."""
 

@@ -113,14 +113,3 @@ def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry
     in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
     assert in_text
     assert in_text <= equations
-
-
-def test_check_says_what_to_run(index, argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(index, "PAGE", tmp_path / "RESULTS.md")
-    argv("results_index.py --check")
-    assert index.main() == 1
-    assert "RESULTS.md is not up to date: run experiments/results_index.py" in capsys.readouterr().err
-    assert not (tmp_path / "RESULTS.md").exists()
-    for command in ("results_index.py", "results_index.py --check"):
-        argv(command)
-        assert index.main() == 0
