@@ -159,9 +159,9 @@ CONSTRAINTS = [
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_certificates_are_never_wrong(penalty, seed):
-    """On 144 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
+    """On 96 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
     said = PENALTIES[penalty]
     measured = (lambda w: 0.5 * w @ w) if said is None else (lambda w: float(said(w).value))
     rng = np.random.default_rng(seed)
