@@ -87,6 +87,15 @@ def cli(capsys, tmp_path, monkeypatch):
     return CommandLine(capsys)
 
 
+@pytest.fixture
+def routing():
+    """Let scikit-learn pass query ids on."""
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
 @pytest.fixture(scope="session")
 def python() -> Callable[..., str]:
     """Return a function that runs code in a process of its own, and returns what it printed."""

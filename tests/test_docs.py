@@ -86,22 +86,6 @@ def test_each_name_has_an_example_or_says_where_one_is(names):
     assert [lack for name, m in called.items() if (lack := _without_example(name, m))] == []
 
 
-def test_a_name_without_an_example_is_found():
-    def none():
-        """Return 1."""
-
-    def lost():
-        """Return 1.
-
-        Examples
-        --------
-        See :func:`structsvm.live.store.opening.open_database` and :class:`structsvm.live.store.queries.Store`.
-        """
-
-    assert "no section" in _without_example("x", none)
-    assert "no example" in _without_example("x", lost)
-
-
 def test_no_name_twice(names):
     assert len({lives_in(name) for name in names}) == len(names)
 

@@ -80,23 +80,6 @@ def test_forms(key, text, results):
     assert quoted.fill(f"a {{{{{key}}}}} b") == f"a {text} b"
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ("nobody; rows; a; MAP", "expected a script with results, got nobody"),
-        ("trial; rows; a; MAP", "expected the beginning of the name of one table"),
-        ("trial; seed; a; MAP", "expected the beginning of the name of one table"),
-        ("trial; rows, all; a; MAP", "got 2 rows"),
-        ("trial; rows, all; c; MAP", "got 0 rows"),
-        ("trial; rows, few; a; NDCG", "expected one row and a column"),
-        ("trial; rows, all; b; p", "expected 1 numbers, got ''"),
-    ],
-)
-def test_keys_that_do_not_exist(key, message, results):
-    with pytest.raises(KeyError, match=message):
-        quoted.figure(key)
-
-
 def test_other_braces_stay():
     for text in ("{{a}}", "{{a; b}}", "f'{{{x}; {y}}}'"):
         assert quoted.fill(text) == text

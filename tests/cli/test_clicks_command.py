@@ -8,18 +8,9 @@ import pandas as pd
 import pytest
 
 import structsvm
+from structsvm import clicks
 from structsvm.cli.clicks import _theta
 from structsvm.cli.terminal import GapProgress
-from structsvm.clicks import (
-    ClickCells,
-    DependentClickModel,
-    PositionBasedModel,
-    evaluate_from_clicks,
-    harvest,
-    held_out_quality,
-    model_quality,
-    read_table,
-)
 from structsvm.readers import read_letor, read_qrels
 from tests.refusing import rejected
 
@@ -101,7 +92,7 @@ def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli)
     """Errors and degrees of freedom come back from the file that ``propensities -o`` writes."""
     theta = Path("t.txt")
     told = cli.json(f"clicks propensities {log} -o t.txt")
-    known, found = _theta(theta), harvest(read_table(log))
+    known, found = _theta(theta), clicks.harvest(clicks.read_table(log))
     for name in ("theta", "covariance", "freedom"):
         np.testing.assert_array_equal(getattr(known, name), told[name])
     np.testing.assert_allclose(known.interval(), found.interval(), rtol=1e-12)
@@ -122,21 +113,24 @@ def test_models_are_described_by_lists_dealt_one_by_one(log, cli):
 
     def cells(some):
         n_some = int(some.sum())
-        return ClickCells.from_arrays(
+        return clicks.ClickCells.from_arrays(
             np.repeat(query[some], 5), order[some].ravel(), np.tile(np.arange(1, 6), n_some),
             clicked[some].ravel(), session=np.repeat(np.arange(n_some), 5),
         )  # fmt: skip
 
     by_model = {}
-    for model in (PositionBasedModel, DependentClickModel):
-        found = held_out_quality(model(), cells(np.ones(n, dtype=bool)))
+    for model in (clicks.PositionBasedModel, clicks.DependentClickModel):
+        found = clicks.held_out_quality(model(), cells(np.ones(n, dtype=bool)))
         quarter = rng.random(n) < 0.25
-        other = model_quality(model().fit(cells(~quarter)), cells(quarter))
+        other = clicks.model_quality(model().fit(cells(~quarter)), cells(quarter))
         assert found.perplexity == pytest.approx(other.perplexity, abs=0.01)
         assert found.log_likelihood == pytest.approx(other.log_likelihood, abs=0.01)
         by_model[model] = found
     # the users are position-based
-    assert by_model[PositionBasedModel].log_likelihood > by_model[DependentClickModel].log_likelihood
+    assert (
+        by_model[clicks.PositionBasedModel].log_likelihood
+        > by_model[clicks.DependentClickModel].log_likelihood
+    )
     said = "fitted to a random 3/4 of the lists, judged on the other quarter"
     assert said in cli(f"clicks describe {log} --session session")
 
@@ -207,8 +201,8 @@ def test_candidates_with_usual_names_and_a_baseline(files, log, cli):
     evaluate = f"clicks evaluate {log} pairs.npz data.csv --k 3 --session session"
     told = cli.json(f"{evaluate} --baseline dcg.npz")["over_baseline"]["value"]
     scores = [structsvm.load(f"{loss}.npz").predict(frame[["a", "b"]]) for loss in ("pairs", "dcg")]
-    cells, queries = read_table(log, session="session"), data.qid.astype(str)
-    found = evaluate_from_clicks(cells, queries, data.docid, scores[0], k=3, baseline=scores[1])
+    cells, queries = clicks.read_table(log, session="session"), data.qid.astype(str)
+    found = clicks.evaluate_from_clicks(cells, queries, data.docid, scores[0], k=3, baseline=scores[1])
     assert told == found.over_baseline.value
     assert f"over baseline   {told:.4f}" in cli(f"{evaluate} --baseline dcg.npz")
     assert "over baseline" not in cli(evaluate)

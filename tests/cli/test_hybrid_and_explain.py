@@ -60,17 +60,6 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     assert "against RRF, 0." in cli.err
 
 
-def test_what_fuse_refuses(cli, scores):
-    assert "--weights-for lucene: expected one of 'opensearch-hybrid'" in cli.refuses(
-        "fuse scores.csv --weights-for lucene"
-    )
-    for option in ("--C 1", "--folds 3", "--relevance 2", "--save m.npz", "--per-query"):
-        error = cli.refuses("fuse scores.csv --weights-for sql", option)
-        assert f"{option.split()[0]}: expected without --weights-for" in error
-    assert "--qrels: expected the judgments" in cli.refuses("fuse bm25.run dense.run --weights-for sql")
-    assert "--output: expected the run to write" in cli.refuses("fuse bm25.run dense.run --qrels qrels")
-
-
 @pytest.fixture
 def shop():
     """A linear model and one of trees, on a table with a column that may be empty."""

@@ -9,14 +9,7 @@ import pytest
 
 import structsvm
 from structsvm.common.checks import BadInput
-from structsvm.readers import (
-    convert_csv,
-    convert_letor,
-    convert_parquet,
-    describe,
-    open_store,
-    read_queries,
-)
+from structsvm.readers import convert_csv, convert_letor, convert_parquet, describe, open_store, read_queries
 from structsvm.readers.store import check_store
 from tests.refusing import refused, rejected
 

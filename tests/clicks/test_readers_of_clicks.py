@@ -31,6 +31,7 @@ from structsvm.common.tables import text
 from structsvm.online import clicklog
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
+from tests.clicks.events import event, write
 from tests.refusing import refused, rejected
 
 HEAD = "query,document,position,clicked\n"  # of a table
@@ -44,11 +45,6 @@ def counts(cells):
     }
 
 
-def event(action, query="1", document="a", ordinal=1, **more):
-    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
-    return {"action_name": action, "query_id": query, "event_attributes": attributes, **more}
-
-
 def query(query_id="1", text="ps4", **more):
     return {"query_id": query_id, "user_query": text, **more}
 
@@ -59,11 +55,6 @@ def impression(documents, *clicks, query=None, name=None):
     shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
     shown = shown if name is None else shown.with_impression(name)
     return Impression(shown, tuple(map(Click, clicks)), query=query)
-
-
-def write(path, entries):
-    path.write_text("".join(json.dumps(e) + "\n" for e in entries))
-    return path
 
 
 CLEAN = [
@@ -270,14 +261,6 @@ def test_sessions(shared_data):
     cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
     assert cells.sessions.n_sessions == 35_064
     assert (cells.n_queries, cells.n_shows) == (20, 350_640)
-
-
-@pytest.mark.parametrize(
-    "line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;", "0\t12:00:01\tQ\t7", "q\thttp://a,b : b;"]
-)
-def test_bad_sessions_are_named(tmp_path, line):
-    (tmp_path / "s.txt").write_text("q\ta :;\n" + line + "\n")
-    rejected(r"s.txt:2: expected '<query><TAB>", read_sessions, tmp_path / "s.txt")
 
 
 def random_table(rng, n_lists=400):

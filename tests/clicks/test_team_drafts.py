@@ -11,6 +11,7 @@ from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse
+from tests.clicks.events import event, write
 from tests.refusing import refused, rejected
 
 RANKERS = ("new", "old")
@@ -42,24 +43,12 @@ def table(made):
     return pd.DataFrame(hits(made), columns=columns).assign(query="ps4").sample(frac=1, random_state=0)
 
 
-def event(action, query, document, ordinal, team=None, **more):
-    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
-    if team is not None:
-        attributes["search_config"] = team
-    return {"action_name": action, "query_id": query, "event_attributes": attributes, **more}
-
-
 def events(made):
     for one in made:
         yield {"query_id": one.shown.impression, "user_query": one.query, "client_id": one.user}
     for name, rank, document, team, clicked, user in hits(made):
         for action in ("impression", "click")[: 1 + clicked]:
             yield event(action, name, document, rank, team, client_id=user)
-
-
-def write(path, entries):
-    path.write_text("".join(json.dumps(e) + "\n" for e in entries))
-    return path
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "ndjson"])

@@ -82,6 +82,8 @@ test_what_is_meant_is_said = refusals(
         (lambda: SVMMap(lr=1), "SVMMap: no parameter 'lr'; expected one of C, tol, solver, .*, callback$"),
         (lambda: SVMMap(max_pases=1), "did you mean 'max_passes'"),
         (lambda: TreeRanker(max_depth=1), "trees are limited by n_leaves"),
+        (lambda: PairwiseSVM(constraints=1), "StructuralRanker, which is linear, takes it, with 'pairs'"),
+        (lambda: TreeRanker(monotone_constraints=1), "StructuralRanker, which is linear, takes it$"),
         (lambda: StructuralRankerCV(eval_set=1), r"fit takes validation=\(X, y, qid\)"),
     ],
 )  # fmt: skip

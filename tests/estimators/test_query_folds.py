@@ -17,10 +17,7 @@ from tests.refusing import rejected
 DATA = make_ranking(30, 10, 4, grades=2, noise=1.0, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def routed():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
+pytestmark = pytest.mark.usefixtures("routing")
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

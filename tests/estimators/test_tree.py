@@ -305,11 +305,7 @@ def test_an_oracle_tells_the_relevance_of_the_trees(data):
     X, y, qid = data
     model = TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid)
     assert model.leaves_.relevance == 2.0
-    for loss, gain in (
-        (get_oracle("ndcg@3"), "exp2"),
-        (NDCG(3, gain="linear"), "linear"),
-        ("pairs", "exp2"),
-    ):
+    for loss, gain in ((get_oracle("ndcg@3"), "exp2"), (NDCG(3, gain="linear"), "linear"), ("pairs", "exp2")):
         leaves = TreeRanker(loss, **SMALL).fit(X, y, qid=qid).leaves_
         assert (leaves.relevance, leaves.gain) == (None, gain)
 

@@ -8,14 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from experiments._gradient_descent import (
-    METHODS,
-    PROBLEMS,
-    _value,
-    descend,
-    descend_rankings,
-    ndcg_of,
-)
+from experiments._gradient_descent import METHODS, PROBLEMS, _value, descend, descend_rankings, ndcg_of
 from structsvm.metrics import evaluate
 from structsvm.online.bandits import BGD1, BGD2, DBGD
 from structsvm.online.simulation.runs import generators

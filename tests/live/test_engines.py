@@ -289,10 +289,7 @@ def test_engines_of_an_experiment():
     for engines, said in [
         ({"old": {"engine": "a"}, "new": {"engine": "b"}}, "one kind"),
         ({"old": {"engine": "c"}}, "no engine 'c'"),
-        (
-            {"old": {"engine": "a", "url": "http://169.254.169.254/"}},
-            "expected one of engine, body",
-        ),
+        ({"old": {"engine": "a", "url": "http://169.254.169.254/"}}, "expected one of engine, body"),
         ({"old": {"engine": "a", "headers": {}}}, "headers={}: expected one of"),
         ({"old": {"engine": "a", "params": {"x": 1}}}, "expected `str`, got `int`"),
         ({"old": "a"}, "expected"),

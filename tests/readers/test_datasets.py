@@ -213,26 +213,6 @@ def test_json_lines(tmp_path):
         rejected(r"c.jsonl:2: expected (a JSON object on each line|UTF-8)", describe, path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "expected data, got an empty file"),
-        (b"\n\n# nothing\n", "expected data, got an empty file"),
-        (b"a b c\n", "expected a LETOR text .*, got a file that begins 'a b c'"),
-        (b"\0" * 100, "expected a LETOR text"),
-        (b"x" * (1 << 20), "expected a LETOR text .*'x{30,40}...'"),
-        (b"1 Q0 a 1 2 t\n1 Q0 a 1\n", "f:2: expected 6 columns"),
-        (b"1 0 a 1\n1 0 a 2\n", "f:2: expected each document once per topic"),
-    ],
-)
-def test_what_cannot_be_described(tmp_path, content, message):
-    (tmp_path / "f").write_bytes(content)
-    rejected(message, describe, tmp_path / "f")
-    rejected("got a folder of 1 entries; describe one", describe, tmp_path)
-    with pytest.raises(FileNotFoundError, match="nowhere: expected a file"):
-        describe(tmp_path / "nowhere")
-
-
 def test_real_files(shared_data):
     told = describe(shared_data("letor4_mq2008/S1.txt.gz"))
     assert told.counts["features"] == 46

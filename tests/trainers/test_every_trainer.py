@@ -338,9 +338,7 @@ def test_too_few_queries_or_no_weights_keep_their_length():
 
 @pytest.mark.parametrize("max_passes", range(1, 8))
 @pytest.mark.parametrize(
-    ("loss", "n_queries", "C"),
-    [("map", 30, 300.0), ("mrr", 1200, 1e4)],
-    ids=["sweeps", "Newton steps"],
+    ("loss", "n_queries", "C"), [("map", 30, 300.0), ("mrr", 1200, 1e4)], ids=["sweeps", "Newton steps"]
 )
 def test_frank_wolfe_makes_no_pass_too_many_and_always_measures(loss, n_queries, C, max_passes):
     problem = make_problem(loss, n_queries=n_queries, seed=4)

@@ -11,8 +11,6 @@ from structsvm.common.checks import BadInput
 from structsvm.online.arena import arena, read_votes
 from tests.refusing import refused
 
-HEADER = "a,b,winner,question\n"
-
 
 def test_carriers_of_votes_agree(tmp_path) -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -61,29 +59,6 @@ def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
     assert len(set(votes.question.tolist())) == 3
     empty = read_votes({"a": ["x"], "b": ["y"], "winner": ["a"], "question": [None]})
     assert empty.question is None
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("x,x,a,1", "a model other than that in column a, got 'x'"),
-        (
-            "x,y,z,1",
-            "expected 'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1, got 'z'",
-        ),
-        ("x,y,1.5,1", "got '1.5'"),
-        ("x,y,,1", "got an empty cell|got none"),
-        (",y,a,1", "expected a model, got none"),
-        ("b,a,a,1", "one meaning"),
-        ("x,y,a", "expected 4 cells"),
-    ],
-)
-def test_a_wrong_vote_is_refused_with_its_line(tmp_path, row: str, message: str) -> None:
-    path = tmp_path / "votes.csv"
-    path.write_text(f"{HEADER}x,y,a,1\n{row}\n")
-    with pytest.raises(BadInput, match=message) as error:
-        read_votes(path)
-    assert "votes.csv:3" in str(error.value)
 
 
 @pytest.mark.parametrize(

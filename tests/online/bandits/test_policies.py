@@ -295,6 +295,19 @@ def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.Mon
         assert bandit.batches == [left]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [((1, 1, 1, 5), [6, 2]), ((1, 1, 1, 3), [4, 2]), ((1, 1, 1, 6), [6, 3])]
+)
+def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], expected: list[int]) -> None:
+    """p/2 = 2 and 3p/2 = 6 are in range; 7 is not."""
+    from structsvm.online.bandits.merge_rucb import merge_batches
+
+    batches = [[10 * k + i for i in range(size)] for k, size in enumerate(sizes)]
+    merged = merge_batches([list(batch) for batch in batches], 4)
+    assert [len(batch) for batch in merged] == expected
+    assert merged[0][:2] == [0, 30]  # the smallest with the largest
+
+
 @pytest.mark.parametrize("name", bandits.NAMES)
 def test_numbers_that_are_none_are_no_parameters(name: str) -> None:
     for key in PARAMETERS[name] - {"partition"}:

@@ -214,10 +214,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, content: bytes) -> None:
     ("change", "message"),
     [
         ({"horizon": 0}, "horizon=0: expected a whole number"),
-        ({"horizon": 2.5}, "horizon"),
-        ({"horizon": float("inf")}, "horizon=inf: expected a whole number >= 1"),
         ({"horizon": 1e19}, r"horizon: expected at most 1e\+18 comparisons, got 1e\+19"),
-        ({"horizon": 1e300}, "horizon: expected at most"),
         *(({key: True}, f"^{key}=True: expected") for key in ("horizon", "n_runs", "seed", "n_jobs")),
         ({"times": [True]}, "^times.*: expected"),
         ({"seed": -1}, "seed=-1: expected a whole number >= 0"),
@@ -278,14 +275,6 @@ def test_explore_agrees_with_the_literal_policy(name: str) -> None:
     assert compiled.correct.all()
     assert (compiled.steps > 100).all()  # past the horizon
     assert explore(name, world, horizon=100, max_steps=7).steps.tolist() == [7]
-
-
-def test_explore_refuses_what_never_ends() -> None:
-    rejected("end of exploration", explore, "rucb", WORLD, horizon=10)
-    assert explore("savage", WORLD, horizon=100).correct.all()
-    for key in ("horizon", "n_runs", "seed", "n_jobs", "max_steps"):
-        with pytest.raises(ValueError, match=rf"^{key}=True: expected"):
-            explore("savage", WORLD, **{"horizon": 10, key: True})  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_is_known_whatever_the_order_of_attributes(tmp_path: Path) -> None:

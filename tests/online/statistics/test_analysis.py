@@ -333,14 +333,6 @@ def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
     assert "log{1}.jsonl:1 has none" in cli.refuses("interleave analyse --cluster user", log)
 
 
-def test_a_page_in_place_of_the_log_is_refused(cli):
-    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))])
-    before = Path("log.jsonl").read_bytes()
-    said = cli.refuses("interleave analyse log.jsonl --report log.jsonl")
-    assert "got the same; choose another --report" in said
-    assert Path("log.jsonl").read_bytes() == before
-
-
 def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:
     """One error rate for any number of rankers: less evidence than Holm's correction of all pairs asks for."""
     rng, best = np.random.default_rng(0), interleaving.TeamDraft()

@@ -125,29 +125,6 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, cli):
     assert record["weights"] == LEARNERS["inverse_rank_test"](np.vstack([rows, rows]), ridge=5).tolist()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("one.jsonl absent.jsonl --better old", "absent.jsonl: expected a file"),
-        ("one.jsonl --better best", "one.jsonl: --better: expected one of old, new, got 'best'"),
-        ("one.jsonl --better old --better new", "one for each of 1 logs in their order, got 2"),
-        ("one.jsonl --better old --method max_mean_difference --ridge 1", "ridge: max_mean"),
-        ("other.jsonl --better old", "other.jsonl:1: click features need teams: expected records of 'team_draft'"),
-    ],
-)  # fmt: skip
-def test_learn_refuses(logs, cli, arguments, message):
-    line = Path("one.jsonl").read_text().splitlines()[0]
-    Path("other.jsonl").write_text(line.replace("team_draft", "sosm"))
-    assert message in cli.refuses("interleave learn -o w.json", arguments)
-    assert not Path("w.json").exists()
-
-
-def test_a_log_is_not_overwritten(logs, cli):
-    before = Path("one.jsonl").read_bytes()
-    assert "one.jsonl" in cli.refuses("interleave learn one.jsonl --better old -o one.jsonl")
-    assert Path("one.jsonl").read_bytes() == before
-
-
 GOOD = {
     "version": 1, "method": "inverse_z_test", "features": list(FEATURES), "weights": [0.5] * 14, "n_queries": 3,
     "needed": None, "needed_by_clicks": 4.0,
