@@ -105,6 +105,10 @@ class Optimized:
 
         Raise BadInput also for a record with credits above its bound, such as one of linear credit without a bound.
         """
+        largest = float(np.ptp(evidence_matrix(shown, axis=0, total=0), axis=0).max())
+        if largest > shown.bound * (1 + 1e-9):
+            problem = f"expected credits that differ by at most {shown.bound:g} for a click, got {largest:g}"
+            raise BadInput("shown", problem, "log what show() returns, unchanged")
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
 
     def _solve(

@@ -10,13 +10,12 @@ from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
 from structsvm.online.interleaving import SOSM, Interleaver, Optimized, Probabilistic, Shown, TeamDraft
 from structsvm.online.interleaving.probabilistic import duel_probabilities
-from structsvm.online.interleaving.record import share_of_largest, signs
+from structsvm.online.interleaving.record import share_of_largest
 from structsvm.online.interleaving.sosm import largest_difference
 from structsvm.protocols import Float
 
@@ -61,7 +60,7 @@ class Credits(NamedTuple):
 
     credit: Float  # (n, n_rankers)
     outcome: Float  # (n, n_pairs)
-    spread: Float  # largest difference of credits for one click (optimised); otherwise the largest credit of a ranker
+    largest: Float  # of the credit of a ranker, whatever is clicked; 0 for the methods of ``DRAWN``
 
 
 def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits:
@@ -110,11 +109,6 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
     return credit_rows(method, n_rankers, columns, "impression ")
 
 
-def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:
-    """Return where credit exceeds the bound of its record, as linear credit does if the record states none."""
-    return spread > bound * (1 + 1e-9)
-
-
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
@@ -125,15 +119,12 @@ def _credit_one(
     clicked[list(rows.places[k])] = True
     try:
         to.credit[k] = METHODS[method].credit(shown, clicked)
-        if method == _OPTIMIZED:
-            to.spread[k] = np.ptp(np.array(record.evidence, dtype=np.float64), axis=0).max()
-        bounded = method != _OPTIMIZED or not beyond_bound(to.spread[k : k + 1], record.bound).any()
-        matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(to.credit[k])
+        matrix = METHODS[method].outcome(shown, clicked)
     except ValueError as error:
         raise BadInput(f"{source}{rows.numbers[k]}", f"{error}") from None
     to.outcome[k] = [matrix[pair] for pair in pairs]
     if method not in DRAWN:
-        to.spread[k] = len(record.documents)
+        to.largest[k] = len(record.documents)
 
 
 def _credit_alike(
@@ -180,15 +171,14 @@ def _credit_alike(
     if not (off <= 1e-9).all() or (method != _OPTIMIZED and not (values >= 0).all()):
         return None
     clicked = np.take_along_axis(values[which], places, axis=2)
-    spread = np.zeros(len(records))
+    unused = np.zeros(len(records))
     if method == _PROBABILISTIC:
         wins = duel_probabilities(clicked)
-        return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], spread)
+        return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], unused)
     credit = clicked.sum(axis=2)
     if method == _OPTIMIZED:
-        spread = np.ptp(values, axis=1).max(axis=1)[which]
         largest = np.array([record.bound for record in records])
-        if beyond_bound(spread, largest).any():
+        if (np.ptp(values, axis=1).max(axis=1)[which] > largest * (1 + 1e-9)).any():
             return None
     else:
         largest = np.full(len(records), largest_difference(values.shape[2]))
@@ -196,4 +186,4 @@ def _credit_alike(
         outcome = share_of_largest(credit, places.shape[2], largest)
     except BadInput:  # the method names the list
         return None
-    return Credits(credit, outcome[:, i, j], spread)
+    return Credits(credit, outcome[:, i, j], unused)

@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
 from structsvm.online.clicklog import ClickLog, Header, Line, Lines, numbered_lines, refuse_disagreement
-from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, Shown
+from structsvm.online.interleaving import Shown
 from structsvm.online.statistics.credit_formulas import (
     DRAWN,
     METHODS,
     Credits,
     Record,
     Rows,
-    beyond_bound,
     credit_rows,
 )
 from structsvm.online.statistics.features import FEATURES, click_features
@@ -84,8 +83,8 @@ class CreditedLog:
     # "user" or "session", and the number of each impression's cluster, from 0 by first appearance
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
-    # bound of abs(delta) that is known before the clicks; None if a record does not state it
-    bound: float | None = 1.0
+    # bound of abs(delta) that is known before the clicks
+    bound: float = 1.0
     # without clusters, if users (or sessions) return: which, how often, among how many impressions
     again: tuple[str, int, int] | None = None
     # for the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on each
@@ -117,12 +116,12 @@ class CreditedLog:
     def _names(self) -> tuple[str, str]:
         if self.weighted:
             return "weighted clicks", "difference in weighted clicks"
-        return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
+        return _STATISTICS[self.method]
 
     def signs(self, random_state: int) -> list[Float]:
         """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair, at random for fractional outcomes."""
         outcomes = [pair.outcome for pair in self.pairs]
-        if self.method not in DRAWN or self.bound is None:
+        if self.method not in DRAWN:
             return outcomes
         return [drawn_signs(one, sign_generator(random_state, k)) for k, one in enumerate(outcomes)]
 
@@ -257,7 +256,6 @@ class _Reader:
         self.duels: list[tuple[int, ...]] = []
         """In the log of a bandit, the rankers of each impression taken since the last call of ``credit``."""
         self.met: list[list[Int]] = []
-        self.has_bound = True
         self.largest = 1.0
         self.numbers: list[Int] = []
         self.n_clicks: list[NDArray[np.int32]] = []
@@ -338,9 +336,7 @@ class _Reader:
 
     def _credited(self, method: str, n_rankers: int, rows: Rows) -> Credits:
         made = credit_rows(method, n_rankers, rows, self.source)
-        bound = np.array([record.bound for record in rows.records], dtype=np.float64)
-        self.has_bound &= method != Optimized.name or not beyond_bound(made.spread, bound).any()
-        self.largest = max(self.largest, float(made.spread.max()))
+        self.largest = max(self.largest, float(made.largest.max()))
         return made
 
     def _keep(self, method: str, made: Credits) -> None:
@@ -349,7 +345,7 @@ class _Reader:
             delta, won = self.columns[p]
             if self.weights is not None:
                 delta.append(products(np.array([features[p] for features in self.psi]), self.weights))
-            elif method not in (Probabilistic.name, SOSM.name):
+            elif method not in DRAWN:
                 delta.append(credit[:, i] - credit[:, j])
             won.append(outcome[:, p].copy())
 
@@ -375,10 +371,10 @@ class _Reader:
             rows = rows[np.argsort(at[rows], kind="stable")]
             impressions.append(at[rows])
             won.append(signed[rows])
-            if method not in (Probabilistic.name, SOSM.name):
+            if method not in DRAWN:
                 delta.append(difference[rows])
 
-    def _bound(self) -> float | None:
+    def _bound(self) -> float:
         """Return the largest absolute statistic of an impression for any clicks and any coins of its method."""
         assert self.like is not None
         largest, method = self.largest, self.like[0]
@@ -389,7 +385,7 @@ class _Reader:
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
             return dot(np.abs(self.weights), most)
         if method in DRAWN:
-            return 1.0 if self.has_bound else None
+            return 1.0
         # document constraints: a clicked document with each one above without a click (at most n/2 times n/2 pairs),
         # and with the next one
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
@@ -445,8 +441,6 @@ class _Reader:
                 stays = kept[rows]
                 met.append(number[rows[stays]])
             outcome = joined(won)[stays]
-            if self.like[0] == Optimized.name and self.has_bound:
-                own.clear()  # the outcome is the statistic
             pairs.append(PairColumns(joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,

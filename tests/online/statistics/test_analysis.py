@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from structsvm import SVMMap
+from structsvm.common.checks import BadInput
 from structsvm.online import interleaving
 from structsvm.online.arena.evidence import Evidence, thresholds
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
@@ -89,15 +90,15 @@ def test_linear_credit_has_the_bound_of_its_query(data):
     assert pair.mean == pytest.approx(np.mean([credit / (b * n) for b, n, credit in by_hand]))
 
 
-def test_a_record_that_does_not_say_its_bound_has_no_always_valid_figures(data):
+def test_credit_beyond_the_bound_of_its_record_is_refused(data):
     log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
     old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
     for line in old:
         del line["shown"]["bound"]
-    answer = analyse(ClickLog.of(map(Impression.from_dict, old)))
-    assert answer.pairs[0].always_valid_p_value is None
-    assert "no always-valid figures" in answer.notes[0]
-    json.dumps(answer.to_dict(), allow_nan=False)
+    with pytest.raises(
+        BadInput, match="shown: expected credits that differ by at most 1 for a click"
+    ):
+        analyse(ClickLog.of(map(Impression.from_dict, old)))
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):
