@@ -24,7 +24,7 @@ CASES = {
     "--jobs=0",
     "diversify compare SETS": "--method=magic --k=0",
     "interleave analyse LOG": "--test=f --alpha=0 --alpha=2 --power=1 '--correction=none of them' --cluster=page "
-    "--missing-feedback=guess --missing-record=guess",
+    "--missing-feedback=guess",
     "interleave learn LOG -o OUT --better old": "--method=t --ridge=-1",
     "interleave simulate -o OUT": "--interleaver=best --clicks=drunk --impressions=0 --length=0 --users=0",
     "bandit simulate --world WORLD": "--algorithms=ucb --algorithms=rucb:alpha=-1 --horizon=0 --horizon=1.5 --runs=0 "

@@ -110,10 +110,7 @@ def made(rng: random.Random) -> bytes:
 
 def check(path: Path, rng: random.Random) -> bool:
     """Read the file in every way, with one answer; return whether there was one."""
-    options = {
-        "missing_record": rng.choice(["error", "skip"]),
-        "missing_feedback": rng.choice(["error", "skip", "no_click"]),
-    }
+    options = {"missing_feedback": rng.choice(["error", "skip", "no_click"])}
     cluster = rng.choice([None, "user", "session"])
     answers: list[Any] = []
     for read in (partial(read_credits, cluster=cluster), read_log):

@@ -69,8 +69,8 @@ class Analysis:
     ----------
     method : str
     rankers : tuple of str
-    n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Impressions used, those of them with a click, and lines left out because feedback or the record is missing.
+    n_impressions, n_clicked, n_missing_feedback : int
+        Impressions used, those of them with a click, and lines left out because feedback is missing.
     n_repeated, n_identical : int
         Impressions left out because their id occurred before, and lines without an id that equal another, which are
         used.
@@ -124,7 +124,6 @@ class Analysis:
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int
-    n_missing_record: int
     n_repeated: int
     n_identical: int
     n_clusters: int | None
@@ -308,8 +307,8 @@ class Settings:
 
 
 _OF_LOG = (
-    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
-    "n_identical", "cluster", "estimand", "statistic",
+    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_repeated", "n_identical",
+    "cluster", "estimand", "statistic",
 )  # fmt: skip
 """Fields that an analysis takes from its log."""
 
@@ -352,8 +351,6 @@ def _remarks(
         notes.append(
             f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
         )
-    if log.n_missing_record:
-        notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
     if log.n_without:
         notes.append(
             f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "

@@ -75,7 +75,6 @@ class CreditedLog:
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int = 0
-    n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
     # whether delta is computed by click weights
@@ -139,7 +138,6 @@ def read_credits(
     *,
     cluster: str | None = None,
     weights: ArrayLike | None = None,
-    missing_record: str = "error",
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
     callback: Callable[[int, int], None] | None = None,
@@ -156,7 +154,7 @@ def read_credits(
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
         since features are computed one impression at a time.
-    missing_record, missing_feedback : str
+    missing_feedback : str
         As for :func:`read_log`.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
@@ -188,16 +186,12 @@ def read_credits(
     """
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
-    parser = Lines(path, missing_record)
+    parser = Lines(path)
     # impressions of several blocks are credited together: formulas on columns are fast for many at once
-    n_missing_record = n_lines = n_bytes = 0
+    n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
-            line = parser.read(number, raw)
-            if line is None:
-                n_missing_record += 1
-            else:
-                reader.add(number, line, raw)
+            reader.add(number, parser.read(number, raw), raw)
         n_bytes += sum(len(raw) for _, raw in lines) + len(lines)
         if k % _BLOCKS == 0:
             reader.credit()
@@ -206,7 +200,7 @@ def read_credits(
         if callback is not None:
             callback(n_lines, n_bytes)
     reader.credit()
-    return reader.log(str(path), n_missing_record)
+    return reader.log(str(path))
 
 
 def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None) -> CreditedLog:
@@ -227,8 +221,8 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
             reader.credit()
     reader.credit()
     return replace(
-        reader.log("impressions", 0), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
-        n_missing_record=log.n_missing_record, n_repeated=log.n_repeated, n_identical=log.n_identical,
+        reader.log("impressions"), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
+        n_repeated=log.n_repeated, n_identical=log.n_identical,
     )  # fmt: skip
 
 
@@ -390,14 +384,14 @@ class _Reader:
         # and with the next one
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
-    def log(self, origin: str, n_missing_record: int) -> CreditedLog:
+    def log(self, origin: str) -> CreditedLog:
         """Return the credited log, without repeated impressions."""
         n = sum(map(len, self.numbers))
         if not n and self.n_same:
             raise BadInput(
                 origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
             )
-        rankers = self.header.names(origin, n, n_missing_record)
+        rankers = self.header.names(origin, n)
         assert self.like is not None
         # Columns are joined and freed one after another, so that the memory needed at once stays small.
         numbers, content = joined(self.numbers), joined(self.content)
@@ -444,7 +438,7 @@ class _Reader:
             pairs.append(PairColumns(joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
-            n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
+            n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
             again, tuple(met) if self.header.is_duels else None, n_without, self.n_same,
         )  # fmt: skip
 

@@ -95,9 +95,7 @@ def test_credit_beyond_the_bound_of_its_record_is_refused(data):
     old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
     for line in old:
         del line["shown"]["bound"]
-    with pytest.raises(
-        BadInput, match="shown: expected credits that differ by at most 1 for a click"
-    ):
+    with pytest.raises(BadInput, match="shown: expected credits that differ by at most 1 for a click"):
         analyse(ClickLog.of(map(Impression.from_dict, old)))
 
 
@@ -324,14 +322,6 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
 def test_commands_refuse_bad_options(cli, options, message):
     assert message in cli.refuses("interleave simulate -o log.jsonl", options)
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_lines_left_out_are_told(cli):
-    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
-    with Path("log.jsonl").open("a") as file:
-        file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
-    text = cli("interleave analyse log.jsonl --missing-record skip")
-    assert "note: 2 lines have no record of the list and were left out" in text
 
 
 def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
