@@ -1,11 +1,12 @@
 """Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
 
-An impression takes 8 to 24 bytes for each pair of rankers, 36 to detect repeated lines and 16 for an id of its user or
+An impression takes 8 to 24 bytes for each pair of rankers, 25 to detect repeated lines and 8 for an id of its user or
 session, instead of 2 KB as an object.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -126,11 +127,7 @@ class CreditedLog:
 
     def clusters_of(self, k: int) -> Int | None:
         """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
-        if self.codes is None or self.met is None:
-            return self.codes
-        # rank the codes by the index at which each first appears
-        _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
-        return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
+        return self.codes if self.codes is None or self.met is None else _numbered(self.codes[self.met[k]])
 
 
 def read_credits(
@@ -237,7 +234,8 @@ class _Reader:
         self.source, self.cluster = source, cluster
         # without a requested cluster the first impressions show whether users return
         by = (cluster,) if cluster in ("user", "session") else ("user", "session")
-        self.ids = {name: Digests() for name in by}
+        # ids and what two lines with one id must agree in are kept as 64 bits
+        self.ids = {name: array("q") for name in by}
         self.n_taken = 0
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
@@ -251,13 +249,9 @@ class _Reader:
         """In the log of a bandit, the rankers of each impression taken since the last call of ``credit``."""
         self.met: list[list[Int]] = []
         self.largest = 1.0
-        self.numbers: list[Int] = []
-        self.n_clicks: list[NDArray[np.int32]] = []
-        self.names = Digests()
+        self.numbers, self.names, self.clicked = array("q"), array("q"), array("b")
+        self.content = array("q")  # of a line without an id, its text
         self.n_same = 0
-        # a hash of what two lines with one id must agree in, or of the text of a line without an id
-        self.contents: list[int] = []
-        self.content: list[Int] = []
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
         """Add one impression."""
@@ -280,7 +274,7 @@ class _Reader:
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
         if self.cluster is not None or self.n_taken < _LOOKED_AT:
             for by, ids in self.ids.items():
-                ids.add(about.user if by == "user" else about.session)
+                ids.append(_hash(about.user if by == "user" else about.session))
         self.n_taken += 1
         if self.weights is not None:
             impression = line.impression()
@@ -308,8 +302,10 @@ class _Reader:
         self.rows.numbers.append(number)
         self.rows.records.append(record)
         self.rows.places.append(line.places())
-        self.names.add(name)
-        self.contents.append(content)
+        self.numbers.append(number)
+        self.names.append(_hash(name))
+        self.clicked.append(bool(line.clicks))
+        self.content.append(content)
 
     def credit(self) -> None:
         """Credit the impressions taken since the last call and append to the columns."""
@@ -320,13 +316,7 @@ class _Reader:
             self._keep_duels(method)
         else:
             self._keep(method, self._credited(method, n_rankers, rows))
-        self.numbers.append(np.array(rows.numbers, dtype=np.int64))
-        self.n_clicks.append(np.array(list(map(len, rows.places)), dtype=np.int32))
-        self.content.append(np.array(self.contents, dtype=np.int64))
-        self.names.settle()
-        for ids in self.ids.values():
-            ids.settle()
-        self.rows, self.contents, self.psi, self.duels = Rows([], [], []), [], [], []
+        self.rows, self.psi, self.duels = Rows([], [], []), [], []
 
     def _credited(self, method: str, n_rankers: int, rows: Rows) -> Credits:
         made = credit_rows(method, n_rankers, rows, self.source)
@@ -347,7 +337,7 @@ class _Reader:
         """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
         # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
         # pair (i, j) of the log may be stored as (j, i), with the opposite sign.
-        before, parts = sum(map(len, self.numbers)), []
+        before, parts = len(self.numbers) - len(self.duels), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
             groups.setdefault(len(arms), []).append(k)
@@ -386,29 +376,28 @@ class _Reader:
 
     def log(self, origin: str) -> CreditedLog:
         """Return the credited log, without repeated impressions."""
-        n = sum(map(len, self.numbers))
+        n = len(self.numbers)
         if not n and self.n_same:
             raise BadInput(
                 origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
             )
         rankers = self.header.names(origin, n)
         assert self.like is not None
-        # Columns are joined and freed one after another, so that the memory needed at once stays small.
-        numbers, content = joined(self.numbers), joined(self.content)
+        numbers, names, content = (
+            np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
+        )
         keep: Any = slice(None)
         n_repeated = n_identical = 0
-        names = self.names.rows() if self.names.any else None
         # repeated lines are found only if any line has an id
-        if names is not None:
+        if names.any():
             keep, n_repeated = self._distinct(names, numbers, content)
-        # only lines of a file have a text; equal ones are adjacent after sorting
+        # only lines of a file have a text
         if self.source.endswith(":"):
-            if names is not None:
-                content = content[~names.any(axis=1)]
-            content = np.sort(content)
-            n_identical = int((content[1:] == content[:-1]).sum())
+            without = content[names == 0]
+            n_identical = len(without) - len(np.unique(without))
         codes, again, n_without = None, None, 0
-        ids, cluster = {by: digests.rows() for by, digests in self.ids.items()}, self.cluster
+        ids = {by: np.frombuffer(hashes, dtype=np.int64) for by, hashes in self.ids.items()}
+        cluster = self.cluster
         # users (or sessions) return if ids of the first impressions occur twice
         if cluster in (None, "auto"):
             looked = _mask(keep, n)[:_LOOKED_AT]
@@ -416,12 +405,11 @@ class _Reader:
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
         # a cluster needs an id in each impression: the user if some return, else the session
         if cluster == "auto":
-            cluster = next((by for by, rows in ids.items() if n_again[by] and rows.any(axis=1).all()), None)
+            cluster = next((by for by, hashes in ids.items() if n_again[by] and hashes.all()), None)
         if cluster is not None:
-            keep, n_without = self._with_id(cluster, np.asarray(ids[cluster].any(axis=1)), numbers, keep)
-            codes, again = numbered(ids[cluster][keep]), None
-        del numbers, content, names
-        clicked = joined(self.n_clicks)[keep] > 0
+            keep, n_without = self._with_id(cluster, ids[cluster] != 0, numbers, keep)
+            codes, again = _numbered(ids[cluster][keep]), None
+        clicked = np.frombuffer(self.clicked, dtype=np.bool_)[keep]
         pairs: list[PairColumns] = []
         met: list[Int] = []
         # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
@@ -431,11 +419,11 @@ class _Reader:
         for (own, won), lists in zip(self.columns, self.met, strict=True):
             stays = keep
             if self.header.is_duels:
-                rows = joined(lists)
+                rows = _joined(lists)
                 stays = kept[rows]
                 met.append(number[rows[stays]])
-            outcome = joined(won)[stays]
-            pairs.append(PairColumns(joined(own)[stays] if own else outcome, outcome))
+            outcome = _joined(won)[stays]
+            pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
@@ -458,8 +446,8 @@ class _Reader:
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
         """Drop repeated impression ids and return their number; raise BadInput if two lines of one id disagree."""
-        first = first_rows(names)
-        repeated = (first != np.arange(len(first))) & names.any(axis=1)
+        first = _first_equal(names)
+        repeated = (first != np.arange(len(first))) & (names != 0)
         again = np.flatnonzero(repeated)
         wrong = again[content[again] != content[first[again]]]
         if wrong.size:
@@ -475,9 +463,10 @@ def _mask(keep: Any, n: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _n_repeated(digests: Int) -> int:
+def _n_repeated(hashes: Int) -> int:
     """Return the number of ids that equal an earlier one."""
-    return int((digests.any(axis=1) & (first_rows(digests) != np.arange(len(digests)))).sum())
+    known = hashes[hashes != 0]
+    return len(known) - len(np.unique(known))
 
 
 def _check_weights(weights: ArrayLike) -> Float:
@@ -487,55 +476,26 @@ def _check_weights(weights: ArrayLike) -> Float:
     return w
 
 
-class Digests:
-    """128 bits for each id, zeros for a missing one: two of Python's hashes, whose key differs in each process."""
-
-    def __init__(self) -> None:
-        self.any = False
-        self._recent: list[str | int | None] = []
-        self._settled: list[Int] = []
-        self.add = self._recent.append
-        """Add an id."""
-
-    def settle(self) -> None:
-        """Move the ids added since the last call to an array."""
-        self.any |= any(name is not None for name in self._recent)
-        self._settled.append(np.array(list(map(_digest, self._recent)), dtype=np.int64).reshape(-1, 2))
-        self._recent.clear()
-
-    def rows(self) -> Int:
-        """Return the digests, shape (n_ids, 2), and forget them."""
-        return joined(self._settled)
+def _hash(name: str | int | None) -> int:
+    """Return 64 bits of an id, 0 for a missing one, by Python's hashes, whose key differs in each process."""
+    # ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)
+    return 0 if name is None else hash(f"{'s' if type(name) is str else 'i'}{name}")
 
 
-def _digest(name: str | int | None) -> tuple[int, int]:
-    """Return the digest of an id. Ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)."""
-    if name is None:
-        return 0, 0
-    return (hash(name), hash("s" + name)) if type(name) is str else (hash(f"i{name}"), hash(f"j{name}"))
-
-
-def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Return one array of the parts, and free these."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole
 
 
-def first_rows(digests: Int) -> Int:
-    """Return for each row the index of the first row that equals it."""
-    order = np.lexsort((digests[:, 1], digests[:, 0]))
-    placed = digests[order]
-    start = np.ones(len(order), dtype=bool)
-    start[1:] = (placed[1:] != placed[:-1]).any(axis=1)
-    del placed
-    first = np.empty(len(order), dtype=np.int64)
-    # equal rows are adjacent; the sort is stable, so the first of them has the lowest index
-    first[order] = order[start][np.cumsum(start) - 1]
-    return first
+def _first_equal(hashes: Int) -> Int:
+    """Return for each entry the index of the first one that equals it."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse], dtype=np.int64)
 
 
-def numbered(digests: Int) -> Int:
-    """Return a number from 0 for each row, by first appearance; equal rows have equal numbers."""
-    first = first_rows(digests)
+def _numbered(values: Int) -> Int:
+    """Return a number from 0 for each entry, by first appearance; equal entries have equal numbers."""
+    first = _first_equal(values)
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)
