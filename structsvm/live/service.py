@@ -474,8 +474,8 @@ class Service:
         record["evidence"] = [list(row) for row in shown.evidence]
         if shown.n_rankers != 2:
             record["n"] = shown.n_rankers
-        if shown.bound != 1.0 or shown.slack:
-            record |= {"bound": shown.bound, "slack": shown.slack}
+        if shown.slack:
+            record["slack"] = shown.slack
         return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:

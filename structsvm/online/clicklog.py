@@ -461,7 +461,7 @@ class Lines:
         documents = record.documents
         if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true would be one key
             return _check_shown(restore(record))
-        key = (record.method, record.n_rankers, documents, record.evidence, record.slack, record.bound)
+        key = (record.method, record.n_rankers, documents, record.evidence, record.slack)
         shown = self._known.get(key)
         if shown is None:
             shown = _check_shown(restore(record))
@@ -585,7 +585,7 @@ def said(line: Line) -> tuple[Any, ...]:
     """Return the fields in which two lines with one impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)
+    return (shown.documents, shown.evidence, line.clicks or (), about.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:

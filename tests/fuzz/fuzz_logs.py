@@ -29,7 +29,7 @@ from structsvm.online.statistics import analyse, learn_weights, read_credits
 
 METHODS: list[Any] = [
     interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
-    interleaving.Balanced(), interleaving.DocumentConstraints(), interleaving.Optimized("linear"),
+    interleaving.Balanced(), interleaving.DocumentConstraints(),
 ]  # fmt: skip
 ODD: list[Any] = [
     None, True, False, 0, 1, -1, 2, 7, 0.5, -0.0, 1e18, -1e18, 1e308, 10**30, 10**400, 2**63, 1e-320, "", "x", "1",

@@ -27,7 +27,6 @@ MAX_RANKERS = 1000
 
 Row = tuple[float | int | None, ...]
 _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-_Positive = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=LARGEST)]
 
 
 class RecordFields(Struct, gc=False):
@@ -39,7 +38,6 @@ class RecordFields(Struct, gc=False):
     n_rankers: Annotated[int, Meta(ge=2, le=MAX_RANKERS)]
     evidence: Annotated[tuple[tuple[_Number | None, ...], ...], Meta(min_length=1)]
     slack: _Number = 0.0
-    bound: _Positive = 1.0
     impression: str | int | None = None
 
 
@@ -62,9 +60,6 @@ class Shown:
     slack : float
         Largest violation of the fairness constraints by the distribution of lists; 0 except for an optimised method
         whose programme has no solution.
-    bound : float
-        Largest difference in credit of two rankers for one click, over all lists that might have been shown (optimised;
-        1 for other methods).
     impression : str, int or None
         Id of this impression, set by :meth:`with_impression`. Another line of a log with the same id is a repetition
         and not counted.
@@ -82,7 +77,6 @@ class Shown:
     n_rankers: int
     evidence: tuple[Row, ...]
     slack: float = 0.0
-    bound: float = 1.0
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
@@ -125,7 +119,6 @@ class Shown:
             "n_rankers": self.n_rankers,
             "evidence": [list(row) for row in self.evidence],
             "slack": self.slack,
-            "bound": self.bound,
         }
         if self.impression is not None:
             record["impression"] = self.impression
@@ -173,15 +166,8 @@ def restore(fields: RecordFields) -> Shown:
         ids = tuple(map(_decode, ids))
     if len(set(ids)) < n:
         check_distinct("shown record: documents", ids)
-    return Shown(
-        fields.method,
-        ids,
-        fields.n_rankers,
-        fields.evidence,
-        float(fields.slack),
-        float(fields.bound),
-        fields.impression,
-    )
+    slack = float(fields.slack)
+    return Shown(fields.method, ids, fields.n_rankers, fields.evidence, slack, fields.impression)
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
@@ -212,7 +198,6 @@ _EXPECTED = {
     "evidence[]": "a row of numbers",
     "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
     "slack": "a number",
-    "bound": "a positive number",
     **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
     "clicks": "a list of clicks or null",
     "clicks[]": "an object with either 'rank' or 'document'",
@@ -367,23 +352,21 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
 
-def share_of_largest(
-    credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
     """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
 
-    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks and a ``largest`` each.
+    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks each.
     """
     # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
     # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.
     difference = credit[..., :, None] - credit[..., None, :]
-    if n_clicks == 0 or not np.all(largest):
+    if n_clicks == 0 or not largest:
         return np.zeros_like(difference)
-    outcome = difference / (n_clicks * np.asarray(largest))[..., None, None]
+    outcome = difference / (n_clicks * largest)
     if np.abs(outcome).max() > 1 + 1e-9:
         raise BadInput(
             "shown",
-            f"expected credits that differ by at most {np.min(largest):g} per click, got {credit.tolist()!r:.80} "
+            f"expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} "
             f"for {n_clicks} clicks",
             "log what show() returns, unchanged",
         )

@@ -37,13 +37,11 @@ _ENTRIES = 1 << 22
 class Record:
     """The evidence of a shown list, shared by impressions of equal lists."""
 
-    __slots__ = ("bound", "documents", "evidence", "said")
+    __slots__ = ("documents", "evidence", "said")
 
-    def __init__(
-        self, documents: tuple[Any, ...], evidence: tuple[tuple[Any, ...], ...], bound: float
-    ) -> None:
-        self.documents, self.evidence, self.bound = documents, evidence, bound
-        self.said = hash((documents, evidence, bound))
+    def __init__(self, documents: tuple[Any, ...], evidence: tuple[tuple[Any, ...], ...]) -> None:
+        self.documents, self.evidence = documents, evidence
+        self.said = hash((documents, evidence))
 
 
 class Rows(NamedTuple):
@@ -96,14 +94,13 @@ class CreditRow(NamedTuple):
     evidence: Sequence[Sequence[Any]]
     places: Sequence[int]
     """Indices of the clicked documents, increasing."""
-    bound: float
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
     """Credit impressions of one method that come one by one, as :func:`credit_rows` does."""
     columns = Rows(
         [row.number for row in rows],
-        [Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound) for row in rows],
+        [Record(tuple(row.documents), tuple(map(tuple, row.evidence))) for row in rows],
         [tuple(row.places) for row in rows],
     )
     return credit_rows(method, n_rankers, columns, "impression ")
@@ -114,7 +111,7 @@ def _credit_one(
 ) -> None:
     """Credit impression ``k`` by its method, which raises for a wrong record."""
     record = rows.records[k]
-    shown = Shown(method, record.documents, n_rankers, record.evidence, bound=record.bound)
+    shown = Shown(method, record.documents, n_rankers, record.evidence)
     clicked = np.zeros(len(record.documents), dtype=bool)
     clicked[list(rows.places[k])] = True
     try:
@@ -176,12 +173,7 @@ def _credit_alike(
         wins = duel_probabilities(clicked)
         return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], unused)
     credit = clicked.sum(axis=2)
-    if method == _OPTIMIZED:
-        largest = np.array([record.bound for record in records])
-        if (np.ptp(values, axis=1).max(axis=1)[which] > largest * (1 + 1e-9)).any():
-            return None
-    else:
-        largest = np.full(len(records), largest_difference(values.shape[2]))
+    largest = 1.0 if method == _OPTIMIZED else largest_difference(values.shape[2])
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)
     except BadInput:  # the method names the list

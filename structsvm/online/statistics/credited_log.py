@@ -288,7 +288,7 @@ class _Reader:
         if known is not None:
             record = known[1]
         else:
-            record = Record(shown.documents, shown.evidence, shown.bound)
+            record = Record(shown.documents, shown.evidence)
             if len(self.records) > _RECORDS_KEPT:
                 self.records.clear()
             self.records[id(shown)] = shown, record  # the reference to ``shown`` keeps its id unique

@@ -1,6 +1,5 @@
 """The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
 
-import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from structsvm import SVMMap
-from structsvm.common.checks import BadInput
 from structsvm.online import interleaving
 from structsvm.online.arena.evidence import Evidence, thresholds
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
@@ -71,32 +69,6 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert mirrored.winner == "better"
     biased = [note for note in answer.notes if "may be its bias" in note]
     assert bool(biased) == (method.name in ("balanced", "document_constraints", "sosm"))
-
-
-def test_linear_credit_has_the_bound_of_its_query(data):
-    method = interleaving.Optimized(credit_by="linear")
-    shown = method.show([list("abcd"), list("dcba")], length=2, rng=0)
-    assert shown.bound == 3  # of documents a and d, at ranks 1 and 4
-    assert method.show([list("abcd"), list("abcd")], rng=0).bound == 1
-    log = simulated(data, ideal_and_worse(data, 0.1, 3.0), method, 400, rng=1)
-    answer = analyse(log)
-    assert answer.always_valid_winner == answer.winner == log.rankers[0]
-    pair = answer.pairs[0]
-    assert 0 < pair.always_valid_lower < pair.mean < pair.always_valid_upper < 1
-    by_hand = [
-        (i.shown.bound, max(i.clicked.sum(), 1), np.subtract(*method.credit(i.shown, i.clicked)))
-        for i in log.impressions
-    ]
-    assert pair.mean == pytest.approx(np.mean([credit / (b * n) for b, n, credit in by_hand]))
-
-
-def test_credit_beyond_the_bound_of_its_record_is_refused(data):
-    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
-    old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
-    for line in old:
-        del line["shown"]["bound"]
-    with pytest.raises(BadInput, match="shown: expected credits that differ by at most 1 for a click"):
-        analyse(ClickLog.of(map(Impression.from_dict, old)))
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):
