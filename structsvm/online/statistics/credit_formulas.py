@@ -34,21 +34,12 @@ _ENTRIES = 1 << 22
 """Largest number of entries of a table; probabilistic credit has one per impression, pair of rankers and click."""
 
 
-class Record:
-    """The evidence of a shown list, shared by impressions of equal lists."""
-
-    __slots__ = ("documents", "evidence", "said")
-
-    def __init__(self, documents: tuple[Any, ...], evidence: tuple[tuple[Any, ...], ...]) -> None:
-        self.documents, self.evidence = documents, evidence
-        self.said = hash((documents, evidence))
-
-
 class Rows(NamedTuple):
     """Columns of impressions to credit. Python's garbage collection would visit each row if there were row objects."""
 
     numbers: list[int]
-    records: list[Record]
+    records: list[Shown]
+    """Equal lists of a file share one record."""
     places: list[tuple[int, ...]]
     """Indices of the clicked documents, increasing."""
 
@@ -100,7 +91,7 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
     """Credit impressions of one method that come one by one, as :func:`credit_rows` does."""
     columns = Rows(
         [row.number for row in rows],
-        [Record(tuple(row.documents), tuple(map(tuple, row.evidence))) for row in rows],
+        [Shown(method, tuple(row.documents), n_rankers, tuple(map(tuple, row.evidence))) for row in rows],
         [tuple(row.places) for row in rows],
     )
     return credit_rows(method, n_rankers, columns, "impression ")
@@ -110,9 +101,8 @@ def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
     """Credit impression ``k`` by its method, which raises for a wrong record."""
-    record = rows.records[k]
-    shown = Shown(method, record.documents, n_rankers, record.evidence)
-    clicked = np.zeros(len(record.documents), dtype=bool)
+    shown = rows.records[k]
+    clicked = np.zeros(len(shown.documents), dtype=bool)
     clicked[list(rows.places[k])] = True
     try:
         to.credit[k] = METHODS[method].credit(shown, clicked)
@@ -121,14 +111,14 @@ def _credit_one(
         raise BadInput(f"{source}{rows.numbers[k]}", f"{error}") from None
     to.outcome[k] = [matrix[pair] for pair in pairs]
     if method not in DRAWN:
-        to.largest[k] = len(record.documents)
+        to.largest[k] = len(shown.documents)
 
 
 def _credit_alike(
     method: str,
     n_rankers: int,
     pairs: list[tuple[int, int]],
-    records: list[Record],
+    records: list[Shown],
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
     """Return the credit of impressions with equally many documents and clicks; None if the method must credit them."""
@@ -136,13 +126,13 @@ def _credit_alike(
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
-    # lines with the same text share a record
     # each different record is converted once
-    which_of: dict[Record, int] = {}
-    which = np.array([which_of.setdefault(record, len(which_of)) for record in records])
+    which_of: dict[int, int] = {}
+    which = np.array([which_of.setdefault(id(record), len(which_of)) for record in records])
+    distinct = dict(zip(which.tolist(), records, strict=True)).values()
     try:
         # a flat list, since NumPy finds the shape of nested ones slowly
-        flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in which_of)))
+        flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in distinct)))
         values = np.array(flat, dtype=np.float64).reshape(len(which_of), n_rows, -1)
     except (OverflowError, ValueError):
         return None

@@ -24,7 +24,6 @@ from structsvm.online.statistics.credit_formulas import (
     DRAWN,
     METHODS,
     Credits,
-    Record,
     Rows,
     credit_rows,
 )
@@ -240,7 +239,7 @@ class _Reader:
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int] | None = None
-        self.records: dict[int, tuple[Shown, Record]] = {}
+        self.said: dict[int, tuple[Shown, int]] = {}
         self.rows = Rows([], [], [])
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
@@ -283,24 +282,22 @@ class _Reader:
             except ValueError as error:
                 raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
-        # equal lists share one Shown object (see Lines), so its id is a fast key of the record
-        known = self.records.get(id(shown))
-        if known is not None:
-            record = known[1]
-        else:
-            record = Record(shown.documents, shown.evidence)
-            if len(self.records) > _RECORDS_KEPT:
-                self.records.clear()
-            self.records[id(shown)] = shown, record  # the reference to ``shown`` keeps its id unique
         name = line.name
         if name is not None:
-            content = hash((record.said, line.clicks or (), about.query, about.session, about.user))
+            # equal lists share one Shown object (see Lines), so its id is a fast key of the hash
+            if id(shown) not in self.said:
+                if len(self.said) > _RECORDS_KEPT:
+                    self.said.clear()
+                # the reference to ``shown`` keeps its id unique
+                self.said[id(shown)] = shown, hash((shown.documents, shown.evidence))
+            said = self.said[id(shown)][1]
+            content = hash((said, line.clicks or (), about.query, about.session, about.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         if about.among:
             self.duels.append(tuple(map(about.among.index, about.rankers)))
         self.rows.numbers.append(number)
-        self.rows.records.append(record)
+        self.rows.records.append(shown)
         self.rows.places.append(line.places())
         self.numbers.append(number)
         self.names.append(_hash(name))
