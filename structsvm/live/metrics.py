@@ -50,10 +50,6 @@ class Metrics:
         self.requests.labels(route).observe(seconds)
         self.answers.labels(str(status)).inc()
 
-    def count_shown(self, serve: str, why: str) -> None:
-        """Count a list."""
-        self.shown.labels(serve, why).inc()
-
     def text(self) -> bytes:
         """Return the answer to Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
