@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert
@@ -32,7 +32,7 @@ _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(
 class RecordFields(Struct, gc=False):
     """The JSON of a record."""
 
-    version: Literal[1]
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     method: str
     documents: Annotated[tuple[Any, ...], Meta(min_length=1)]
     n_rankers: Annotated[int, Meta(ge=2, le=MAX_RANKERS)]
@@ -171,7 +171,7 @@ def restore(fields: RecordFields) -> Shown:
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return a message with the path of the wrong value, the expectation, the value and the remedy."""
+    """Return a message with the path of the wrong value, the expectation of msgspec, the value and a remedy."""
     # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
@@ -180,42 +180,12 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
         prefix, path = "shown record: ", path.removeprefix("shown").removeprefix(".")
-    at = f"{path}: " if path else ""
+    got = f"{value!r:.80}"
     if what.startswith("Object missing"):
-        key = what.split("`")[1]
-        return f"{prefix}{at}expected the key {key!r}, got none; log what Shown.to_json() returns, unchanged"
-    text, _, remedy = _EXPECTED[re.sub(r"\[\d+\]", "[]", path)].partition("; ")
-    return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
-
-
-_EXPECTED = {
-    "": "an object with 'method' and 'documents'",
-    "version": f"version {VERSION}; credit it with the release that wrote it",
-    "method": "a string that can be printed",
-    "documents": "a list of ids",
-    "n_rankers": f"an integer from 2 to {MAX_RANKERS}; log what Shown.to_json() returns, unchanged",
-    "evidence": "rows of numbers",
-    "evidence[]": "a row of numbers",
-    "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
-    "slack": "a number",
-    **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
-    "clicks": "a list of clicks or null",
-    "clicks[]": "an object with either 'rank' or 'document'",
-    "clicks[].rank": "a place in the list, from 1",
-    **dict.fromkeys(
-        ("clicks[].time", "clicks[].dwell"),
-        "a number of seconds from 0 to 1e+11; log seconds, counted from any start",
-    ),
-    "clicks[].download": "true or false",
-    **dict.fromkeys(("rankers", "among"), "a list of names"),
-    **dict.fromkeys(("rankers[]", "among[]"), "a name"),
-    "query_words": "an integer >= 1",
-    "offset": "a number of documents",
-    "same": "true or false",
-    **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
-    **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
-}
-"""Expectation, and remedy, for the value at each path of a record or line."""
+        what, got = f"Expected the key {what.split('`')[1]!r}", "none"
+    problem = what[:1].lower() + what[1:].partition(", got ")[0]
+    remedy = "; log what Shown.to_json() returns, unchanged" if prefix or got == "none" else ""
+    return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
 
 
 def check_rankings(
