@@ -383,42 +383,45 @@ class _Reader:
         numbers, names, content = (
             np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
         )
-        keep: Any = slice(None)
-        n_repeated = n_identical = 0
-        # repeated lines are found only if any line has an id
-        if names.any():
-            keep, n_repeated = self._distinct(names, numbers, content)
+        keep = self._distinct(names, numbers, content)
+        n_repeated = n - int(keep.sum())
         # only lines of a file have a text
-        if self.source.endswith(":"):
-            without = content[names == 0]
-            n_identical = len(without) - len(np.unique(without))
+        n_identical = _n_repeated(content[names == 0]) if self.source.endswith(":") else 0
         codes, again, n_without = None, None, 0
         ids = {by: np.frombuffer(hashes, dtype=np.int64) for by, hashes in self.ids.items()}
         cluster = self.cluster
         # users (or sessions) return if ids of the first impressions occur twice
         if cluster in (None, "auto"):
-            looked = _mask(keep, n)[:_LOOKED_AT]
+            looked = keep[:_LOOKED_AT]
             n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
         # a cluster needs an id in each impression: the user if some return, else the session
         if cluster == "auto":
             cluster = next((by for by, hashes in ids.items() if n_again[by] and hashes.all()), None)
         if cluster is not None:
-            keep, n_without = self._with_id(cluster, ids[cluster] != 0, numbers, keep)
+            # only impressions kept so far, as repeated lines do not count
+            without = np.flatnonzero(keep & (ids[cluster] == 0))
+            n_without = int(without.size)
+            if 0 < keep.sum() <= _FEW_WITHOUT * n_without:
+                raise BadInput(
+                    "cluster",
+                    f"expected a {cluster!r} in every impression, {self.source}{numbers[without[0]]} has none",
+                    "analyse without clusters, or log the id",
+                )
+            keep[without] = False
             codes, again = _numbered(ids[cluster][keep]), None
         clicked = np.frombuffer(self.clicked, dtype=np.bool_)[keep]
         pairs: list[PairColumns] = []
         met: list[Int] = []
-        # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
-        if self.header.is_duels:
-            kept = _mask(keep, n)
-            number = np.cumsum(kept) - 1
+        number = np.cumsum(keep) - 1
         for (own, won), lists in zip(self.columns, self.met, strict=True):
             stays = keep
+            # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
             if self.header.is_duels:
                 rows = _joined(lists)
-                stays = kept[rows]
+                stays = keep[rows]
                 met.append(number[rows[stays]])
+            # columns are joined and freed one after another, so that the memory needed at once stays small
             outcome = _joined(won)[stays]
             pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
@@ -427,37 +430,16 @@ class _Reader:
             again, tuple(met) if self.header.is_duels else None, n_without, self.n_same,
         )  # fmt: skip
 
-    def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
-        """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
-        # only impressions kept so far, as repeated lines do not count
-        without = np.flatnonzero(~has_id[keep])
-        if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
-            raise BadInput(
-                "cluster",
-                f"expected a {cluster!r} in every impression, {self.source}{numbers[keep][without[0]]} has none",
-                "analyse without clusters, or log the id",
-            )
-        if without.size:
-            keep = has_id if isinstance(keep, slice) else has_id & keep
-        return keep, int(without.size)
-
-    def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
-        """Drop repeated impression ids and return their number; raise BadInput if two lines of one id disagree."""
+    def _distinct(self, names: Int, numbers: Int, content: Int) -> NDArray[np.bool_]:
+        """Return which impressions do not repeat an id; raise BadInput if two lines of one id disagree."""
         first = _first_equal(names)
-        repeated = (first != np.arange(len(first))) & (names != 0)
-        again = np.flatnonzero(repeated)
+        is_first = (first == np.arange(len(first))) | (names == 0)
+        again = np.flatnonzero(~is_first)
         wrong = again[content[again] != content[first[again]]]
         if wrong.size:
             one, other = int(numbers[first[wrong[0]]]), int(numbers[wrong[0]])
             refuse_disagreement(self.source, one, other, "with this id")
-        return (~repeated if again.size else slice(None)), int(again.size)
-
-
-def _mask(keep: Any, n: int) -> NDArray[np.bool_]:
-    """Return the impressions to keep, which may be a slice of all, as a mask."""
-    mask = np.zeros(n, dtype=bool)
-    mask[keep] = True
-    return mask
+        return is_first
 
 
 def _n_repeated(hashes: Int) -> int:
