@@ -17,7 +17,7 @@ from structsvm.online.interleaving import (
     Probabilistic,
     TeamDraft,
 )
-from structsvm.online.users import CascadeUser, PositionBasedUser
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 from structsvm.online.users.cascade import CASCADE_TABLES
 from structsvm.testing import check_bandit, check_click_model, check_interleaver
 
@@ -59,6 +59,7 @@ USERS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
     "stops anywhere": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3]),
+    "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2]),
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.online.users.by_position import DependentClickUser as DependentClickUser
     from structsvm.online.users.by_position import PositionBasedUser as PositionBasedUser
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
     from structsvm.protocols import ClickModel as ClickModel

@@ -1,4 +1,4 @@
-"""The click model by rank: position-based."""
+"""Click models by rank: the position-based and the dependent-click model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
-from structsvm.online.users.click_tables import TableClicks
+from structsvm.online.users.click_tables import TableClicks, check_places
 from structsvm.protocols import ClickTables
 
 
@@ -40,9 +39,42 @@ class PositionBasedUser(TableClicks):
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
-        if length > len(self.examination):
-            problem = f"the table covers {len(self.examination)} place(s), the list has {length}"
-            raise BadInput("examination", problem, "give the model a longer table or show fewer documents")
-        click = np.outer(self.attraction, self.examination[:length])
+        click = np.outer(self.attraction, check_places("examination", self.examination, length))
         # the user never leaves: a position not examined only cannot be clicked
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
+
+
+@dataclass(frozen=True)
+class DependentClickUser(TableClicks):
+    """A cascade by grade in which a user who clicked at rank ``k`` continues with probability ``continuation[k]``.
+
+    Parameters
+    ----------
+    attraction : sequence of float, one per grade
+        Probability of a click on a document of that grade, given that the user looks at it.
+    continuation : sequence of float, one per place
+        Probability of reading on after a click at each rank (without a click the user always does); lists may not be
+        longer than this table.
+
+    Notes
+    -----
+    Guo, Liu & Wang, "Efficient multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    >>> DependentClickUser([0.1, 0.8], continuation=[0.5, 0.5, 0.5]).probability([1, 1, 0])
+    array([0.8  , 0.48 , 0.036])
+    """
+
+    attraction: tuple[float, ...]
+    continuation: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._check_tables("attraction", "continuation")
+
+    def tables(self, length: int) -> ClickTables:
+        """Return the model as (n_grades, length) tables."""
+        # leaving depends on the rank only, and on a click there
+        stop = 1 - check_places("continuation", self.continuation, length)
+        click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
+        return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))

@@ -78,6 +78,14 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
     return tuple(float(v) for v in table)
 
 
+def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
+    """Return the first ``length`` entries of a table by position; raise ValueError if it has fewer."""
+    if length > len(table):
+        problem = f"the table covers {len(table)} place(s), the list has {length}"
+        raise BadInput(name, problem, "give the model a longer table or show fewer documents")
+    return np.array(table[:length], dtype=np.float64)
+
+
 def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
     """Return ``grades`` as integers ``0 .. n_grades - 1``; raise ValueError with the first that is not."""
     values = np.asarray(grades)

@@ -16,7 +16,7 @@ from structsvm.online.interleaving.compiled.comparisons import (
 )
 from structsvm.online.interleaving.compiled.kernels import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.users import CascadeUser, PositionBasedUser
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 from tests.refusing import called, rejections
 
 USERS = {
@@ -24,6 +24,7 @@ USERS = {
     "perfect": CascadeUser.named("perfect", 3),
     "any": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.2, 0.5, 0.9], [1.0, 0.7, 0.4]),
+    "dependent": DependentClickUser([0.2, 0.5, 0.9], [0.8, 0.5, 0.2]),
 }
 
 

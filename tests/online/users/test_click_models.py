@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.users import CascadeUser, PositionBasedUser
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 from structsvm.online.users.cascade import CASCADE_TABLES
 from tests.refusing import called, rejections
 
@@ -13,6 +13,7 @@ MODELS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
     "informational-any": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3, 0.1]),
+    "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2, 0.1]),
 }
 
 
@@ -23,8 +24,10 @@ def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> f
     if isinstance(model, CascadeUser):
         click, stop = model.click_probability[grades[k]], model.stop_probability[grades[k]]
         leaves = (stop if model.stop == "any" else 0.0, stop)
-    else:
+    elif isinstance(model, PositionBasedUser):
         click, leaves = model.examination[k] * model.attraction[grades[k]], (0.0, 0.0)
+    else:
+        click, leaves = model.attraction[grades[k]], (0.0, 1 - model.continuation[k])
     leave = leaves[clicks[k]]
     rest = leave * (not any(clicks[k + 1 :])) + (1 - leave) * _literal(model, grades, clicks, k + 1)
     return (click if clicks[k] else 1 - click) * rest
@@ -67,4 +70,5 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
     (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
+    (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
 )  # fmt: skip
