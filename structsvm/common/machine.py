@@ -37,12 +37,11 @@ def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) ->
     with ThreadPool(max(1, min(workers, len(tasks)))) as pool:
         outcomes = pool.imap_unordered(job, tasks)
         for _ in tasks:
-            outcome = None
-            while outcome is None:
+            while True:
                 # short waits, since a signal just before a wait does not end it
                 with contextlib.suppress(Waiting):
-                    outcome = outcomes.next(timeout=0.5)
-            yield outcome
+                    yield outcomes.next(timeout=0.5)
+                    break
 
 
 def memory_bytes() -> float:
