@@ -294,6 +294,7 @@ def _limit(limit: Any) -> float:
 
 
 def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    # Arrow would refuse other types without a word on the ids
     for role in parts[0].schema.names:
         if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
             problem = "expected ids that are all numbers or all strings, got files of both"

@@ -109,6 +109,7 @@ class Optimized:
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
             rank = np.array([r.get(document, len(r) + 1) for r in ranks], dtype=np.float64)
+            # the rankers' credits of a document sum to zero
             by_document[document] = 1 / rank - (1 / rank).mean()
         # credit[list, ranker, place]
         credit = np.array([np.column_stack([by_document[d] for d in shown]) for shown in lists])

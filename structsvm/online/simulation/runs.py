@@ -105,6 +105,7 @@ def play_literally(
     duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
     total, step = 0.0, 0
     for k, due in enumerate(times.tolist()):
+        # play up to the next time to record
         while step < due:
             duel = bandit.select(rng)
             bandit.update(duel, world.compare(duel.arms, rng))

@@ -459,6 +459,7 @@ def compared(
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
+    # beyond the bound a value is only by rounding
     unit = np.clip(values / bound, -1.0, 1.0)
     lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
     return PairComparison(

@@ -228,6 +228,7 @@ class ClickWeights:
         except (DecodeError, UnicodeDecodeError, RecursionError, BadInput) as error:
             problem = f"expected click weights as ClickWeights.save writes them, got another file ({error})"
             raise BadInput(path, problem, "learn them again") from None
+        # JSON has no infinity
         needed, by_clicks = (math.inf if n is None else n for n in (saved.needed, saved.needed_by_clicks))
         return cls(saved.weights, saved.method, saved.n_queries, needed, by_clicks)
 

@@ -163,6 +163,7 @@ def _credit_alike(
         wins = duel_probabilities(clicked)
         return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], unused)
     credit = clicked.sum(axis=2)
+    # centred credits are 1 / rank less their mean, which differ by less than 1 for a click
     largest = 1.0 if method == _OPTIMIZED else largest_difference(values.shape[2])
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)

@@ -257,6 +257,7 @@ class _Reader:
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
+        # the rankers agree: nothing to credit
         if about.same:
             self.n_same += 1
             return
@@ -383,6 +384,7 @@ class _Reader:
         numbers, names, content = (
             np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
         )
+        # lines that a log shipper delivered again do not count
         keep = self._distinct(names, numbers, content)
         n_repeated = n - int(keep.sum())
         # only lines of a file have a text

@@ -113,6 +113,7 @@ class RunningStatistics:
             return np.empty((0, len(self._pairs)))
         credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
         # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
+        # the first that is too large, or 0
         k = int(np.argmax(largest > self.bound))
         if largest[k] > self.bound:
             problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"

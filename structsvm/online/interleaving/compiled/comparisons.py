@@ -84,6 +84,7 @@ def compare_pairs(
     # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
+    # several tasks in each compiled call, which is short all the same
     size = max(1, _PIECE // min(n_samples, _CHUNK))
 
     def run(start: int) -> None:
