@@ -6,19 +6,20 @@ The policies of ``structsvm.online.bandits.gradient`` are the literal twins, wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.portable import elementary
 from structsvm.common.portable.compiled import exp, log2
 from structsvm.common.portable.elementary import exp2
 from structsvm.common.portable.sums import dot
 from structsvm.online.bandits.gradient import DBGD
-from structsvm.online.simulation.runs import generators, in_order, in_threads, run_streams, time_grid
+from structsvm.online.simulation.runs import generators, run_streams, time_grid
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
@@ -92,7 +93,8 @@ def descend(
         _descend(problem_number, feedback, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
         return run, regret, w
 
-    regret, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
+    outcomes = sorted(in_threads(job, range(len(streams)), count_threads(n_jobs)), key=itemgetter(0))
+    _, regret, weights = (np.array(column) for column in zip(*outcomes, strict=True))
     return Descent(grid, regret, weights)
 
 
@@ -140,7 +142,8 @@ def descend_rankings(
         )
         return run, ndcg, w
 
-    ndcg, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
+    outcomes = sorted(in_threads(job, range(len(streams)), count_threads(n_jobs)), key=itemgetter(0))
+    _, ndcg, weights = (np.array(column) for column in zip(*outcomes, strict=True))
     return RankingDescent(grid, ndcg, weights)
 
 

@@ -253,7 +253,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     rng = np.random.default_rng(0)
     teams = [tuple(int(t) for t in rng.permutation([0, 1] * 5)) for _ in range(100_000)]
     documents = tuple(RANKINGS["prod"][:10])
-    rows = [CreditRow(k, documents, (team,), (int(rng.integers(10)),), 1.0) for k, team in enumerate(teams)]
+    rows = [CreditRow(k, documents, (team,), (int(rng.integers(10)),)) for k, team in enumerate(teams)]
     folded = Folded(config)
     assert folded.running is not None
     began = time.perf_counter()

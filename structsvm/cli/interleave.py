@@ -25,7 +25,6 @@ from structsvm.common.tables.files import is_json_lines
 from structsvm.online import statistics
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
-MissingRecord = Annotated[str, "Treatment of lines without the shown list: error or skip."]
 
 
 def analyse(
@@ -46,7 +45,6 @@ def analyse(
     ] = "auto",
     seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
-    missing_record: MissingRecord = "error",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
     as_json: AsJson = False,
     report: Report = None,
@@ -68,8 +66,9 @@ def analyse(
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
-            lacking: Any = {"missing_record": missing_record, "missing_feedback": missing_feedback}
-            read = statistics.read_credits(log, cluster=by, weights=weights, **lacking, callback=tell)
+            read = statistics.read_credits(
+                log, cluster=by, weights=weights, missing_feedback=missing_feedback, callback=tell
+            )
     answer = statistics.analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
@@ -111,7 +110,6 @@ def learn(
     ] = "inverse_z_test",
     ridge: Annotated[float | None, "Regularisation of the weights of rare clicks. (default: 0)"] = None,
     missing_feedback: MissingFeedback = "skip",
-    missing_record: MissingRecord = "error",
     as_json: AsJson = False,
 ) -> None:
     """Learn weights of the kinds of clicks from logs with a known best ranker, for 'analyse --statistic'."""
@@ -125,7 +123,7 @@ def learn(
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
-        found = clicklog.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
+        found = clicklog.read_log(path, missing_feedback=missing_feedback)
         if name not in found.rankers:
             raise BadInput(path, f"--better: expected one of {', '.join(found.rankers)}, got {name!r}")
         read.append((found, name))

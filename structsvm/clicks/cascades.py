@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
@@ -97,11 +96,6 @@ class _WalkModel:
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
         return self._posterior(sessions)[1].log_likelihood
-
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
-        return np.asarray(_read(sessions.offsets, *self._walk(sessions), uniform))
 
     def user(self, query: Any) -> TableUser:
         """Return the user of one query, as ``structsvm.online`` takes click models."""
@@ -467,17 +461,3 @@ def _marginals(offsets, a, s, skip, unsatisfied, satisfied):
             stay = s[j] * satisfied + (1 - s[j]) * unsatisfied
             look *= (1 - a[j]) * skip + a[j] * stay
     return out
-
-
-@kernel
-def _read(offsets, a, s, skip, unsatisfied, satisfied, uniform):
-    clicked = np.zeros(a.shape[0], np.bool_)
-    for i in range(offsets.shape[0] - 1):
-        for j in range(offsets[i], offsets[i + 1]):
-            clicked[j] = uniform[j, 0] < a[j]
-            stay = skip
-            if clicked[j]:
-                stay = satisfied if uniform[j, 1] < s[j] else unsatisfied
-            if uniform[j, 2] >= stay:
-                break
-    return clicked

@@ -62,7 +62,6 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     batches = Batches("log", max_position)
     if isinstance(log, ClickLog):
         batches.dropped.count("list without feedback", log.n_missing_feedback)
-        batches.dropped.count("list without a record", log.n_missing_record)
         batches.dropped.count("impression logged again", log.n_repeated)
         _add(batches, map(Line.of, log.impressions))
     elif isinstance(log, (str, PathLike)):
@@ -102,7 +101,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     for lines in numbered_lines(path):
         for number, raw in lines:
             line = reader.read(number, raw)
-            if line is None or not header.admit(number, line):
+            if not header.admit(number, line):
                 continue
             n_used += 1
             if line.name is None:
@@ -114,7 +113,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     if held:
         yield from of_held()
     batches.dropped.count("list without feedback", header.n_missing)
-    header.names(str(path), n_used, 0)
+    header.names(str(path), n_used)
 
 
 class _Seen:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
@@ -163,10 +162,6 @@ class PositionBasedModel(_ProductModel):
 
     _given_above = marginals
 
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        return np.random.default_rng(rng).random(sessions.row.shape[0]) < self.marginals(sessions)
-
     def user(self, query: Any) -> TableUser:
         """Return the user of one query, as ``structsvm.online`` takes click models.
 
@@ -244,15 +239,6 @@ class UserBrowsingModel(_ProductModel):
         at_positions(self.examination_[:, 0], sessions.position)
         level = _levels(sessions.offsets, sessions.clicked)
         return unseen(self.attraction_)[sessions.row] * self._levels[level]
-
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        at_positions(self.examination_[:, 0], sessions.position)
-        uniform = np.random.default_rng(rng).random(sessions.row.shape[0])
-        return np.asarray(
-            _browse(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels, uniform),
-            dtype=bool,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,16 +327,3 @@ def _browsing_marginals(offsets, row, attraction, examination):
             state[k + 1] = total
             out[offsets[i] + k] = total
     return out
-
-
-@kernel
-def _browse(offsets, row, attraction, examination, uniform):
-    clicked = np.zeros(row.shape[0], np.bool_)
-    for i in range(offsets.shape[0] - 1):
-        last = 0
-        for j in range(offsets[i], offsets[i + 1]):
-            k = j - offsets[i]
-            if uniform[j] < attraction[row[j]] * examination[k * (k + 1) // 2 + last]:
-                clicked[j] = True
-                last = k + 1
-    return clicked

@@ -26,7 +26,7 @@ from structsvm.metrics.evaluation import Part
 from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
+from structsvm.queries import group_queries, refuse_first, warn_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -265,7 +265,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         clicks = weights[number] * data.y
-        largest = _of_queries(data, clicks * click_values(self.loss, np.ones_like(length), length)[1])
+        gains = clicks * click_values(self.loss, np.ones_like(length), length)[1]
+        largest = np.add.reduceat(gains, data.offsets[:-1])
 
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
@@ -318,7 +319,3 @@ def _ranked(clicks: Any, qid: Any, scores: Any) -> tuple[Ranking, NDArray[Any]]:
         clicks, key = clicks[grouping.order], key[grouping.order]
     retrieved = np.ones(key.shape[0], dtype=np.bool_)
     return rank_queries(clicks, key, retrieved, grouping.offsets, "average", None), grouping.query_ids
-
-
-def _of_queries(data: QueryData, values: Float) -> Float:
-    return np.add.reduceat(values, data.offsets[:-1])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import compute
 
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
@@ -24,8 +23,6 @@ from structsvm.common.tables.opening import open_tables
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
 _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
-_Columns = dict[str, Any]
-"""Ids as arrays of Arrow, numbers as arrays of NumPy, by their role."""
 
 
 def read_table(
@@ -107,7 +104,7 @@ def read_table(
     for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
-            base = first_position_of(columns["position"], None)
+            base = first_position_of(columns["position"].to_numpy(), None)
             bases.add(base)
             if len(bases) > 1:
                 problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
@@ -117,9 +114,7 @@ def read_table(
         except BadInput as error:
             if not in_parts or error.argument != "log":
                 raise
-            reading.dropped.count(
-                "row in a part of the file without any usable one", len(columns["position"])
-            )
+            reading.dropped.count("row in a part of the file without any usable one", columns.num_rows)
     whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     if reading.unit is not None and reading.unit > 1:
@@ -141,8 +136,8 @@ class _Reading:
         self._lists: list[NDArray[np.uint64]] = []
         self._is_text = False
 
-    def batches(self, tables: Sequence[Table]) -> Iterator[_Columns]:
-        """Yield the columns of the rows that lie within the limits."""
+    def batches(self, tables: Sequence[Table]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns, named by their roles, of the rows that lie within the limits."""
         kinds: dict[str, Role] = {**dict.fromkeys(_IDS, "id"), "time": "time"}
         roles: dict[str, Role] = {name: kinds.get(role, "number") for role, name in self._named.items()}
         for table in tables:
@@ -150,13 +145,13 @@ class _Reading:
             self._is_text = table.kinds is None
             for batch in table.read(roles):
                 columns = checked(batch, self._columns)
-                if "time" in columns:
+                if "time" in columns.schema.names:
                     columns = self._within(columns)
-                if len(columns["position"]):
+                if columns.num_rows:
                     yield columns
 
-    def _columns(self, batch: Batch) -> _Columns:
-        columns: _Columns = {}
+    def _columns(self, batch: Batch) -> pa.RecordBatch:
+        columns: dict[str, Any] = {}
         for role, name in self._named.items():
             if role in _IDS:
                 columns[role] = ids(batch, name, f"the id of a {role}", missing=True)
@@ -169,28 +164,27 @@ class _Reading:
                 if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
-        return columns
+        return pa.RecordBatch.from_pydict(columns)
 
-    def _within(self, columns: _Columns) -> _Columns:
+    def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows within a span of time, without the times."""
-        when = columns.pop("time")
+        when = columns["time"].to_numpy()
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
         self.dropped.count("row without a time", unknown.sum())
-        rows = np.flatnonzero(~(early | late | unknown))
-        return {role: _taken(one, rows) for role, one in columns.items()}
+        return columns.drop_columns(["time"]).filter(pa.array(~(early | late | unknown)))
 
-    def count(self, columns: _Columns, **options: Any) -> ClickCells:
+    def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
         """Count impressions by the codes of their ids: no text is sorted."""
         words: dict[str, Any] = {}
-        given = dict(columns)
-        for role in _IDS:
-            if role not in columns:
+        given: dict[str, Any] = {}
+        for role, array in zip(columns.schema.names, columns.columns, strict=True):
+            if role not in _IDS:
+                given[role] = array.to_numpy(zero_copy_only=False)
                 continue
-            array = columns[role]
             if not pa.types.is_string(array.type):
                 values, known = to_numpy(array)
                 given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
@@ -213,9 +207,10 @@ class _Reading:
         }  # fmt: skip
         return replace(cells, **texts)
 
-    def _refuse_apart(self, given: _Columns, words: Mapping[str, Any]) -> None:
+    def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:
         """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
-        keys, there = np.zeros(_size(given), dtype=np.uint64), np.ones(_size(given), dtype=np.bool_)
+        n = len(given["position"])
+        keys, there = np.zeros(n, dtype=np.uint64), np.ones(n, dtype=np.bool_)
         for role in ("session", "query"):
             values, known = given[role]
             if role in words:
@@ -298,56 +293,34 @@ def _limit(limit: Any) -> float:
     return float(seconds(np.array([value]), None)[0][0]) if counted else value
 
 
-def _taken(column: Any, rows: Any) -> Any:
-    """Return some rows, by number."""
-    if isinstance(column, np.ndarray):
-        return column[rows]
-    return compute.take(column, pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
-
-
-def _size(columns: _Columns) -> int:
-    return len(columns["position"])
-
-
-def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
-    return {role: one[first:last] for role, one in columns.items()}
-
-
-def _concatenated(parts: Sequence[_Columns]) -> _Columns:
-    if len(parts) == 1:
-        return parts[0]
-    joined: _Columns = {}
-    for role in parts[0]:
-        columns = [part[role] for part in parts]
-        if isinstance(columns[0], np.ndarray):
-            joined[role] = np.concatenate(columns)
-            continue
-        if any(one.type != columns[0].type for one in columns):
+def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    # Arrow would refuse other types without a word on the ids
+    for role in parts[0].schema.names:
+        if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
             problem = "expected ids that are all numbers or all strings, got files of both"
             raise BadInput(role, problem, "convert them")
-        joined[role] = pa.concat_arrays(columns)
-    return joined
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
-def _parts(batches: Iterator[_Columns]) -> Iterator[_Columns]:
+def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield parts of ``_BATCH`` further rows each; the list that a part ends in moves to the next one."""
-    held: list[_Columns] = []
+    held: list[pa.RecordBatch] = []
     n = moved = 0
     for columns in batches:
         held.append(columns)
-        n += _size(columns)
+        n += columns.num_rows
         while n - moved >= _BATCH:
-            whole, end = _concatenated(held), moved + _BATCH
+            whole, end = _joined(held), moved + _BATCH
             if cut := _start_of_list(whole, end):
-                yield _sliced(whole, 0, cut)
-            held, n, moved = [_sliced(whole, cut, n)], n - cut, end - cut
+                yield whole.slice(0, cut)
+            held, n, moved = [whole.slice(cut)], n - cut, end - cut
     if n:
-        yield _concatenated(held)
+        yield _joined(held)
 
 
-def _start_of_list(columns: _Columns, row: int) -> int:
+def _start_of_list(columns: pa.RecordBatch, row: int) -> int:
     """Return where the list of the row before begins (it may have rows without a query); ``row`` without a session."""
-    if "session" not in columns or not columns["session"][row - 1].is_valid:
+    if "session" not in columns.schema.names or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]
     whose, of = session[row - 1].as_py(), None

@@ -74,18 +74,14 @@ def workers(client: Any) -> dict[str, Any]:
         raise _no_scheduler(client) from error
 
 
-def awaited_workers(client: Any) -> dict[str, Any]:
-    """Return the same once there is a worker; an adaptive cluster starts workers only when there is work."""
+def count_threads(client: Any) -> int:
+    """Return the number of threads of all workers, at least 1, once there is a worker."""
     there = workers(client)
+    # an adaptive cluster starts workers only when there is work
     if not there:
         gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
         there = workers(client)
-    return there
-
-
-def count_threads(client: Any) -> int:
-    """Return the number of threads of all workers, at least 1."""
-    return max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
+    return max(1, sum(one["nthreads"] for one in there.values()))
 
 
 def memory_limits(client: Any) -> dict[str, float]:

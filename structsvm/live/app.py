@@ -201,8 +201,9 @@ class _Frame:
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
             await self.app(scope, self._limited(receive, given, largest), tell)
-        route = scope.get("route")
-        self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
+        metrics, route = self.service.metrics, getattr(scope.get("route"), "path", "other")
+        metrics.requests.labels(route).observe(time.perf_counter() - began)
+        metrics.answers.labels(str(status)).inc()
 
     def _refused(self, given: Headers, largest: int) -> Refused | None:
         hosts, length = given.getlist("host"), given.get("content-length")

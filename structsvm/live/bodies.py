@@ -310,15 +310,13 @@ class Pair(_Strict):
     p_value: float | None
     leader: str | None
     queries_needed: float | None
-    always_valid_lower: float | None
-    always_valid_upper: float | None
-    always_valid_p_value: float | None
+    always_valid_lower: float
+    always_valid_upper: float
+    always_valid_p_value: float
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[
-        list[float] | None, said("Evidence that a beats b, and the reverse, at any look.")
-    ] = None
+    log_evidence: Annotated[list[float], said("That a beats b, and the reverse, at any look.")]
 
 
 class Guardrail(_Strict):

@@ -138,8 +138,7 @@ class Folded:
             record = impression.record
             if len(record["evidence"]) == 1:
                 self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
-            bound = record.get("bound", 1.0)
-            row = CreditRow(impression.seq, record["documents"], record["evidence"], places, bound)
+            row = CreditRow(impression.seq, record["documents"], record["evidence"], places)
             rows.append((impression, row))
         if self.running is None:
             self._duel(rows)
@@ -201,7 +200,7 @@ class Folded:
                     self.ties[b] += 1
 
 
-_EMPTY = CreditRow(0, (), (), (), 1.0)
+_EMPTY = CreditRow(0, (), (), ())
 """The row of a list that compared nothing."""
 
 
@@ -223,7 +222,6 @@ def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers
     return {
         "version": 1, "method": config["method"], "documents": record["documents"], "n_rankers": n_rankers,
         "evidence": record.get("evidence", neutral), "slack": record.get("slack", 0.0),
-        "bound": record.get("bound", 1.0),
     }  # fmt: skip
 
 

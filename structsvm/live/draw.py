@@ -197,7 +197,7 @@ def page_of(shown: Shown, offset: int) -> Shown:
     begun = -offset % shown.n_rankers
     end = offset + begun
     rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
-    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
+    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack)
 
 
 def _rename_once(own: Path, path: Path) -> None:

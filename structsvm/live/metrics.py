@@ -45,15 +45,6 @@ class Metrics:
         self.decided = gauge("decided", "1 once a ranker has won.", "livemax", "experiment")
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self.requests.labels(route).observe(seconds)
-        self.answers.labels(str(status)).inc()
-
-    def count_shown(self, serve: str, why: str) -> None:
-        """Count a list."""
-        self.shown.labels(serve, why).inc()
-
     def text(self) -> bytes:
         """Return the answer for Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:

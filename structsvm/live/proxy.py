@@ -227,7 +227,7 @@ class Proxy:
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
-            self.service.metrics.count_shown("production", label_of(why))
+            self.service.metrics.shown.labels("production", label_of(why)).inc()
             return _as_it_came(main.raw, why)
         answer = engine.dialect.named(main.parsed, token)
         return self._response(answer, main.raw, "production", "control")
@@ -381,7 +381,7 @@ class Proxy:
         """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was asked for."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
-            self.service.metrics.count_shown("production", label_of(why))
+            self.service.metrics.shown.labels("production", label_of(why)).inc()
         return _as_it_came(raw, why)
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:

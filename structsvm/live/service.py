@@ -221,10 +221,8 @@ class Service:
         return duel
 
     async def show(
-        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], *, length: int | None = None,
-        offset: int = 0, unit: str | None = None, query: str | None = None, assignment: str | None = None,
-        elapsed_ms: float | None = None, context: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], **options: Any
+    ) -> dict[str, Any]:
         """Merge rankings into one list, record it, and return it.
 
         Parameters
@@ -233,12 +231,9 @@ class Service:
             The same request id is the same impression: the stored list is returned again.
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first; production's ranking is required.
-        length, offset, query, assignment
-            As for :meth:`structsvm.live.Client.show`; by default ``length`` is that of the experiment.
-        unit, context
-            As for :meth:`assign`.
-        elapsed_ms : float, optional
-            Time taken by the engines, for the guardrail.
+        **options
+            ``length``, ``offset``, ``query`` and ``assignment`` as of :meth:`structsvm.live.Client.show`, ``unit`` and
+            ``context`` as of :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
 
         Returns
         -------
@@ -251,13 +246,7 @@ class Service:
             that ranking.
         """
         experiment = await self.registry.found(key)
-        call = checked(
-            Show,
-            {
-                "request_id": request_id, "rankings": rankings, "length": length, "offset": offset, "unit": unit,
-                "query": query, "assignment": assignment, "elapsed_ms": elapsed_ms, "context": context,
-            },
-        )  # fmt: skip
+        call = checked(Show, {"request_id": request_id, "rankings": rankings, **options})
         check_show(call, experiment.config)
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
@@ -266,12 +255,14 @@ class Service:
         if record is None:
             return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         revision, config = experiment.row, experiment.config
+        # units are stored as hashes by the experiment's key, and not at all once it is deleted
         row = ShownRow(
-            impression_id(revision.salt, request_id, offset), revision.id, self.clock.now(),
-            None if unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, unit),
+            impression_id(revision.salt, request_id, call.offset), revision.id, self.clock.now(),
+            None if call.unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, call.unit),
             serve, _ENCODE(record),
             json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
-            query if config["log_query"] else None, None if elapsed_ms is None else round(elapsed_ms),
+            call.query if config["log_query"] else None,
+            None if call.elapsed_ms is None else round(call.elapsed_ms),
             found.chance, config.get("epoch", 0),
         )  # fmt: skip
         try:
@@ -476,8 +467,8 @@ class Service:
         record["evidence"] = [list(row) for row in shown.evidence]
         if shown.n_rankers != 2:
             record["n"] = shown.n_rankers
-        if shown.bound != 1.0 or shown.slack:
-            record |= {"bound": shown.bound, "slack": shown.slack}
+        if shown.slack:
+            record["slack"] = shown.slack
         return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
@@ -493,7 +484,7 @@ class Service:
 
     def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
         """Count a list that is not stored, and return the answer."""
-        self.metrics.count_shown(serve, why or "")
+        self.metrics.shown.labels(serve, why or "").inc()
         reason = {} if why is None else {"why": why}
         return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
 

@@ -178,17 +178,13 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """Return the impression of a line's JSON object; raise KeyError without ``shown``, ValueError for other
-        faults."""
+        """Return the impression of an object of a line; raise ValueError for a fault."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
-            checked = Lines().check(convert(line, _Fields))
+            return Lines().check(convert(line, _Fields)).impression()
         except ValidationError as error:
             raise ValueError(explain(error, line)) from None
-        if checked is None:
-            raise KeyError("shown")
-        return checked.impression()
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -238,8 +234,8 @@ class ClickLog:
     rankers : tuple of str
         Names; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its rankers; the
         ``rankers`` of an impression are those that met.
-    n_missing_feedback, n_missing_record : int
-        Lines that were left out (or, for feedback, used without a click) by the options of :func:`read_log`.
+    n_missing_feedback : int
+        Lines that were left out, or used without a click, by the option of :func:`read_log`.
     n_repeated : int
         Impressions left out because their id occurred before.
     n_identical : int
@@ -264,7 +260,6 @@ class ClickLog:
     method: str
     rankers: tuple[str, ...]
     n_missing_feedback: int = 0
-    n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
     source: str = field(default="impression ", repr=False, compare=False)
@@ -284,7 +279,7 @@ class ClickLog:
                     at=f"[{number}]",
                 )
             collected.add(number, Line.of(impression))
-        return collected.log("impressions", 0)
+        return collected.log("impressions")
 
     def place(self, k: int) -> str:
         """Return the origin of ``impressions[k]``: "log.jsonl:17", or "impression 16" in memory."""
@@ -294,7 +289,6 @@ class ClickLog:
 def read_log(
     path: str | Path,
     *,
-    missing_record: str = "error",
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
 ) -> ClickLog:
@@ -303,8 +297,6 @@ def read_log(
     Parameters
     ----------
     path : str or Path
-    missing_record : {"error", "skip"}
-        Lines without ``shown`` cannot be credited: raise an error, or leave them out and count them.
     missing_feedback : {"skip", "no_click", "error"}
         Lines without ``clicks``: leave the impression out (correct if feedback is lost at random), use it without a
         click (correct if lists without clicks are not logged), or raise an error.
@@ -341,16 +333,11 @@ def read_log(
     """
     path = Path(path)
     collected = _Collector(f"{path}:", missing_feedback)
-    n_missing_record = 0
-    reader = Lines(path, missing_record)
+    reader = Lines(path)
     for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
-            line = reader.read(number, raw)
-            if line is None:
-                n_missing_record += 1
-            else:
-                collected.add(number, line, raw)
-    return collected.log(str(path), n_missing_record)
+            collected.add(number, reader.read(number, raw), raw)
+    return collected.log(str(path))
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
@@ -388,7 +375,7 @@ class _ClickFields(Struct, gc=False):
 class _Fields(Struct, gc=False):
     """The JSON of a line; other keys are ignored."""
 
-    shown: RecordFields | str | None = None
+    shown: RecordFields | str
     clicks: list[_ClickFields] | None = None
     impression: Id | None = None
     query: Id | None = None
@@ -406,38 +393,28 @@ class _Fields(Struct, gc=False):
 class Lines:
     """Parser of the lines of a log; the record of a list that is shown often is checked once."""
 
-    def __init__(self, path: Path | None = None, missing_record: str = "error") -> None:
-        check_choice("missing_record", missing_record, ("error", "skip"))
-        self.path, self.missing_record = path, missing_record
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
         self._decode = Decoder(_Fields).decode
         self._known: dict[tuple[Any, ...], Shown] = {}
         self._size = 0
         self._rankers: tuple[str, ...] = ()
 
-    def read(self, number: int, raw: bytes) -> Line | None:
-        """Return a line, or None if it has no record and such lines are skipped; raise BadInput with file and line."""
+    def read(self, number: int, raw: bytes) -> Line:
+        """Return a line; raise BadInput with file and line for a fault."""
         # msgspec parses and checks types at once; its errors are explained only when there is one
         try:
-            line = self.check(self._decode(raw))
+            return self.check(self._decode(raw))
         except ValidationError as error:
             problem = _explained(raw, error)
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
             problem = _no_json(raw, error)
         except ValueError as error:
             problem = str(error)
-        else:
-            if line is not None or self.missing_record != "error":
-                return line
-            problem = (
-                f"{_EXPECTED}, got no 'shown': the record of the list is missing; log it with the impression, or pass "
-                'missing_record="skip"'
-            )
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
-    def check(self, fields: _Fields) -> Line | None:
-        """Return the line with these fields, or None without a record; raise BadInput if they contradict each other."""
-        if fields.shown is None:
-            return None
+    def check(self, fields: _Fields) -> Line:
+        """Return the line of these fields; raise BadInput if they contradict each other."""
         # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
         # one list share its record.
         if isinstance(fields.shown, str):
@@ -477,7 +454,7 @@ class Lines:
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown = fields.clicks = None  # the line holds them, validated
+        fields.shown, fields.clicks = "", None  # the line has them, checked
         return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
@@ -485,7 +462,7 @@ class Lines:
         documents = record.documents
         if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true would be one key
             return _check_shown(restore(record))
-        key = (record.method, record.n_rankers, documents, record.evidence, record.slack, record.bound)
+        key = (record.method, record.n_rankers, documents, record.evidence, record.slack)
         shown = self._known.get(key)
         if shown is None:
             shown = _check_shown(restore(record))
@@ -598,12 +575,10 @@ class Header:
             return self.missing_feedback != "skip"
         return True
 
-    def names(self, origin: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
+    def names(self, origin: str, n_used: int) -> tuple[str, ...]:
         """Return the names of the rankers; raise BadInput if no impression was used."""
         if not n_used or self.found is None:
-            left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
-                f" ({n_missing_record} without a record)" if n_missing_record else ""
-            )
+            left = f" ({self.n_missing} without feedback)" if self.n_missing else ""
             raise BadInput(origin, f"expected impressions with feedback, got none{left}")
         _, n_rankers, rankers = self.found
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
@@ -613,7 +588,7 @@ def said(line: Line) -> tuple[Any, ...]:
     """Return the fields in which two lines with one impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)
+    return (shown.documents, shown.evidence, line.clicks or (), about.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
@@ -661,14 +636,13 @@ class _Collector:
         self.impressions.append(line.impression())
         self.numbers.append(number)
 
-    def log(self, origin: str, n_missing_record: int) -> ClickLog:
-        names = self.header.names(origin, len(self.impressions), n_missing_record)
+    def log(self, origin: str) -> ClickLog:
+        names = self.header.names(origin, len(self.impressions))
         return ClickLog(
             tuple(self.impressions),
             self.impressions[0].shown.method,
             names,
             self.header.n_missing,
-            n_missing_record,
             self.n_repeated,
             self.n_identical,
             self.source,

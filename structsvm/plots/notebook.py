@@ -60,10 +60,9 @@ def analysis(result: Any) -> str:
     names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:
-        always = pair.always_valid_p_value
         rows.append([
             f"{pair.a} against {pair.b}", str(pair.wins), str(pair.losses), str(pair.ties), p_value(pair.p_value),
-            "–" if always is None else p_value(always),
+            p_value(pair.always_valid_p_value),
         ])  # fmt: skip
     notes = [paragraph(text, small=True) for text in result.notes]
     return _box(paragraph(repr(result)), table(names, rows, caption=result.estimand), *notes)

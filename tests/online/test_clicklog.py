@@ -125,11 +125,9 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
         read_log(path, missing_feedback="guess")
 
 
-def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
+def test_a_line_without_its_record_is_an_error(tmp_path):
     path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
-    rejected(r"log\.jsonl:2: .*the record of the list is missing", read_log, path)
-    log = read_log(path, missing_record="skip")
-    assert (len(log.impressions), log.n_missing_record) == (2, 1)
+    rejected(r"log\.jsonl:2: expected the key 'shown', got none; log what Shown.to_json", read_log, path)
 
 
 @pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])

@@ -39,7 +39,6 @@ INTERLEAVERS = [
     (Probabilistic(), {"prefix": False}),
     (Probabilistic(1.0), {"prefix": False}),
     (Optimized(), {"fair": "credit"}),
-    (Optimized("linear"), {"fair": "credit"}),
     (SOSM(), {"fair": "even credit"}),
     (Balanced(), {"fair": None, "multileaves": False}),
     (DocumentConstraints(), {"fair": None, "multileaves": False}),

@@ -176,8 +176,8 @@ def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dic
     return {str(name): Engine.of(str(name), table, environment) for name, table in tables.items()}
 
 
-def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
-    """Raise unless the engines of an experiment are known and speak one dialect.
+def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return :meth:`Engine.hash` of each ranker; raise BadInput unless the engines are known and speak one dialect.
 
     Parameters
     ----------
@@ -185,21 +185,12 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     tables : mapping
         The table ``engines`` of the configuration file.
 
-    Raises
-    ------
-    BadInput
-
     Examples
     --------
-    >>> check({"old": {"engine": "shop"}}, {})
+    >>> engine_hashes({"old": {"engine": "shop"}}, {})
     Traceback (most recent call last):
     structsvm.common.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
-    engine_hashes(engines, tables)
-
-
-def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as for :func:`check`."""
     known, found = engines_of(tables), {}
     for ranker, table in engines.items():
         name = converted(table, EngineUse, f"engines.{ranker}").engine

@@ -86,7 +86,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 words = texts(batch, winner).to_pylist()
             for row, (one, other, word) in enumerate(zip(a, b, words, strict=True)):
                 if one == other:
-                    raise batch.wrong(row, names["b"], "a model other than that in column a", repr(other))
+                    raise batch.wrong(row, names["b"], "a different model from column a", repr(other))
                 share.append(_share(batch, row, winner, one, other, word))
             first += a
             second += b

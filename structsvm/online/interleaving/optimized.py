@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.interleaving.chance import random_choices
 from structsvm.online.interleaving.record import (
@@ -27,15 +27,13 @@ from structsvm.online.interleaving.record import (
 class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
-    A list is allowed if each of its documents is the best document of some ranking that does not appear above it in the
-    list. A click credits each ranker by the rank of the document in its ranking. A linear programme (HiGHS) computes
-    the distribution over allowed lists that is most sensitive among those with equal expected credit of all rankers at
-    each rank.
+    A list is allowed if each document is the best one of some ranking that is not above it in the list. A click credits
+    each ranker with ``1 / rank`` of the document in its ranking (if it is not there, of the rank after the last). A
+    linear programme (HiGHS) computes the distribution over allowed lists that is most sensitive among those with equal
+    expected credit of all rankers at each rank.
 
     Parameters
     ----------
-    credit_by : {"inverse", "linear"}, default "inverse"
-        Credit ``1 / rank`` or ``-rank``. A document that is not in a ranking has the rank after its last.
     max_lists : int, default 1024
         Largest number of lists. If more are allowed (never for two rankings and lists of 10), this many are sampled.
 
@@ -59,7 +57,6 @@ class Optimized:
     array([-0.25,  0.25])
     """
 
-    credit_by: Literal["inverse", "linear"] = "inverse"
     max_lists: int = 1024
 
     name: ClassVar[str] = "optimized"
@@ -68,7 +65,6 @@ class Optimized:
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_choice("credit_by", self.credit_by, ("inverse", "linear"))
         check_whole("max_lists", self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
@@ -102,12 +98,8 @@ class Optimized:
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, as a share of ``shown.bound``, (n, n).
-
-        Raise BadInput also for a record with credits above its bound, such as a record of linear credit without a
-        bound.
-        """
-        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
+        """Return the difference in credit per click of each pair, (n, n); raise BadInput if one exceeds 1."""
+        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), 1.0)
 
     def _solve(
         self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]
@@ -117,15 +109,14 @@ class Optimized:
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
             rank = np.array([r.get(document, len(r) + 1) for r in ranks], dtype=np.float64)
-            credit = 1 / rank if self.credit_by == "inverse" else -rank
-            by_document[document] = credit - credit.mean()
+            # the rankers' credits of a document sum to zero
+            by_document[document] = 1 / rank - (1 / rank).mean()
         # credit[list, ranker, place]
         credit = np.array([np.column_stack([by_document[d] for d in shown]) for shown in lists])
         probability, slack = fair_distribution(credit, sensitivity(credit))
-        bound = max(1.0, *(float(np.ptp(c)) for c in by_document.values()))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack, bound),
+                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert
@@ -27,19 +27,17 @@ MAX_RANKERS = 1000
 
 Row = tuple[float | int | None, ...]
 _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-_Positive = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=LARGEST)]
 
 
 class RecordFields(Struct, gc=False):
     """The JSON of a record."""
 
-    version: Literal[1]
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     method: str
     documents: Annotated[tuple[Any, ...], Meta(min_length=1)]
     n_rankers: Annotated[int, Meta(ge=2, le=MAX_RANKERS)]
     evidence: Annotated[tuple[tuple[_Number | None, ...], ...], Meta(min_length=1)]
     slack: _Number = 0.0
-    bound: _Positive = 1.0
     impression: str | int | None = None
 
 
@@ -62,9 +60,6 @@ class Shown:
     slack : float
         Largest violation of the fairness constraints by the distribution of lists; 0 except for an optimised method
         whose programme has no solution.
-    bound : float
-        Largest difference in credit of two rankers for one click, over all lists that might have been shown (optimised;
-        1 for other methods).
     impression : str, int or None
         Id of this impression, set by :meth:`with_impression`. Further lines of a log with the same id are repetitions
         and are not counted.
@@ -82,7 +77,6 @@ class Shown:
     n_rankers: int
     evidence: tuple[Row, ...]
     slack: float = 0.0
-    bound: float = 1.0
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
@@ -125,7 +119,6 @@ class Shown:
             "n_rankers": self.n_rankers,
             "evidence": [list(row) for row in self.evidence],
             "slack": self.slack,
-            "bound": self.bound,
         }
         if self.impression is not None:
             record["impression"] = self.impression
@@ -173,19 +166,12 @@ def restore(fields: RecordFields) -> Shown:
         ids = tuple(map(_decode, ids))
     if len(set(ids)) < n:
         check_distinct("shown record: documents", ids)
-    return Shown(
-        fields.method,
-        ids,
-        fields.n_rankers,
-        fields.evidence,
-        float(fields.slack),
-        float(fields.bound),
-        fields.impression,
-    )
+    slack = float(fields.slack)
+    return Shown(fields.method, ids, fields.n_rankers, fields.evidence, slack, fields.impression)
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return a message with the path of the invalid value, the expectation, the value and the remedy."""
+    """Return a message with the path of the wrong value, the expectation of msgspec, the value and a remedy."""
     # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
@@ -194,43 +180,13 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
         prefix, path = "shown record: ", path.removeprefix("shown").removeprefix(".")
-    at = f"{path}: " if path else ""
+    got = f"{value!r:.80}"
     if what.startswith("Object missing"):
-        key = what.split("`")[1]
-        return f"{prefix}{at}expected the key {key!r}, got none; log what Shown.to_json() returns, unchanged"
-    text, _, remedy = _EXPECTED[re.sub(r"\[\d+\]", "[]", path)].partition("; ")
-    return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
-
-
-_EXPECTED = {
-    "": "an object with 'method' and 'documents'",
-    "version": f"version {VERSION}; credit it with the release that wrote it",
-    "method": "a string that can be printed",
-    "documents": "a list of ids",
-    "n_rankers": f"an integer from 2 to {MAX_RANKERS}; log what Shown.to_json() returns, unchanged",
-    "evidence": "rows of numbers",
-    "evidence[]": "a row of numbers",
-    "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
-    "slack": "a number",
-    "bound": "a positive number",
-    **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
-    "clicks": "a list of clicks or null",
-    "clicks[]": "an object with either 'rank' or 'document'",
-    "clicks[].rank": "a place in the list, from 1",
-    **dict.fromkeys(
-        ("clicks[].time", "clicks[].dwell"),
-        "a number of seconds from 0 to 1e+11; log seconds, counted from any start",
-    ),
-    "clicks[].download": "true or false",
-    **dict.fromkeys(("rankers", "among"), "a list of names"),
-    **dict.fromkeys(("rankers[]", "among[]"), "a name"),
-    "query_words": "an integer >= 1",
-    "offset": "a number of documents",
-    "same": "true or false",
-    **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
-    **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
-}
-"""Expectation and remedy for the value at each path of a record or line."""
+        what, got = f"Expected the key {what.split('`')[1]!r}", "none"
+    # "Expected `int`, got `str`": the value itself says more than its type
+    problem = what[:1].lower() + what[1:].partition(", got ")[0]
+    remedy = "; log what Shown.to_json() returns, unchanged" if prefix or got == "none" else ""
+    return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
 
 
 def check_rankings(
@@ -367,23 +323,21 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
 
-def share_of_largest(
-    credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
     """Return the difference in credit per click of each pair of rankers, as a share of its maximum.
 
-    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with their own ``n_clicks`` and ``largest``.
+    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks each.
     """
     # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
     # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.
     difference = credit[..., :, None] - credit[..., None, :]
-    if n_clicks == 0 or not np.all(largest):
+    if n_clicks == 0 or not largest:
         return np.zeros_like(difference)
-    outcome = difference / (n_clicks * np.asarray(largest))[..., None, None]
+    outcome = difference / (n_clicks * largest)
     if np.abs(outcome).max() > 1 + 1e-9:
         raise BadInput(
             "shown",
-            f"expected credits that differ by at most {np.min(largest):g} per click, got {credit.tolist()!r:.80} "
+            f"expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} "
             f"for {n_clicks} clicks",
             "log what show() returns, unchanged",
         )

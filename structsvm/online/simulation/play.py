@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.notebook import html_by
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
@@ -231,7 +231,7 @@ def simulate(
     if backend is not None:
         outcomes = runs.in_processes(job, todo, n_jobs, backend)
     elif plays_compiled:
-        outcomes = runs.in_threads(job, todo, workers)
+        outcomes = in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
         outcomes = (job(run, partial(report, run)) for run in todo)
     else:

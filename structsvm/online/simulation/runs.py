@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +105,7 @@ def play_literally(
     duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
     total, step = 0.0, 0
     for k, due in enumerate(times.tolist()):
+        # play up to the next time to record
         while step < due:
             duel = bandit.select(rng)
             bandit.update(duel, world.compare(duel.arms, rng))
@@ -126,31 +126,6 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
         index = np.sort(np.array(arms))
         first, second = pair_indices(len(index))
         duels[index[first], index[second]] += 1
-
-
-def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield the outcomes of compiled runs as they finish, each run in a thread.
-
-    Ctrl-C is noticed by the waiting main thread, not by compiled code.
-    """
-    from multiprocessing import TimeoutError as Waiting
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(max(1, min(workers, len(runs)))) as pool:
-        outcomes = pool.imap_unordered(job, runs)
-        for _ in runs:
-            outcome = None
-            while outcome is None:
-                # short waits, since a signal just before a wait does not end it
-                with contextlib.suppress(Waiting):
-                    outcome = outcomes.next(timeout=0.5)
-            yield outcome
-
-
-def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return the results of the runs as one array each; in an outcome they follow the index of the run."""
-    ordered = sorted(outcomes, key=lambda outcome: outcome[0])
-    return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 
 
 def in_processes(

@@ -52,13 +52,13 @@ class PairComparison:
     p_value: float
     leader: str | None
     queries_needed: float
-    always_valid_lower: float | None
-    always_valid_upper: float | None
-    always_valid_p_value: float | None
-    always_valid_queries_needed: float | None
+    always_valid_lower: float
+    always_valid_upper: float
+    always_valid_p_value: float
+    always_valid_queries_needed: float
+    log_evidence: tuple[float, float]
     unit_wins: int | None = None
     unit_losses: int | None = None
-    log_evidence: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Analysis:
     ----------
     method : str
     rankers : tuple of str
-    n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Number of impressions used, of impressions with a click, and of lines left out without feedback or record.
+    n_impressions, n_clicked, n_missing_feedback : int
+        Impressions used, those of them with a click, and lines left out because feedback is missing.
     n_repeated, n_identical : int
         Number of impressions left out as repeated ids, and of lines without an id that equal another line (used).
     n_clusters : int or None
@@ -99,13 +99,12 @@ class Analysis:
           against few large ones, a sign or Wilcoxon test may disagree with the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
           ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
-        * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``: the
-          same estimand by a confidence sequence, valid for any number of analyses while the log grows. The interval is
-          for this pair alone; the p-value is corrected for the number of pairs. None if the credit has no bound;
-        * ``unit_wins``, ``unit_losses``: counts of the sign test: queries or, with clusters, users by the sign of their
+        * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
+          figures of the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
+          The interval is for this pair alone, the p-value is corrected for the number of pairs;
+        * ``unit_wins``, ``unit_losses``: counts of the sign test, queries or, by clusters, users by the sign of their
           mean. None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
-          None if the credit has no bound.
     winner : str or None
         The ranker that beats every other ranker with corrected ``p_value <= alpha``; None if there is none.
     leader : str
@@ -125,7 +124,6 @@ class Analysis:
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int
-    n_missing_record: int
     n_repeated: int
     n_identical: int
     n_clusters: int | None
@@ -177,13 +175,12 @@ class Analysis:
         n = len(self.rankers)
         if n == 2:
             (pair,) = self.pairs
-            p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
-            if p is None or lower is None or upper is None or p > self.alpha:
+            if pair.always_valid_p_value > self.alpha:
                 return None
-            return pair.a if lower > 0 else pair.b if upper < 0 else None
+            return pair.a if pair.always_valid_lower > 0 else pair.b if pair.always_valid_upper < 0 else None
         peak = np.zeros((n, n))
         for (i, j), pair in zip(combinations(range(n), 2), self.pairs, strict=True):
-            peak[i, j], peak[j, i] = pair.log_evidence or (0.0, 0.0)
+            peak[i, j], peak[j, i] = pair.log_evidence
         best = shown_best(peak, thresholds(self.alpha, n))
         return self.rankers[best] if best >= 0 else None
 
@@ -311,8 +308,8 @@ class Settings:
 
 
 _OF_LOG = (
-    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
-    "n_identical", "cluster", "estimand", "statistic",
+    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_repeated", "n_identical",
+    "cluster", "estimand", "statistic",
 )  # fmt: skip
 """Fields that an analysis takes from its log."""
 
@@ -355,8 +352,6 @@ def _remarks(
         notes.append(
             f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
         )
-    if log.n_missing_record:
-        notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
     if log.n_without:
         notes.append(
             f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "
@@ -390,11 +385,7 @@ def _remarks(
         )
     if log.weighted:
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")
-    if log.bound is None:
-        notes.append(
-            "credit beyond the bound of its record: no always-valid figures and no sign test; log it with this release"
-        )
-    elif log.method in DRAWN:
+    if log.method in DRAWN:
         notes.append(
             "wins, losses and the sign test draw a win or loss with the probability of each outcome, as its sign "
             "alone would favour a ranker; no Wilcoxon test, as outcomes are not symmetric"
@@ -428,7 +419,7 @@ def compared(
     n_pairs: int,
     *,
     method: str,
-    bound: float | None,
+    bound: float,
     drawn: tuple[int, int] | None = None,
     per_unit: float = 1.0,
     clustered: bool = False,
@@ -470,27 +461,22 @@ def compared(
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
-    always: Any = (None, None, None, None)
-    evidence: tuple[float, float] | None = None
-    if bound is not None:
-        unit = np.clip(values / bound, -1.0, 1.0)
-        lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
-        later = per_unit * counted_needed(unit, counts, level) if met else math.inf
-        always = bound * lower, bound * upper, p, later
-        evidence = log_evidence((1.0 + unit) / 2.0, counts)
+    # beyond the bound a value is only by rounding
+    unit = np.clip(values / bound, -1.0, 1.0)
+    lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
     return PairComparison(
         *(*names, *outcomes, mean, mean - reach, mean + reach),
         p_values={name: result.p_value for name, result in results.items()},
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
         queries_needed=needed,
-        always_valid_lower=always[0],
-        always_valid_upper=always[1],
-        always_valid_p_value=always[2],
-        always_valid_queries_needed=always[3],
+        always_valid_lower=bound * lower,
+        always_valid_upper=bound * upper,
+        always_valid_p_value=p,
+        always_valid_queries_needed=per_unit * counted_needed(unit, counts, level) if met else math.inf,
+        log_evidence=log_evidence((1.0 + unit) / 2.0, counts),
         unit_wins=None if sign is None else int(sign.statistic),
         unit_losses=None if sign is None else sign.n - int(sign.statistic),
-        log_evidence=evidence,
     )
 
 
@@ -498,8 +484,7 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
     """Return the comparisons with both kinds of p-values corrected for the number of pairs."""
     correct = significance.CORRECTIONS[settings.correction]
     p_values: Any = correct([pair.p_value for pair in pairs]).tolist()
-    always: Any = [pair.always_valid_p_value for pair in pairs]
-    always = always if None in always else correct(always).tolist()
+    always: Any = correct([pair.always_valid_p_value for pair in pairs]).tolist()
     return tuple(
         replace(pair, p_value=p, always_valid_p_value=q)
         for pair, p, q in zip(pairs, p_values, always, strict=True)
@@ -531,7 +516,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
         # rankers of a bandit that never met have no values: nothing is known about the pair, as after one tie
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
-        if log.method in DRAWN and log.bound is not None:
+        if log.method in DRAWN:
             units = signs if clusters is None else significance.drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
         pairs.append(

@@ -9,16 +9,16 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import DecodeError, Meta, Struct, ValidationError
+from msgspec.json import decode
 from numpy.typing import ArrayLike
 
-from structsvm.common.arrays import Damaged, read_json
 from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.files import read_text, replacing
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
@@ -27,7 +27,6 @@ from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
-_VERSION = 1
 _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
 
 
@@ -213,7 +212,7 @@ class ClickWeights:
 
     def save(self, path: str | Path) -> None:
         """Write the weights as JSON, with the names of their features. The file is written completely or not at all."""
-        known = vars(self) | {"version": _VERSION, "features": FEATURES}
+        known = vars(self) | {"version": 1, "features": FEATURES}
         record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
             file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
@@ -221,35 +220,35 @@ class ClickWeights:
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
         """Read weights that :meth:`save` wrote; raise ValueError with a description of the fault otherwise."""
-        text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
-            record = read_json(read_text(Path(path)).tobytes())
-        except Damaged as error:
-            raise ValueError(f"{text}, got {error}; learn them again") from None
-        if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
-            raise ValueError(f"{text}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
-        weights, n_queries, method = record["weights"], record["n_queries"], record["method"]
-        needed = {key: record[key] for key in ("needed", "needed_by_clicks")}
+            saved = decode(read_text(Path(path)).tobytes(), type=_Saved)
+            if saved.features != FEATURES:
+                raise ValidationError(f"Expected the {len(FEATURES)} click features")
+            check_choice("method", saved.method, LEARNERS)
+        except (DecodeError, UnicodeDecodeError, RecursionError, BadInput) as error:
+            problem = f"expected click weights as ClickWeights.save writes them, got another file ({error})"
+            raise BadInput(path, problem, "learn them again") from None
+        # JSON has no infinity
+        needed, by_clicks = (math.inf if n is None else n for n in (saved.needed, saved.needed_by_clicks))
+        return cls(saved.weights, saved.method, saved.n_queries, needed, by_clicks)
 
-        def is_number(value: Any, above: float, most: float) -> bool:
-            return type(value) in (int, float) and above < value <= most
 
-        # each field is checked, so that weights of another release or an edited file are refused with the name of the
-        # field
-        for key, holds, expected in (
-            ("version", record["version"] == _VERSION, f"version {_VERSION}"),
-            ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
-            ("weights", isinstance(weights, list) and len(weights) == len(FEATURES)
-             and all(is_number(weight, -1e300, 1e300) for weight in weights), f"{len(FEATURES)} finite weights"),
-            ("method", method in tuple(LEARNERS), f"a method of {', '.join(LEARNERS)}"),
-            ("n_queries", type(n_queries) is int and 1 <= n_queries < 1 << 63, "a number of queries"),
-            *((key, value is None or is_number(value, 0, sys.float_info.max), f"{key} above 0 or null")
-              for key, value in needed.items()),
-        ):  # fmt: skip
-            if not holds:
-                raise ValueError(f"{text}, with {expected}, got {record[key]!r:.80}; learn them again")
-        known = (np.inf if value is None else float(value) for value in needed.values())
-        return cls(tuple(map(float, weights)), method, n_queries, *known)
+_Needed = Annotated[float, Meta(gt=0)] | None
+
+
+class _Saved(Struct):
+    """The content of a file of click weights."""
+
+    version: Literal[1]
+    features: tuple[str, ...]
+    weights: Annotated[
+        tuple[Annotated[float, Meta(ge=-1e300, le=1e300)], ...],
+        Meta(min_length=len(FEATURES), max_length=len(FEATURES)),
+    ]
+    method: str
+    n_queries: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
+    needed: _Needed
+    needed_by_clicks: _Needed
 
 
 def learn_weights(

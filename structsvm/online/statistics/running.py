@@ -23,7 +23,7 @@ from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
-from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
+from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
@@ -111,21 +111,18 @@ class RunningStatistics:
         """Add impressions in the order shown; return the outcome of each for every pair of rankers, from -1 to 1."""
         if not rows:
             return np.empty((0, len(self._pairs)))
-        credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
+        credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
         # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
-        if self.method in DRAWN:
-            wrong = self.method == "optimized" and beyond_bound(spread, np.array([row.bound for row in rows]))
-        else:
-            wrong = spread > self.bound
-        if np.any(wrong):
-            k = int(np.argmax(wrong))
-            problem = f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}"
+        # the first that is too large, or 0
+        k = int(np.argmax(largest > self.bound))
+        if largest[k] > self.bound:
+            problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
             raise BadInput(f"impression {rows[k].number}", problem, "log what show() returns, unchanged")
         # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
             self._add_pair(self._pairs[p], values, outcome[:, p])
-        self._largest = max(self._largest, float(spread.max()))
+        self._largest = max(self._largest, float(largest.max()))
         self.n_impressions += len(rows)
         self.n_clicked += sum(1 for row in rows if len(row.places))
         if self.decision is None:

@@ -1,6 +1,5 @@
 """The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
 
-import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -70,34 +69,6 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert mirrored.winner == "better"
     biased = [note for note in answer.notes if "may be its bias" in note]
     assert bool(biased) == (method.name in ("balanced", "document_constraints", "sosm"))
-
-
-def test_linear_credit_has_the_bound_of_its_query(data):
-    method = interleaving.Optimized(credit_by="linear")
-    shown = method.show([list("abcd"), list("dcba")], length=2, rng=0)
-    assert shown.bound == 3  # of documents a and d, at ranks 1 and 4
-    assert method.show([list("abcd"), list("abcd")], rng=0).bound == 1
-    log = simulated(data, ideal_and_worse(data, 0.1, 3.0), method, 400, rng=1)
-    answer = analyse(log)
-    assert answer.always_valid_winner == answer.winner == log.rankers[0]
-    pair = answer.pairs[0]
-    assert 0 < pair.always_valid_lower < pair.mean < pair.always_valid_upper < 1
-    by_hand = [
-        (i.shown.bound, max(i.clicked.sum(), 1), np.subtract(*method.credit(i.shown, i.clicked)))
-        for i in log.impressions
-    ]
-    assert pair.mean == pytest.approx(np.mean([credit / (b * n) for b, n, credit in by_hand]))
-
-
-def test_a_record_that_does_not_say_its_bound_has_no_always_valid_figures(data):
-    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
-    old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
-    for line in old:
-        del line["shown"]["bound"]
-    answer = analyse(ClickLog.of(map(Impression.from_dict, old)))
-    assert answer.pairs[0].always_valid_p_value is None
-    assert "no always-valid figures" in answer.notes[0]
-    json.dumps(answer.to_dict(), allow_nan=False)
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):
@@ -309,14 +280,6 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     assert "winner     not decided; no ranker is ahead\n" in text
     assert "more       no number of queries can be foreseen: no ranker is ahead\n" in text
     assert "no ranker is ahead" in Path("log.html").read_text()
-
-
-def test_lines_left_out_are_told(cli):
-    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
-    with Path("log.jsonl").open("a") as file:
-        file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
-    text = cli("interleave analyse log.jsonl --missing-record skip")
-    assert "note: 2 lines have no record of the list and were left out" in text
 
 
 def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):

@@ -134,21 +134,21 @@ GOOD = {
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (GOOD | {"version": 2}, "version 1, got 2"),
+        (GOOD | {"version": 2}, r"value 2 - at `\$\.version`"),
         (GOOD | {"features": ["click"]}, "the 14 click features"),
-        (GOOD | {"weights": [1.0]}, "14 finite weights"),
-        (GOOD | {"weights": ["x"] * 14}, "14 finite weights"),
-        (GOOD | {"weights": 3}, "14 finite weights"),
-        (GOOD | {"n_queries": 10**400}, "a number of queries"),
-        (GOOD | {"method": "m"}, "a method of inverse_z_test"),
-        (GOOD | {"needed": 10**400}, "needed above 0 or null, got 10{79};"),
-        (GOOD | {"needed_by_clicks": 10**400}, "needed_by_clicks above 0 or null"),
-        ([1], "with version"),
-        ({}, "with version"),
+        (GOOD | {"weights": [1.0]}, "`array` of length >= 14 - at `.*weights`"),
+        (GOOD | {"weights": ["x"] * 14}, r"`float`, got `str` - at `.*weights\[0\]`"),
+        (GOOD | {"weights": 3}, "`array`, got `int` - at `.*weights`"),
+        (GOOD | {"n_queries": 10**400}, "`int` <= 9.*n_queries"),
+        (GOOD | {"method": "m"}, "method='m': expected one of 'inverse_z_test'"),
+        (GOOD | {"needed": 10**400}, "out of range - at `.*needed`"),
+        (GOOD | {"needed_by_clicks": 0}, "`float` > 0.0 - at `.*needed_by_clicks`"),
+        ([1], "`object`, got `array`"),
+        ({}, "required field `version`"),
     ],
 )
 def test_broken_weights_are_named(tmp_path, record, message):
     (tmp_path / "w.json").write_text(json.dumps(record))
     rejected(rf"w\.json: expected click weights.*{message}", ClickWeights.read, tmp_path / "w.json")
     (tmp_path / "w.json").write_text(json.dumps(record)[:-1])
-    rejected("no JSON", ClickWeights.read, tmp_path / "w.json")
+    rejected("got another file", ClickWeights.read, tmp_path / "w.json")

@@ -6,14 +6,14 @@ A list is built only as far as the user reads it. The distributions are those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.machine import in_threads
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled import kernels
@@ -84,14 +84,22 @@ def compare_pairs(
     # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
-    def run(part: slice) -> None:
-        own = kernels.Tasks(*(column[part] for column in tasks))
+    # several tasks in each compiled call, which is short all the same
+    size = max(1, _PIECE // min(n_samples, _CHUNK))
+
+    def run(start: int) -> None:
+        own = kernels.Tasks(*(column[start : start + size] for column in tasks))
         if method == "team_draft":
             kernels.team_draft(ranked, tables, own)
         else:
             kernels.probabilistic(ranked, tables, decay, credit == "difference", own)
 
-    _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
+    pieces = range(0, n_tasks, size)
+    # a pool would double the time of a small call
+    done = map(run, pieces) if n_jobs <= 1 or len(pieces) <= 1 else in_threads(run, pieces, n_jobs)
+    for k, _ in enumerate(done, 1):
+        if callback is not None:
+            callback(k / len(pieces))
     by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (tasks.wins, tasks.losses))
     return PairCounts(n_samples, *by_pair)
 
@@ -153,30 +161,3 @@ def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
-
-
-def _in_threads(
-    run: Callable[[slice], object],
-    n_tasks: int,
-    size: int,
-    n_jobs: int,
-    callback: Callable[[float], object] | None,
-) -> None:
-    """Run all tasks of ``size`` comparisons in threads, in pieces, so that Ctrl-C is noticed between them."""
-    step = max(1, _PIECE // size)
-    pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
-
-    def report(results: Iterable[object]) -> None:
-        for piece, _ in zip(pieces, results, strict=True):
-            if callback is not None:
-                callback(piece.stop / n_tasks)
-
-    if n_jobs <= 1 or len(pieces) <= 1:  # a pool would double the time of a small call
-        report(map(run, pieces))
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        try:
-            report(pool.map(run, pieces))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
