@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,11 +128,7 @@ def next_(
         read = add_models(read, read_names(models))
     asked = None if questions is None else read_names(questions)
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["a", "b", "question"])
-    rows.writerows(pairs)
-    paths.write_lines(output, text.getvalue().splitlines())
+    paths.write_lines(output, paths.csv_lines([("a", "b", "question"), *pairs]))
 
 
 def _column(text: str) -> tuple[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -404,9 +402,7 @@ def _write_csv(path: Path, results: Any) -> None:
     tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
     tests = [f"{column} {name}" for name in names for column in tested]
     columns = ["method", *names, "C", "gap", "unconverged", "seconds", *tests]
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
-    writer.writeheader()
+    rows = [columns]
     for m in results.methods:
         row: dict[str, Any] = {name: m.mean(name) for name in names}
         row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
@@ -414,5 +410,5 @@ def _write_csv(path: Path, results: Any) -> None:
         for test in results.tests.pairs:
             if (test.method, test.baseline) == (m.name, results.baseline):
                 row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
-        writer.writerow(row)
-    paths.write_text(path, buffer.getvalue())
+        rows.append([row.get(column, "") for column in columns])
+    paths.write_lines(path, paths.csv_lines(rows))

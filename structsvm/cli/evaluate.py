@@ -19,7 +19,7 @@ from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
 from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
-from structsvm.common.files import is_stream, read_lines
+from structsvm.common.files import is_stream
 
 
 class _Measured(NamedTuple):
@@ -49,10 +49,6 @@ class _Measured(NamedTuple):
         return out
 
 
-def _from_stdin(scores: list[Path]) -> list[Path]:
-    return list(map(paths.stdin_as_path, scores))
-
-
 def evaluate(
     data: Data,
     scores: Annotated[
@@ -62,7 +58,7 @@ def evaluate(
             help="One score per line, in the order of the rows of DATA (for a store: of its source text), whose "
             "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
             "judgments, a TREC run; with --dask, the model that ranks.",
-            callback=_from_stdin,
+            callback=lambda scores: list(map(paths.stdin_as_path, scores)),
         ),
     ],
     metric: Annotated[
@@ -114,9 +110,9 @@ def evaluate(
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise BadInput("--groups", "expected --dask with it")
-    elif _kind(paths.check_input(data)) == "judgments":
+    elif _kind(paths.check_input(data)) == "qrels":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
-    elif _kind(data) == "run" and "judgments" in map(_kind, scores):
+    elif _kind(data) == "run" and "qrels" in map(_kind, scores):
         raise BadInput(data, "expected judgments, got a TREC run", "judgments come first, the run second")
     elif common_topics:
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
@@ -250,14 +246,10 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
             )
 
 
-def _kind(data: Path) -> str | None:
-    """Return the kind of a TREC file by its first line; None for a stream, which can be read only once."""
-    if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
-        for _, line in read_lines(data):
-            words = line.split(None, 6)
-            if words and not line.startswith("#"):
-                is_trec = (
-                    len(words) in (4, 6) and ":" not in words[1] and words[3].removeprefix("-").isdecimal()
-                )
-                return {4: "judgments", 6: "run"}[len(words)] if is_trec else None
-    return None
+def _kind(data: Path) -> str:
+    """Return the kind of a text by its first line; none of a stream, which can be read once only."""
+    if data.is_dir() or paths.is_table(data) or is_stream(data):
+        return ""
+    from structsvm.readers.describing import first_line, kind_of
+
+    return kind_of(first_line(data))

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, is_packed, replacing
+from structsvm.common.tables.files import is_table as is_table
 
 
 def stdin_as_path(path: Path) -> Path:
     """Return the path of standard input for ``-``, and any other path unchanged."""
     return Path("/dev/stdin") if str(path) == "-" else path
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a path names a table with named columns."""
-    from structsvm.common.tables.files import is_table
-
-    return is_table(path)
-
-
-def check_table(path: Path, option: str) -> None:
-    """Raise unless a path names a table, as an option requires."""
-    if not is_table(path):
-        raise BadInput(option, f"expected a table with it, got {path}")
 
 
 def check_text(path: Path, zero_based: bool) -> None:
@@ -148,3 +139,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     with replacing(path) as file:
         for line in lines:
             file.write(f"{line}\n".encode())
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield rows as lines of CSV, without line ends."""
+    text = io.StringIO(newline="")
+    write = csv.writer(text, lineterminator="").writerow
+    for row in rows:
+        write(row)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()

@@ -61,7 +61,8 @@ class TrainingTable(Table):
         else:
             from structsvm.readers.categories import read_to_train
 
-            paths.check_table(path, "categorical")
+            if not paths.is_table(path):
+                raise BadInput("categorical", f"expected a table with it, got {path}")
             rows = read_to_train(path, words, **named, **_filling(fill))
         if not learned:
             return rows, {}

@@ -20,7 +20,7 @@ from structsvm.metrics.significance import Comparison
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, offsets_of
 from structsvm.readers.qrels import Qrels
-from structsvm.readers.run_features import Candidates, candidates
+from structsvm.readers.run_features import Candidates, candidates, runs_by_name
 from structsvm.readers.runs import Run
 from structsvm.trainers.certificate import NothingLearnedWarning
 
@@ -261,10 +261,8 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
         return names, scores[keep], np.maximum(runs.y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
     if qrels is None:
         raise BadInput("qrels", "expected the judgments of the runs, got none")
-    named = runs if isinstance(runs, Mapping) else {run.tag: run for run in runs}
-    if len(named) < len(runs):
-        raise BadInput("runs", "expected different tags, got one twice", "pass a mapping of names to runs")
-    pool: Candidates = candidates({name: run.top(depth) for name, run in named.items()}, qrels, depth=depth)
+    ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
+    pool: Candidates = candidates(ranked, qrels, depth=depth)
     pool = pool.select(pool.judged)
     if not (pool.y > 0).any():
         raise BadInput(

@@ -237,18 +237,9 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 def _percentile(block: Any) -> Float:
     """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
-    # columns with missing values are ranked one by one, as their rows differ
-    present = ~np.isnan(block)
-    if not present.all():
-        out = np.full(block.shape, np.nan)
-        for j, rows in enumerate(present.T):
-            if rows.any():
-                out[rows, j] = _percentile(block[rows, j][:, None])[:, 0]
-        return out
-    n = block.shape[0]
-    if n == 1:
-        return np.full(block.shape, 0.5)
-    return np.asarray((rankdata(block, axis=0) - 1) / (n - 1))
+    n = (~np.isnan(block)).sum(axis=0)
+    ranks = rankdata(block, axis=0, nan_policy="omit")  # missing values stay so
+    return np.asarray(np.where(n == 1, 0.5 * ranks, (ranks - 1) / np.maximum(n - 1, 1)))
 
 
 def medians(rows: QueryData, path: Path) -> Float:

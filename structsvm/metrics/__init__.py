@@ -13,7 +13,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.diversity import alpha_ndcg as alpha_ndcg
-    from structsvm.metrics.diversity import ndeval as ndeval
     from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
     from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
     from structsvm.metrics.estimates import Estimate as Estimate

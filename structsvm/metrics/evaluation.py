@@ -15,7 +15,7 @@ from structsvm.common.names import did_you_mean, plain_name
 from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
-from structsvm.metrics.run_table import RunTable, runs_by_name
+from structsvm.metrics.run_table import RunTable
 from structsvm.protocols import Float
 from structsvm.queries import Grouping, group_queries, one_query, refuse_first, warn_user
 
@@ -39,7 +39,7 @@ def available_metrics() -> dict[str, str]:
     Examples
     --------
     >>> sorted(available_metrics())[:3]
-    ['ap', 'ap@k', 'dcg']
+    ['dcg', 'dcg@k', 'err']
     """
     descriptions = {}
     for name, measure in MEASURES.items():
@@ -207,7 +207,7 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
 
 
 def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:
-    from structsvm.readers.run_features import judge_run
+    from structsvm.readers.run_features import judge_run, runs_by_name
 
     for measure in measures:
         _parse(measure)

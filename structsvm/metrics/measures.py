@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,34 +255,13 @@ MEASURES: dict[str, Measure] = {
         "optional",
         "average precision; with @k over ranks 1..k, divided by all relevant rows",
     ),
-    "ap": Measure(average_precision, "optional", "the same as map"),
     "mrr": Measure(
         reciprocal_rank, "optional", "1 / rank of the first relevant row; with @k 0 if it is below rank k"
     ),
-    "rr": Measure(reciprocal_rank, "optional", "the same as mrr"),
     "precision": Measure(precision, "required", "relevant rows among the first k, divided by k"),
     "recall": Measure(recall, "required", "relevant rows among the first k, divided by all relevant rows"),
     "ndcg": Measure(ndcg, "optional", "discounted gain divided by that of the best ranking"),
     "dcg": Measure(dcg, "optional", "discounted gain"),
     "err": Measure(expected_reciprocal_rank, "optional", "expected reciprocal rank (Chapelle et al. 2009)"),
     "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
-    "roc_auc": Measure(roc_area, "never", "the same as roc"),
 }
-
-RECALL_LEVELS: Float = np.arange(11) / 10
-"""The eleven levels of recall: 0, 0.1, ..., 1."""
-
-
-def interpolated_precision(relevant: Any, n_relevant: int | None = None) -> Float:
-    """Return the best precision at any rank with a recall of at least 0, 0.1, ..., 1, for one query.
-
-    The documents that a level of recall needs are rounded up as in trec_eval 9, by adding 0.9 in floating point: 0.7 of
-    3, slightly less than 2.1, needs two. ``n_relevant`` includes those not retrieved.
-    """
-    ranks = np.flatnonzero(np.asarray(relevant)) + 1
-    precision = np.arange(1, ranks.size + 1) / ranks
-    best_from = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
-    total = ranks.size if n_relevant is None else n_relevant
-    needed = np.maximum((RECALL_LEVELS * total + 0.9).astype(np.int64), 1)
-    curve: Float = best_from[np.minimum(needed - 1, ranks.size)]
-    return curve

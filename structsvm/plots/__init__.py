@@ -12,11 +12,8 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.plots.axes import against_C as against_C
-    from structsvm.plots.axes import against_features as against_features
     from structsvm.plots.axes import differences as differences
     from structsvm.plots.axes import gap as gap
-    from structsvm.plots.axes import partial_dependence as partial_dependence
-    from structsvm.plots.axes import precision_recall as precision_recall
     from structsvm.plots.axes import regret as regret
     from structsvm.plots.axes import step_functions as step_functions
     from structsvm.plots.axes import weights as weights

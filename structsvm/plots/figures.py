@@ -148,14 +148,6 @@ def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Di
     return Differences(ordered.tolist(), f"difference in {measure}", unit)
 
 
-def precision_recall(curves: Mapping[str, ArrayLike], *, y_range: tuple[float, float] | None = None) -> Lines:
-    """Interpolated precision at recall 0, 0.1, ..., 1."""
-    levels = [k / 10 for k in range(11)]
-    each = {name: np.asarray(curve, dtype=np.float64).tolist() for name, curve in curves.items()}
-    series = [Series(name, levels, curve) for name, curve in each.items()]
-    return Lines(series, "recall", "interpolated precision", y_range=y_range)
-
-
 def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:
     """Return the contributions of base functions to a document's score (thesis, figure 3.2)."""
     series = [Series(step.name, *step.outline()) for step in steps]

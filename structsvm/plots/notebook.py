@@ -89,8 +89,7 @@ def importances(result: Any, *, top: int = 20) -> str:
 
 
 def run_table(result: Any) -> str:
-    """Return the means of runs, the best of each measure bold, with marks of significant differences."""
-    rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
+    """Return the means of runs, with marks of significant differences."""
     caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
-    means = table(columns("run", numbers=result.measures), rows, caption=caption)
-    return _box(means, *(paragraph(note) for note in result._note("")))
+    means = table(columns("run", numbers=result.measures), result._cells()[1:], caption=caption)
+    return _box(means, *(paragraph(note) for note in result._note()))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,9 @@ def convert_letor(
     source: AnyPath,
     path: AnyPath,
     *,
-    n_features: int | None = None,
-    dtype: Any = np.float64,
-    sparse: bool | Literal["auto"] = "auto",
-    one_based: bool = True,
-    fill: float | None = None,
-    query_sizes: AnyPath | Iterable[int] | None = None,
-    label: Literal["grade"] | None = "grade",
-    n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
     max_expansion: float | None = None,
+    **options: Any,
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
@@ -46,10 +39,10 @@ def convert_letor(
     source : path
     path : path
         As for :class:`StoreWriter`; if the source is refused, no store is left.
-    n_features, dtype, sparse, one_based, fill, query_sizes, label, n_jobs, max_expansion
-        As for :func:`read_letor`.
     block_bytes : int
         Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
+    max_expansion, **options
+        As for :func:`read_letor`.
 
     Examples
     --------
@@ -62,17 +55,13 @@ def convert_letor(
     """
     source, path = Path(source), Path(path)
     place_of(path)  # before a long text is read
-    options: dict[str, Any] = {
-        "n_features": n_features, "dtype": dtype, "sparse": sparse, "one_based": one_based, "fill": fill,
-        "query_sizes": query_sizes, "label": label, "n_jobs": n_jobs,
-    }  # fmt: skip
     checked = letor.check_options(**options)
     if checked.with_qid and not is_stream(source):
         texts = partial(read_blocks, source, block_bytes, max_expansion=max_expansion)
         size = letor.Size(0, 0, checked.n_features or 0)
         for text in texts():
             block = letor.Block(text, source)
-            if label is None and size.n_rows == 0:
+            if options.get("label", "grade") is None and size.n_rows == 0:
                 checked = checked.with_grade_of(block)
             n_rows, n_stated, width, *_ = letor.measure(block, checked)
             size = letor.Size(size.n_rows + n_rows, size.n_stated + n_stated, max(size.width, width))

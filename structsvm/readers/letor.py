@@ -261,14 +261,14 @@ class Options:
 
 def check_options(
     *,
-    n_features: Any,
-    dtype: Any,
-    sparse: Any,
-    one_based: bool,
-    fill: Any,
-    query_sizes: Any,
-    label: Any,
-    n_jobs: Any,
+    n_features: Any = None,
+    dtype: Any = np.float64,
+    sparse: Any = "auto",
+    one_based: bool = True,
+    fill: Any = None,
+    query_sizes: Any = None,
+    label: Any = "grade",
+    n_jobs: Any = -1,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):

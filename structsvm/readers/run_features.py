@@ -198,11 +198,8 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
     ['z', 'x']
     """
     check_whole("depth", depth)
-    if isinstance(runs, Mapping):
-        names, rankings = tuple(runs), list(runs.values())
-    else:
-        rankings = list(runs)
-        names = _distinct([run.tag for run in rankings])
+    named = runs_by_name(runs)
+    names, rankings = tuple(named), list(named.values())
     if not rankings:
         raise BadInput("runs", "expected at least one, got none")
     grades = {} if qrels is None else _grades_by_topic(qrels)
@@ -244,18 +241,19 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     return qrels.to_dict()
 
 
-def _distinct(tags: list[str]) -> tuple[str, ...]:
-    """Return the tags, numbered from the second use of each."""
+def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
+    """Return one or several runs by key or tag, with a number from the second use of a tag."""
+    if isinstance(runs, Mapping):
+        return {str(name): run for name, run in runs.items()}
     used: Counter[str] = Counter()
-    names: list[str] = []
-    for tag in tags:
-        used[tag] += 1
-        name = tag if used[tag] == 1 else f"{tag}#{used[tag]}"
-        while name in names:
-            used[tag] += 1
-            name = f"{tag}#{used[tag]}"
-        names.append(name)
-    return tuple(names)
+    named: dict[str, Run] = {}
+    for run in [runs] if isinstance(runs, Run) else runs:
+        name = run.tag
+        while name in named or not used[run.tag]:
+            used[run.tag] += 1
+            name = run.tag if used[run.tag] == 1 else f"{run.tag}#{used[run.tag]}"
+        named[name] = run
+    return named
 
 
 def _few(ids: Any) -> str:
