@@ -187,8 +187,8 @@ class Changes(_Strict):
 _Context = Annotated[
     dict[str, Any] | None,
     Meta(
-        description='{"page": 1, "sort": null, "bot": false}; lists whose order the user chose, and those for no '
-        "person, are production's."
+        description='{"page": 1, "sort": null, "bot": false}; lists sorted by the user '
+        "and lists for bots come from production."
     ),
 ]
 
