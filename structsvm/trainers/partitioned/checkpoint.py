@@ -1,4 +1,4 @@
-"""A fit in a file: the driver's bounds, weights and columns after each pass, so that another process can continue."""
+"""A fit in a file: bounds, weights and columns of the driver after each pass, so that another process can continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 
 
 _SAME_COLUMN, _COLUMN_ROUNDING = 1e-9, 1e-12
-"""Rounding between other partitions of the same rows: relative, and relative to the largest column."""
+"""Rounding between different partitions of the same rows: relative, and relative to the largest column."""
 
 
 def other_rows(difference: str) -> BadInput:
@@ -117,8 +117,8 @@ class Checkpoint:
 
     def restore(self, record: Recorder, columns: Columns, shares: Float) -> None:
         """Restore the bounds, and the columns if the partitions are the same."""
-        # Columns belong to partitions, and are valid for the same ones alone. Bounds are of all rows: other partitions
-        # of the same data may use them.
+        # Columns are valid only for the same partitions. Bounds refer to all rows: other partitions of the same data
+        # may use them.
         history = self._arrays["history"]
         record.history = [Progress(int(n), *map(float, rest)) for n, *rest in history]
         last = record.history[-1]
