@@ -1,8 +1,8 @@
-"""Methods of choosing documents without weights, to compare :class:`~structsvm.DiverseRanker` and ``SVMDiv`` with.
+"""Selection methods without learned weights, as baselines for :class:`~structsvm.DiverseRanker` and ``SVMDiv``.
 
-All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen of each set,
+Like these, all have ``predict(sets, k=None, costs=None, budget=None)``, which returns the chosen documents of each set,
 in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
-:class:`MMR` chooses its trade-off by ``fit``.
+:class:`MMR` chooses its trade-off in ``fit``.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 
 Sets = Sequence[CandidateSet]
 Count = int | None
-"""Number of documents; None is the method's own."""
+"""Number of documents; None means the default of the method."""
 
 _Gain = Callable[[list[int]], Float]
-"""From the documents chosen so far to what each document would add."""
+"""Function from the documents chosen so far to the gain of each document."""
 
 
 @dataclass(eq=False)
 class _Method:
-    """Base of the methods: greedy choice by the gains of a set.
+    """Base class of the methods: greedy choice by the gains of a set.
 
-    Under a budget the document of the largest gain among those that fit is next, as long as the gain per cost is
-    positive where gains have a zero (``_per_cost``).
+    Under a budget the next document is the one with the largest gain (per cost, and positive, if ``_per_cost``) among
+    those that fit.
     """
 
     k: int = 5
@@ -65,7 +65,7 @@ class _Method:
 
     @property
     def _per_cost(self) -> bool:
-        """Whether gains are amounts, to be divided by costs, and not scores, of which only the order counts."""
+        """Whether gains are amounts that can be divided by costs, rather than scores that only define an order."""
         return False
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
@@ -85,7 +85,7 @@ class _WordMethod(_Method):
 
 @dataclass(eq=False)
 class RandomChoice(_Method):
-    """Documents at random.
+    """Random documents.
 
     Parameters
     ----------
@@ -129,13 +129,13 @@ class OriginalOrder(_Method):
 
 @dataclass(eq=False)
 class TopScores(_Method):
-    """The documents of the highest score, as a retriever returns them.
+    """The documents with the highest scores, as a retriever returns them.
 
     Parameters
     ----------
     k : int, default=5
     score : int, default=0
-        The document feature that is the score.
+        Index of the document feature that is the score.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class OkapiBM25(_Method):
 
 
 class UnweightedCoverage(_WordMethod):
-    """Greedy coverage of as many distinct words as possible, all of equal weight (thesis, table 4.1).
+    """Greedy coverage of as many distinct words as possible, all with equal weight (thesis, table 4.1).
 
     Examples
     --------
@@ -250,9 +250,9 @@ class EssentialPages(_WordMethod):
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors of title and text, or that of
-    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is a document feature,
-    scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
+    Similarity is the cosine of TFIDF vectors of title and text, or from :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; relevance is a document feature, scaled to [0, 1] within the set, or
+    without features the mean similarity to the candidates.
 
     Parameters
     ----------
@@ -264,11 +264,11 @@ class MMR(_Method):
     score : int, default=0
         The document feature that is the relevance.
     smooth : int, default=0
-        If above 0, relevance is the mean of the score over like documents, weighted by this power of their similarity:
-        noise of single scores cancels out.
+        If above 0, relevance is the mean score over similar documents, weighted by this power of their similarity,
+        which averages out the noise of single scores.
     per_cost : bool, default=False
         Whether a budget is spent by ``(relevance + 1 - likeness) / cost`` in the weights of the trade-off, or, by
-        default, costs only decide what fits.
+        default, costs only determine which documents fit.
 
     Examples
     --------
@@ -295,7 +295,7 @@ class MMR(_Method):
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
-        Nothing else is learned, so that the folds of a cross-validation would have the same mean. On equal losses the
+        Nothing else is learned, so cross-validation would give the same mean. On equal losses the
         first of ``smooth`` 0, 2, 4, 8, of the scores and of the trade-offs 0, .05 to 1 is taken.
 
         Parameters
@@ -309,7 +309,7 @@ class MMR(_Method):
         Returns
         -------
         self
-            With the parameters chosen.
+            With the chosen parameters.
 
         Examples
         --------
@@ -370,10 +370,10 @@ class MMR(_Method):
 
 
 class FacilityLocation(_WordMethod):
-    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen one.
+    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen document.
 
-    Similarities are cosines of words, or those of a set made by :meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`; negative ones count as 0, with which the sum is monotone and submodular.
+    Similarities are cosines of words, or the similarities of a set made by :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; negative values count as 0, so that the sum is monotone and submodular.
     Relevance is not considered.
 
     Examples
@@ -396,7 +396,7 @@ class FacilityLocation(_WordMethod):
 
 @dataclass(eq=False)
 class _LabelledMethod(_Method):
-    """Base of those that know the subtopics when choosing."""
+    """Base class of the methods that know the subtopics when choosing."""
 
     def predict(  # type: ignore[override]
         self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
@@ -423,8 +423,8 @@ class XQuAD(_LabelledMethod):
     """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is that of
-    MMR divided by its largest value.
+    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is the
+    relevance of MMR divided by its largest value.
 
     Examples
     --------
@@ -490,10 +490,10 @@ class Clairvoyant(_LabelledMethod):
 
 
 def _greedy(gain: _Gain, k: int, costs: Float | None, budget: float, *, per_cost: bool) -> Int:
-    """Choose the document of most gain, or gain per cost, beside those chosen before, ``k`` times or while one fits.
+    """Choose the document with the largest gain (per cost) given those chosen before, ``k`` times or while one fits.
 
-    Where gains per cost decide, the best single document is chosen instead if its gain is above the sum: without that
-    a small document of a high ratio could exclude it (Khuller, Moss and Naor 1999).
+    With gains per cost, the best single document is chosen instead if its gain is above the sum: otherwise a small
+    document with a high ratio could exclude it (Khuller, Moss and Naor 1999).
     """
     chosen: list[int] = []
     left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs

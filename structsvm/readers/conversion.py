@@ -38,8 +38,9 @@ def convert_letor(
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
-    The result is that of ``write_store(read_letor(source), path)``. Where rows of a query are apart, all are sorted in
-    a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams (pipes) are read whole.
+    The result is the same as from ``write_store(read_letor(source), path)``. If the rows of a query are not contiguous,
+    all rows are sorted in a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams
+    (pipes) are read whole.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def convert_letor(
     n_features, dtype, sparse, one_based, fill, query_sizes, label, n_jobs, max_expansion
         As for :func:`read_letor`.
     block_bytes : int
-        Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
+        Bytes of text read at a time; memory use is a few times that. Each query has to fit.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised when the largest feature index is not the one assumed."""
+    """Raised if the largest feature index differs from the assumption."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -97,7 +98,7 @@ class _Width(Exception):
 def _convert(
     texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
 ) -> None:
-    """Make one attempt at the conversion; ``size`` and ``apart`` are from the error of the last attempt."""
+    """Make one attempt at the conversion; ``size`` and ``apart`` come from the error of the last attempt."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
@@ -109,7 +110,7 @@ def _convert(
                 rows = letor.parse(block, replace(options, sparse=as_sparse))
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # it seemed narrow, and was therefore read as dense
+                    raise _Width(error.width) from None  # it seemed narrow and was therefore read as dense
                 raise
             if rows is None:
                 continue

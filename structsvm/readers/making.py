@@ -36,7 +36,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     Returns
     -------
     tuple of Dataset
-        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, with the answer that is known; and ``options``,
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, including the known answer; and ``options``,
         a dict of the options with their defaults.
 
     Examples
@@ -58,7 +58,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
         ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
-        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
+        memory-mapped store, by default as large as MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
         ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
         (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and
         ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
@@ -98,7 +98,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
             problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
             raise BadInput(option, problem, value=value)
     path = Path(path)
-    destination(path)  # refuse an impossible path before the work
+    destination(path)  # refuse an impossible path before any work
     if path.exists():
         problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
         raise FileExistsError(problem)
@@ -119,9 +119,9 @@ def make_runs(
 
     Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
     Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
-    ``worst_noise``), with a scale and shift of its own. Given the scores, the expected utility is increasing in
-    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
-    expectation than by these weights.
+    ``worst_noise``), with its own scale and shift. Given the scores, the expected utility is increasing in
+    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so in expectation no ranking is
+    better than the one with these weights.
 
     Parameters
     ----------
