@@ -52,7 +52,7 @@ class Forest:
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
-        The columns that the trees were grown on, if the model has their names.
+        The columns that the trees were grown on, if the model knows their names.
     """
 
     n_features: int
@@ -94,7 +94,8 @@ class Forest:
         return forest
 
     def check(self) -> None:
-        """Raise for arrays, as of a crafted model file, with which compiled code would leave its bounds or not end."""
+        """Raise for arrays, as of a crafted model file, with which compiled code would exceed its bounds or not
+        terminate."""
         for wrong, expected in self._faults():
             if wrong:
                 raise BadInput("forest", f"expected {expected}")

@@ -3,11 +3,11 @@
 Let ``S`` be a similarity of the candidates (negative ones become 0), ``b_j`` the largest similarity of candidate ``j``
 to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d`` has the features
 
-* relevance: ``f_d``; ``f`` smoothed over like documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
-* likeness: minus the largest, mean and least similarity to the chosen; each ``f`` of above times ``1 - b_d``;
+* relevance: ``f_d``; ``f`` smoothed over similar documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
+* likeness: minus the largest, mean and least similarity to the chosen; each ``f`` above times ``1 - b_d``;
 * coverage: ``mean_j (S_dj - b_j)+`` and ``mean_j S_dj prod_a (1 - S_aj)``, both also weighted by ``f_j``; the share of
   candidates that it is the first to be near to, at several levels;
-* words: the number of new words, and of those that other candidates have, too, weighted by how many do.
+* words: the number of new words, and of those that other candidates have, too, weighted by their number.
 
 All but likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
 """
@@ -39,7 +39,7 @@ class StepFeature(NamedTuple):
 
 
 class _Similarity(NamedTuple):
-    """One similarity of a set: its values, how many of the ``n_cuts`` levels each reaches, smoothed features, mean."""
+    """One similarity of a set: its values, the level out of ``n_cuts`` that each reaches, smoothed features, mean."""
 
     values: NDArray[np.float32]
     levels: NDArray[np.int8]
@@ -52,8 +52,8 @@ class StepFeatures:
     """Arrays of one candidate set from which the features of all steps are computed.
 
     Texts have two similarities, the cosines of their words and, with ``smooth``, the result of
-    :func:`~structsvm.features.smooth_similarity`. A set from :meth:`CandidateSet.from_similarity` has the given one,
-    and the cosines of its texts if there are any.
+    :func:`~structsvm.features.smooth_similarity`. A set from :meth:`CandidateSet.from_similarity` has the given
+    similarity, and the cosines of its texts, if any.
     """
 
     def __init__(self, candidates: CandidateSet, vectorizer: Any = None, *, smooth: bool = True) -> None:
