@@ -26,7 +26,7 @@ from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, s
 from structsvm.protocols import Float, Int
 
 _WORK = 2e7
-"""Inner steps between two calls of ``stop``, some hundredths of a second."""
+"""Number of inner steps between two calls of ``stop``, which take some hundredths of a second."""
 
 
 def best_subset(
@@ -47,7 +47,7 @@ def best_subset(
     subtopics : Subtopics, optional
         A coverage loss to add to the value: the loss-augmented argmax.
     stop : callable, optional
-        Called every few hundredths of a second; a true answer ends the search with the best choice so far. It is needed
+        Called every few hundredths of a second; a true result ends the search with the best choice so far. It is needed
         as Ctrl-C does not reach the threads of a pool.
 
     Returns
@@ -90,8 +90,8 @@ def best_subset(
 def _elements(
     coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
 ) -> tuple[Float, Int, Any, Float]:
-    """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
-    # Elements that the same documents have count as one, with the sum of their weights. Those of a single document
+    """Return the value of each single document, and weighted elements, one per distinct set of documents."""
+    # Elements that occur in the same documents are merged, and their weights are added. Those of a single document
     # belong to its own value. A labelled subtopic is an element of negative weight: covering it lowers the loss that
     # is to be maximised.
     n = coverage.n_documents
@@ -141,14 +141,14 @@ class _Levels(NamedTuple):
     gain: Float
     """Gain of each document over those chosen."""
     against: Float
-    """The part of it that are elements of negative weight, without the sign."""
+    """The part of the gain from elements of negative weight, without the sign."""
     shared: Float
-    """(depths, 2, n, n): weights of uncovered elements that two have in common; positive ones, negative ones without
-    sign."""
+    """(depths, 2, n, n): weights of uncovered elements that two documents share: positive weights, and negative weights
+    without sign."""
     bounds: Float
     """Bound on every choice with a document, in descending order."""
     order: Int
-    """The documents in that order."""
+    """The documents in the order of the bounds."""
     size: Int
     position: Int
     """Number of documents of the depth that were tried, in order."""
@@ -164,7 +164,7 @@ class _Best(NamedTuple):
     """Depth at which each element was covered, 0 if it is not."""
     chosen: Int
     state: Float
-    """Value of ``chosen``; present depth, -1 at the end."""
+    """Value of ``chosen``; current depth, -1 at the end."""
 
 
 class _Search:
@@ -221,7 +221,7 @@ class _Search:
 
 @kernel
 def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
-    """Insert a value into a descending list of the ``most`` largest, which has ``held``; return its new length."""
+    """Insert a value into a descending list of at most ``most`` values, which holds ``held``; return its new length."""
     if held < most:
         rank = held
         held += 1
@@ -238,7 +238,7 @@ def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ignore[no-untyped-def]
-    """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
+    """Compute, for each document, a bound on every choice of ``r`` documents that includes it, and sort the bounds."""
     # The inequalities of the module's head make the value of r documents a sum over singles and pairs. For a fixed
     # document d its pairs are exact; the pairs of the others are bounded by half the best r - 2 of each (``half``), as
     # each pair is counted from both ends; the best r - 1 of the others complete the choice. Each whole t gives a valid

@@ -1,4 +1,4 @@
-"""Pairs of documents with different grades, by counting: the oracles of the pairwise SVM and of SVM-roc."""
+"""Oracles of the pairwise SVM and of SVM-roc, which count pairs of documents with different grades."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Pairs:
 
     Notes
     -----
-    Each pair is violated or not by itself, so a most violated output is a set of pairs and need not be the inversions
-    of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted, and
-    neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
+    Each pair is violated or not independently, so a most violated output is a set of pairs and need not be the
+    inversions of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted,
+    and neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
     document, comparing them all is faster.
 
     On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"`` (:class:`RocArea`).
@@ -109,7 +109,7 @@ class RocArea:
 
 
 class PairSeparator:
-    """Separator by counts of violated pairs, of :class:`Pairs` and :class:`RocArea`.
+    """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs.
 
     A pair is violated when ``s_i - s_j < margin``, and then adds ``step / pairs`` to one coefficient and subtracts it.
     """
@@ -136,7 +136,7 @@ class PairSeparator:
 
 
 _COUNTING_PAIRS = 300
-"""Most pairs per document for which comparing each pair, which vectorises, is faster than sorting and merging."""
+"""Maximum number of pairs per document for which vectorised comparisons are faster than sorting and merging."""
 
 
 @kernel(inline="always")
