@@ -23,7 +23,7 @@ from structsvm.readers import open_store, read_letor
 from structsvm.readers.tables import Layout, layout_of, read_units
 
 _PART_BYTES = 1 << 31
-"""Largest size of a partition of files: enough work for a round, and not too much to repeat."""
+"""Largest size of a partition of files: enough work for a round, but not too much to repeat."""
 
 
 Units = Sequence[tuple[Path, list[int], int]]
@@ -110,7 +110,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     if not hasattr(X, "columns"):
         raise BadInput("X", "expected a DataFrame, got a Series", code="X.to_frame()")
     columns = list(X.columns)
-    taken = []  # columns of labels, ids and weights, which are no features
+    taken = []  # columns of labels, ids and weights, which are not features
     given = {"y": y, "qid": qid, "sample_weight": weight}
     if qid is None and QID in columns:
         given["qid"] = QID
@@ -236,7 +236,7 @@ def _of_tables(
     row_bytes = len(layout.features) * layout.dtype.itemsize
     whole = _merged(units)
     if len(whole) >= n_threads and max(n for _, _, n in whole) * row_bytes <= _PART_BYTES:
-        units = whole  # files are more likely to have whole queries than row groups are
+        units = whole  # files are more likely than row groups to contain whole queries
     size = n_rows * row_bytes
     borders = _borders([n for _, _, n in units], size, n_threads)
     load = delayed(_load_tables, pure=False)

@@ -91,7 +91,7 @@ class ReciprocalRank:
     Parameters
     ----------
     k : int or None, default=None
-        Cut-off of the measure, which training does not depend on.
+        Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
         A document is relevant if its label is at least this.
 
@@ -133,7 +133,7 @@ class PrecisionAt:
     Parameters
     ----------
     k : int, default=10
-        Cut-off of the measure, which training does not depend on.
+        Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
         As of :class:`ReciprocalRank`.
 

@@ -35,7 +35,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     Parameters
     ----------
     coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
-        A model has names for its weights; those of trees are of leaves and bins. Weights are comparable if the
+        A model has names for its weights; for trees these are leaves and bins. Weights are comparable if the
         features have the same scale.
     names : sequence of str, optional
         Names of the features; ``feature 1, feature 2, ...`` by default.
@@ -102,12 +102,11 @@ def against_C(
     Parameters
     ----------
     Cs : fitted StructuralRankerCV or similar, or array-like of float, shape (n_Cs,)
-        A search provides values, choice and measure, too; for TreeRankerCV they are those of the chosen number of
-        trees.
+        A search also provides values, choice and measure; for TreeRankerCV they refer to the chosen number of trees.
     values : array-like of float, shape (n_Cs,)
         Required unless a search is given.
     chosen : float, optional
-        The one of ``Cs`` to mark.
+        The value of ``Cs`` to mark.
     measure : str, optional
         Label of the y axis; by default the measure of the search, or ``"MAP"``.
     label : str, optional
@@ -143,13 +142,14 @@ def against_features(
     label: str = "",
     ax: Ax = None,
 ) -> Axes:
-    """Draw a measure against the number of features that models use, which shows the value of each further feature.
+    """Draw a measure against the number of features that models use, which shows the benefit of each additional
+    feature.
 
     Parameters
     ----------
     n_features : array-like of int, shape (n_models,)
-        Number of nonzero weights of each model, ``numpy.count_nonzero(model.coef_)``, such as of the models of a path
-        with ``penalty=cvxpy.norm1``. Of several models with the same number the best value is drawn.
+        Number of nonzero weights of each model, ``numpy.count_nonzero(model.coef_)``, for example for the models of a
+        path with ``penalty=cvxpy.norm1``. Among models with the same number, the best value is drawn.
     values : array-like of float, shape (n_models,)
         Values of the measure on queries that the models were not trained on.
     chosen, measure, label
@@ -175,7 +175,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
     Parameters
     ----------
     fits : fitted model, Fit, or mapping of str to either
-        One, or several by name.
+        One fit, or several by name.
     x : {"passes", "seconds"}, default="passes"
         Passes over the data, or time.
     tol : float, optional
@@ -183,7 +183,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
 
     Notes
     -----
-    Gaps of 0, and the infinite gap before there are two bounds, have no place on a log axis and are left out.
+    Gaps of 0, and the infinite gap before there are two bounds, cannot be shown on a log axis and are left out.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     other : EvaluationResult or array-like, optional
         Values of the system to compare with; results are matched by query id.
     measure : str, optional
-        Name of the measure; by default that of the results, or average precision.
+        Name of the measure; by default the measure of the results, or average precision.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Ax = None) -> Axes:
 
 
 def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
-    """Draw the mean score as a function of one feature, by scikit-learn's ``PartialDependenceDisplay``.
+    """Draw the mean score as a function of one feature with scikit-learn's ``PartialDependenceDisplay``.
 
     Short for ``PartialDependenceDisplay.from_estimator(as_regressor(model), X, features, **options)``
     (:func:`~structsvm.estimators.as_regressor`), with columns of integers converted to floats, as scikit-learn
@@ -266,7 +266,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     Parameters
     ----------
     model : fitted ranker
-        Without scaling within queries, with which a score depends on the other rows of the query.
+        Without scaling within queries, as a score then depends on the other rows of the query.
     X : array-like or pandas frame, shape (n_rows, n_features)
         Rows over which scores are averaged. A column ``qid`` of a frame is ignored.
     features : sequence of int or str, or of pairs of them
@@ -308,7 +308,7 @@ def regret(results: Any, *, ax: Ax = None) -> Axes:
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
-        One, or several by name of the bandit.
+        One simulation, or several by name of the bandit.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
 
 
 def _draw(figure: figures.Figure, ax: Ax) -> Axes:
-    """Draw a figure on the given or on new axes."""
+    """Draw a figure on the given axes or on new axes."""
     if ax is None:
         from matplotlib import pyplot
 

@@ -32,7 +32,7 @@ def check_ranker(
 
     It ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the queries, rows
     of queries that are not contiguous, and any number of threads. It does not change its parameters or its input. It
-    takes float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
+    accepts float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
     equal. ``rank`` agrees with ``predict``. Bad input raises a ``ValueError`` that names it, and leaves a fitted model
     unchanged.
 
@@ -42,14 +42,14 @@ def check_ranker(
         Unfitted; cloned for every fit.
     shift_invariant : bool, default=True
         Whether a constant added to a feature of all documents of a query changes nothing: True for losses of score
-        differences, False for pointwise ones.
+        differences, False for pointwise losses.
     order_invariant : bool, default=True
         Whether the order of the documents within a query changes nothing beyond ``tolerance``: False for stochastic
         training.
     tolerance : float, default=0.02
         Largest relative difference of scores between fits of the same problem with data in another order or precision.
-        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions are no further
-        apart than their gaps allow.
+        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions must not differ
+        by more than their gaps allow.
     random_state : int, default=0
         Seed of the generated data.
 

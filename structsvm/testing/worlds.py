@@ -11,10 +11,10 @@ from structsvm.testing.require import Requirement
 
 
 def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0) -> None:
-    """Check a world of your own (:class:`structsvm.protocols.World`).
+    """Check a custom world (:class:`structsvm.protocols.World`).
 
     Gaps are not negative, and 0 for the winners. Outcomes are numbers from 0 to 1, one per pair of a set, and the same
-    for the same seed. The order of the arms of a pair makes no difference. No winner loses to another arm by more than
+    for the same seed. The order of the arms of a pair does not matter. No winner loses to another arm by more than
     chance.
 
     Parameters
