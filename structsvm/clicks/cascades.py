@@ -378,7 +378,8 @@ class ClickChainModel(_ModelByRounds):
 
 @kernel
 def read_until(offsets, clicked):
-    """Return flags of entries up to the first click; and 1 up to the last click, 2 at it (1 without a click)."""
+    """Return a mask of entries up to the first click, and codes: 1 before the last click or without a click, 2 at
+    it."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     for i in range(offsets.shape[0] - 1):

@@ -81,7 +81,7 @@ def _digests(cells: ClickCells) -> UInt:
     ids = np.zeros(cells.n_queries, dtype=np.uint64)
     ids[chosen] = [_hash(str(query)) for query in cells.query_ids[chosen].tolist()]
     cell = _mix(_mix(_mix(cells.position) + cells.shows.astype(np.uint64)) + cells.clicks.astype(np.uint64))
-    # sums of whole numbers modulo 2^64, in any order
+    # sums of integers modulo 2^64, in any order
     total = np.zeros(cells.n_queries, dtype=np.uint64)
     np.add.at(total, cells.row_query[cells.row], cell)
     return np.asarray(_mix(ids ^ _mix(total))[chosen])

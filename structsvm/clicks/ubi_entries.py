@@ -223,7 +223,7 @@ def document_of(attributes: Any) -> str | None:
 
 
 def ordinal_of(attributes: Any) -> int:
-    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but a whole number."""
+    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but an integer."""
     value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal

@@ -129,7 +129,7 @@ class BadInput(ValueError):
 
     def _problem(self, options: Mapping[str, str]) -> str:
         def spell(match: re.Match[str]) -> str:
-            # only names in ``others``: a problem also quotes input, which may have braces of its own
+            # only names in ``others``: a problem also quotes input, which may contain braces
             name, value = match[1], self.others.get(match[1])
             if value is None:
                 return match[0]

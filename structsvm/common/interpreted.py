@@ -49,7 +49,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
         state.looked = True
         if is_kept(compiled, args) or (state.mark is not None and state.mark.exists()):
             state.left = 0.0
-    # estimates and not a clock, so that tests and benchmarks compile at the same call each time
+    # use estimates, not a clock, so that tests and benchmarks always compile at the same call
     if state.left <= seconds:
         return compiled(*args)
     state.left -= seconds
@@ -62,7 +62,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the Python function of a kernel, which calls those of its own folder as Python; sums stay compiled."""
+    """Return the Python function of a kernel, which calls kernels of the same folder as Python; sums stay compiled."""
     # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)

@@ -93,7 +93,7 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     """Return names and digests of the files that the code of a kernel depends on.
 
-    These are all files of its own folder, of ``SHARED`` and of the folders that it calls, and the files that implement
+    These are all files of the same folder, of ``SHARED`` and of the folders that it calls, and the files that implement
     compilation.
     """
     # digests and not times, which differ between installations of the same files; each file is read once per state
@@ -123,7 +123,7 @@ class _Entries:
         return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
-        # written under a name of its own and renamed, so that other processes never read half a file
+        # written under a temporary name and renamed, so that other processes never read half a file
         path = self._path(key)
         partial = path.with_suffix(f".{uuid4().hex}")
         try:

@@ -60,9 +60,9 @@ class DaskStructuralRanker(BaseEstimator):
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
         "newton" is for smooth losses, for which "auto" chooses it unless weights are constrained or there is a
-        checkpoint. "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. Of these two
-        "auto" chooses "one_slack" for constrained weights, fewer than ten queries, planes that do not fit in memory,
-        and a C that is large for the number of queries.
+        checkpoint. "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. "auto" chooses
+        "one_slack" over "partitioned" for constrained weights, fewer than ten queries, planes that do not fit in
+        memory, and a C that is large for the number of queries.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"

@@ -86,7 +86,7 @@ def pieces(
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
-    # by the module of its class, so that Dask is not imported for other input; frames were once of dask_expr
+    # compare the module of the class, so that Dask is not imported for other input; frames used to be in dask_expr
     kind = type(X).__module__
     return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
 
@@ -189,7 +189,7 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         _refuse_twice(files)
         return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
-        raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
+        raise BadInput("y", "expected none for texts and stores, which contain labels and ids")
     files = [Path(file) for path in paths for file in _matching(fspath(path))]
     _refuse_twice(files)
     stores = [file for file in files if (file / "meta.json").exists()]

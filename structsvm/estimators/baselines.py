@@ -44,8 +44,8 @@ _Gain = Callable[[list[int]], Float]
 class _Method:
     """Base class of the methods: greedy choice by the gains of a set.
 
-    Under a budget the next document is the one with the largest gain (per cost, and positive, if ``_per_cost``) among
-    those that fit.
+    Under a budget the next document has the largest gain (per cost, and positive, if ``_per_cost``) of all documents
+    that fit.
     """
 
     k: int = 5

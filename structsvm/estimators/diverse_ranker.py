@@ -159,7 +159,7 @@ class DiverseRanker(Selector, BaseEstimator):
     1/k)^k) OPT
     - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
-    Under a budget, the next document is the one with the largest ``score - log(cost)`` among those that fit, as the
+    Under a budget, the next document has the largest ``score - log(cost)`` of all documents that fit, as the
     probability of a document being next is proportional to ``exp(score)``. Equal costs only change the number of
     documents.
 

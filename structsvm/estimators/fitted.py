@@ -78,7 +78,7 @@ def _usual_fit() -> None:
     Parameters
     ----------
     X : array-like or CSR matrix, shape (n_rows, n_features)
-        Float32 and float64 are used as they are, copied only to bring the rows of a query together. A pandas or
+        Float32 and float64 are used unchanged, and copied only to bring the rows of a query together. A pandas or
         polars frame may have a column ``qid``, which is not a feature; the argument takes precedence.
     y : array-like of numbers, shape (n_rows,)
         Graded labels.

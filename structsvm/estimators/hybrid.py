@@ -131,8 +131,8 @@ def hybrid_weights(
 ) -> HybridWeights:
     """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of an engine.
 
-    The columns are those that the engine adds up: each list cut to ``depth``, its scores normalised within the list as
-    by the engine, and 0 for missing documents. Weights for one engine are therefore wrong for another.
+    The columns are the terms that the engine adds up: each list cut to ``depth``, its scores normalised within the list
+    as by the engine, and 0 for missing documents. Weights for one engine are therefore wrong for another.
 
     Parameters
     ----------

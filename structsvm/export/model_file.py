@@ -259,7 +259,7 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     if not hasattr(cls, "get_params"):
         return cls(**fields)  # a record, whose constructor may check its fields
     parameters = set(cls._get_param_names())
-    # parameters that are newer than the file get their defaults; those that this version no longer has are ignored
+    # parameters that are newer than the file get their defaults; parameters that this version no longer has are ignored
     model = cls(**{key: value for key, value in fields.items() if key in parameters})
     kept = {key for key in fields if key in parameters or key.endswith("_") or key.startswith("_")}
     vars(model).update({key: fields[key] for key in kept})

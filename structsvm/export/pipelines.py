@@ -52,7 +52,7 @@ def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
 
 
 def _steps(pipeline: Any) -> list[tuple[str, Any]]:
-    """Return the steps before the ranker, without those that pass rows through."""
+    """Return the steps before the ranker, without steps that pass rows through."""
     return [(name, step) for name, step in pipeline.steps[:-1] if step not in (None, "passthrough")]
 
 

@@ -47,7 +47,7 @@ class Forest:
         The children: the number of a node in its tree, which is higher than that of its parent, or ``~leaf``.
     sets : ndarray of int64, shape (n_nodes,)
         Number of the set of categories that go to the left; -1 for a node with a threshold. All other values go to
-        the right, including negative and missing ones. Values are truncated to whole numbers.
+        the right, including negative and missing ones. Values are truncated to integers.
     set_starts : ndarray of int64, shape (n_sets + 1,)
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
@@ -146,7 +146,8 @@ class Forest:
         )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
-        """Raise for rows whose columns are not those that the trees were grown on, by number and, if known, names."""
+        """Raise for rows whose columns differ from the training columns of the trees in number or, if known, in
+        name."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
         if names is None or self.feature_names is None:  # then features match by position
@@ -175,7 +176,7 @@ class Forest:
         return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
-        """Return the trees of this forest followed by those of another one over the same features."""
+        """Return the trees of this forest, followed by the trees of another forest over the same features."""
         # children are numbered within their tree, and need no change; numbers of sets are of the whole forest
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}

@@ -61,8 +61,8 @@ def comb_mnz(scores: Any, offsets: Any) -> Float:
 def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
     """Return the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
 
-    A run without the document adds 0. Ranks count from 1 among the documents of the pool. Of equal scores the later row
-    is ranked first, which for the rows of ``candidates`` is the order of trec_eval.
+    A run without the document adds 0. Ranks count from 1 among the documents of the pool. Among equal scores the later
+    row is ranked first, which for the rows of ``candidates`` is the order of trec_eval.
 
     Parameters
     ----------

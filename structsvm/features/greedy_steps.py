@@ -9,7 +9,7 @@ to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d
   candidates that it is the first to be near to, at several levels;
 * words: the number of new words, and of those that other candidates have, too, weighted by their number.
 
-All but likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
+All except likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Walk:
         for cover in self._covers:
             columns += cover.features(rows, one.document, len(self.chosen))
         if self._new is not None and one.words is not None:
-            # whole numbers, whose sums are exact in any order
+            # integers, whose sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
                 sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n).astype(np.float64)
                 columns.append(sums[rows, None])

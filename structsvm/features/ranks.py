@@ -185,7 +185,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
 @kernel
 def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):
     """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
-    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers
+    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as integers
     edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays
     for tile in range(0, used.shape[0], _TILE):
         width = min(_TILE, used.shape[0] - tile)

@@ -338,7 +338,7 @@ def _build(start, elements, n_elements, thresholds):
     widest = 0
     for level in range(n_levels):
         widest = max(widest, n_elements[level])
-    # per element of the present level: its documents, and where to write the next of them (-1: not shared)
+    # per element of the current level: its documents, and where to write the next of them (-1: not shared)
     frequency = np.empty(widest, dtype=np.int64)
     slot = np.empty(widest, dtype=np.int64)
     bin_of = np.empty(n + 1, dtype=np.int64)  # bin of a document frequency; -1 below the first threshold

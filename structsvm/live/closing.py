@@ -75,7 +75,7 @@ class Folded:
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
-        """Return the statistics of an experiment as they are stored."""
+        """Return the stored statistics of an experiment."""
         bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
         return cls(row.config, progress.state, bandit)
 

@@ -32,7 +32,7 @@ _SEARCH = Operation(
         ("X-Structsvm-Search", "Id of the search, which its pages share; without one no list that has a next page is "
          "interleaved."),
         ("X-Structsvm-Unit", "User or session."),
-        ("X-Structsvm-Query", "What the user typed, percent-encoded, where the body does not say it."),
+        ("X-Structsvm-Query", "The text typed by the user, percent-encoded, if the body does not contain it."),
     ),
 )  # fmt: skip
 
@@ -78,8 +78,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("post", "/v1/ubi/events"): Operation(
         "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
         (401, 403, 413, 422, 429, 503),
-        "query_id is the token; object_id the document. One event or a list of at most 1,000. Events of other lists, "
-        "and actions that the experiment does not ask for, are ignored.",
+        "query_id is the token, object_id the document. The body is one event or a list of at most 1,000. Events of "
+        "other lists, and actions that the experiment does not accept, are ignored.",
     ),
     **{
         (method, path): _SEARCH

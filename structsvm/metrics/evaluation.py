@@ -111,11 +111,10 @@ def evaluate(
         Used only for ties, which are then ordered as by trec_eval. Compared as strings: ``"9"`` is greater than
         ``"10"``. If an id repeats within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
-        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and where there are docids scores
-        compared as float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
-        ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
-        documents is 0, as in the benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``,
-        discount ``log2(i + 1)``, ties by row.
+        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and, with docids, scores compared as
+        float32 and ties broken by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then ``log2(i)``,
+        ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k documents is 0, as in the
+        benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``, discount ``log2(i + 1)``, ties by row.
     relevance : float, default=1
         Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
     ties : {"average", "docid", "row"}, optional

@@ -20,7 +20,7 @@ _ROOM = "structsvm.oracles"
 
 _ELSEWHERE = {
     "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare has LightGBM's as 'lightgbm'",
-    "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is an estimator of its own",
+    "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is a separate estimator",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
 """Names of other methods, with advice on where to find them."""

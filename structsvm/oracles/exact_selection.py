@@ -371,8 +371,8 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
                         covered[doc_elements[entry]] = 0
             depth -= 1
             continue
-        # Choose document i. Those before it were tried with all others, so that only those after it, as far as their
-        # bounds allow, go on to the child: each set is visited once.
+        # Choose document i. Those before it were tried with all others, so that only the documents after it, as far as
+        # their bounds allow, are passed to the child: each set is visited once.
         position[depth] = i + 1
         chosen = order[depth, i]
         d = ids[depth, chosen]

@@ -41,7 +41,7 @@ def by_grade(
 
 def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
     """Return, for each row, how many levels its label is below the highest, a small integer."""
-    # Grades are mostly whole numbers from 0 to 4: their distance from the highest is the level. If the conversion to
+    # Grades are mostly integers from 0 to 4: their distance from the highest is the level. If the conversion to
     # bytes is not exact, the comparison finds a difference.
     with np.errstate(invalid="ignore"):
         below = (y.max() if y.size else 0) - y

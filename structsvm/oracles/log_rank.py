@@ -356,7 +356,7 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
 @kernel
 def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
-    # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
+    # For one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
     # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
     offsets, members, begins, steps, shares = labels

@@ -145,7 +145,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     # Documents are in order of descending grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
     # Four documents of a grade at a time are compared with all below it, without a branch, so that the loop becomes
     # vector code and shares its loads. Where fewer than four are left, the others get a limit that no score exceeds;
-    # their zeros go to indices that are counted next, or behind the last.
+    # their zeros go to indices that are counted next, or after the last.
     lost[:n] = 0
     start = 0
     while start < n:

@@ -232,7 +232,7 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
     """Sum ``z`` over, and count, the worse partners of each document in violated pairs."""
     # Documents are visited by descending score. The violated pairs of a document i reach down to the score v_i - 1, so
     # that documents are added to the tree once, in the same order. The tree (Fenwick 1994) is indexed by grade, 1 the
-    # best: entry g holds the sums of the g & -g grades that end at g. All that were added less those of grade i or
+    # best: entry g holds the sums of the g & -g grades that end at g. All added documents minus those of grade i or
     # better are the worse partners.
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0

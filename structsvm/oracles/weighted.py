@@ -128,8 +128,8 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             rows[i] = i
         sort_descending(v, rows, n, spare)
         # In order of descending score, document i as the clicked one violates the margin with all that score more than
-        # v[i] - 1: the first ``end`` documents, itself among them. As the other one it does so with all d of
-        # v[d] - 1 < v[i], a suffix, whose weights are the total less those of a prefix. Both ends only move down.
+        # v[i] - 1: the first ``end`` documents, itself among them. As the other document it does so with all d of
+        # v[d] - 1 < v[i], a suffix, whose weights are the total minus those of a prefix. Both ends only move down.
         end, begin, prefix = 0, 0, 0.0
         total = 0.0
         for i in range(n):
@@ -141,7 +141,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             while begin < n and v[begin] - 1.0 >= v[i]:
                 prefix += y[row0 + rows[begin]]
                 begin += 1
-            # ``won`` counts violated pairs of i as the clicked one, each with its weight, less the pair with itself
+            # ``won`` counts violated pairs of i as the clicked one, each with its weight, minus the pair with itself
             weight = y[row0 + rows[i]]
             won = weight * (end - 1)
             violated += won

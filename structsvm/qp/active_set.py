@@ -208,7 +208,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
     # With z_v = e_v - e_base, the new column of the factor is R'^-1 Z' K z_v, and its diagonal the root of
     # ``pivot`` = |z_v|^2 - |column|^2: the squared distance of z_v from the span of the face. If that is rounding, v
     # depends on the face and gives a direction without curvature: move uphill along it until a vertex leaves, which
-    # makes room, then try again. v itself may be the one that leaves.
+    # makes room, then try again. v itself may be the vertex that leaves.
     while True:
         p = base[group[v]]
         for c in range(k):

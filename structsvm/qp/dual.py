@@ -55,7 +55,7 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
     alpha = np.array(alpha, dtype=np.float64)
     if alpha.shape != (n,):
         raise BadInput("qp", f"alpha0: expected one entry per plane, shape ({n},), got {alpha.shape}")
-    # scaling down keeps the proportions within a group, and so is near a solution that is too large by rounding
+    # scaling down keeps the proportions within a group, so that a solution that is too large by rounding changes little
     alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
     total = np.bincount(group, weights=alpha, minlength=len(cap))
     if np.any(total > cap):

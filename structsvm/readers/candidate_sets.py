@@ -44,7 +44,7 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
     document of a set has a title, those without get an empty one; if one has a ``cost``, such as its number of tokens,
-    all need one. Queries, ids and names of subtopics are strings or whole numbers. Other keys are ignored.
+    all need one. Queries, ids and names of subtopics are strings or integers. Other keys are ignored.
 
     Parameters
     ----------

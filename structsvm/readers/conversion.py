@@ -39,8 +39,8 @@ def convert_letor(
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
     The result is the same as from ``write_store(read_letor(source), path)``. If the rows of a query are not contiguous,
-    all rows are sorted in a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams
-    (pipes) are read whole.
+    all rows are sorted in a temporary file as large as the store, in the same folder. Files with ``query_sizes`` and
+    streams (pipes) are read whole.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ def read_qrels(
     Raises
     ------
     ValueError
-        As :func:`read_run`; a grade is a whole number, of either sign.
+        As :func:`read_run`; a grade is an integer of either sign.
 
     Examples
     --------

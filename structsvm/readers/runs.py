@@ -165,7 +165,7 @@ def read_run(
     by : {"score", "rank"}, default="score"
         Column that orders the documents. The default follows trec_eval, with a warning if ranks contradict scores on
         most topics: at least a quarter of the neighbours by rank are in reverse order, as in runs with many equal
-        scores. With "rank" the scores are minus the ranks, which have to be whole numbers.
+        scores. With "rank" the scores are minus the ranks, which have to be integers.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional

@@ -592,7 +592,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # first, as opening a pipe would wait for its other end
             raise Damaged("no file")
-        # the size of the open file, as its name may already refer to another one
+        # the size of the open file, as its name may already refer to another file
         with file.open("rb") as raw:
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"

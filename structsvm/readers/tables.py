@@ -343,7 +343,7 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether all ids are numbers and some are written as floats, which become whole numbers or are refused."""
+        """Whether all ids are numbers and some are written as floats, which become integers or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:

@@ -170,7 +170,7 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
 
     # the first 40 queries are those of the fit
     unseen = make_ranking(80, 15, 4, noise=0.3, random_state=random_state).select(np.arange(40, 80))
-    # the ROC area by query, whose mean must exceed one half by four of its own standard errors
+    # the ROC area by query, whose mean must exceed one half by four of its standard errors
     values = evaluate(
         "roc", unseen.y, model.predict(unseen.X, **_qid(model, unseen.qid)), qid=unseen.qid
     ).per_query

@@ -426,7 +426,7 @@ def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, p
 def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-untyped-def]
     """Add the most violated planes at ``w``, with full cap, to ``target``; return their slack and gain."""
     # The slack is the weighted sum of the hinges at ``w``, so that 1/2 ||w||^2 + slack is the primal value there. A
-    # query without a violated plane has its mass on the zero plane, in the slot behind the last, and adds nothing.
+    # query without a violated plane has its mass on the zero plane, in the slot after the last, and adds nothing.
     pool, start, features, loss, _, cap = planes
     size = loss.shape[1]
     slack, gain = 0.0, 0.0

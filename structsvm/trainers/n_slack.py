@@ -30,7 +30,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
-    # the multiplier of a sign acts as the mass of a plane of loss 0, in a group of its own
+    # the multiplier of a sign acts as the mass of a plane of loss 0, in a separate group
     signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
     planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
     for i, plane in enumerate(planes):

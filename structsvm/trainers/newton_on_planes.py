@@ -430,9 +430,9 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
 def _curve(direction, active, first, last, flat, share, scale, product, out):  # type: ignore[no-untyped-def]
     """Add the second derivative of the smoothed maxima times ``direction``."""
     # With x_k = psi_k . direction and their mean under the shares p, this is sum_k p_k (x_k - mean) psi_k: the second
-    # moment less the product of the means, without either of the two, whose difference would lose digits.
-    # ``product`` is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts
-    # references to all it passes on: that takes twice the time here.
+    # moment minus the product of the means, without either of the two, whose difference would lose digits. ``product``
+    # is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts references to
+    # all it passes on: that takes twice the time here.
     pool, start, features, width, used = flat
     dense = features.shape[0] == 0
     for i in range(first, last):

@@ -104,7 +104,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
     """Return the running sums of each query's ``ends`` as shares of its sum; the last is exactly 1."""
     if ends.shape[0] == 0:
         return np.empty(0)
-    # sums of whole numbers are exact in float64 up to 2^53, and so are differences of running sums
+    # sums of integers are exact in float64 up to 2^53, and so are differences of running sums
     running = np.cumsum(ends)
     before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
     last = np.repeat(running[groups[1:] - 1], np.diff(groups))
@@ -181,7 +181,8 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
     """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
     # Those of step ``i`` are written from index ``at + i * batch`` on.
-    # three uniform numbers per pair: the query, its first document, and the second among those that make a pair with it
+    # three uniform numbers per pair: the query, its first document, and the second among the documents that form a pair
+    # with it
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):

@@ -67,7 +67,7 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Cache a plane unless a cached plane is equally violated at ``w``; return the most violated plane and the
     count."""
-    # Slot number ``size``, behind the last, means the zero plane. ``violation`` is filled and has an element for
+    # Slot number ``size``, after the last, means the zero plane. ``violation`` is filled and has an element for
     # it.
     # An oracle that finds nothing more violated than a cached plane has mostly found that plane again; an approximate
     # one may have found a worse plane.

@@ -116,7 +116,7 @@ def log1p(x: ArrayLike) -> Any:
 
 
 def power(x: ArrayLike, p: float) -> Any:
-    """Return ``x**p`` of positive numbers: by products if ``p`` is a small whole number, else by a logarithm."""
+    """Return ``x**p`` of positive numbers: by products if ``p`` is a small integer, otherwise by a logarithm."""
     x = np.asarray(x, dtype=np.float64)
     if p != int(p) or abs(p) > _MAX_FACTORS:
         return exp(p * log(x))

@@ -146,7 +146,7 @@ def _ending_in_nul(array: Any) -> int | None:
 class Spelling:
     """Tracks over all batches whether the ids of a text are numbers, some of them written as floats.
 
-    Whether these ids are whole numbers depends on all words together.
+    Whether these ids are integers depends on all words together.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ def is_missing(value: Any) -> bool:
 
 def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
     """Return ids as text, whole floats without their point; raise for missing ones (``empty``: other than ``""``),
-    and for values that are neither text nor whole numbers.
+    and for values that are neither text nor integers.
     """
     values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     kinds = set(map(type, values))

@@ -375,7 +375,7 @@ def _remarks(
         by, n_again, n_looked = log.again
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of another one: what {by}s prefer by chance would make a winner, so none is named; analyse with "
+            f"it were of another one: chance preferences of {by}s could decide, so no winner is named; analyse with "
             f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
     if n_clusters is not None:

@@ -67,7 +67,7 @@ class Checkpoint:
         self._arrays: dict[str, Any] = {}
         self._at_zero: Float = np.empty(0)
         self.unproven = path.exists()
-        """Whether the file has a state whose slacks no pass has measured yet on the present rows."""
+        """Whether the file has a state whose slacks no pass has measured yet on the current rows."""
         self.slacks: Float = np.empty(0)
         if not self.unproven:
             return
