@@ -562,7 +562,7 @@ class _Lists:
         first = user[self.offsets[:-1]]
         other = user != np.repeat(first, np.diff(self.offsets))
         mixed = np.unique(np.searchsorted(self.offsets, np.flatnonzero(other), side="right"))
-        dropped.count("list of several users, taken as of the first", mixed.size)
+        dropped.count("list of several users, assigned to the first", mixed.size)
         dropped.count("list without a user, taken as independent", (first < 0).sum())
         return first
 

@@ -389,7 +389,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
 
 
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
-    """Return the impressions outside lists, each alone: the counts of the cells minus those of the lists."""
+    """Return the impressions outside lists as single items: the counts of the cells minus those of the lists."""
     width = cells.n_positions + 1
     count = lists.counts
     key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)

@@ -142,7 +142,7 @@ class PositionBasedModel(_ProductModel):
     def propensities(self) -> Propensities:
         """Return the examinations as propensities, relative to the first position.
 
-        The errors are those of the model (independent impressions), smaller than the robust ones of
+        The errors assume the model (independent impressions) and are smaller than the robust errors of
         :func:`~structsvm.clicks.harvest`.
 
         Raises

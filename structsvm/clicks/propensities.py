@@ -232,7 +232,7 @@ class TrustBias(NamedTuple):
         One-sided; NaN where the log cannot show it (too few documents at several positions).
     detectable : float
         The factor by which clicks on poor documents would have to decrease faster, from the first to the last position,
-        for p < 0.01 in four of five such logs. If it is far from 1, a large p-value is no evidence against a bias.
+        for p < 0.01 in four of five such logs. If it is far from 1, a large p-value is not evidence against a bias.
     last : int
         The last position used.
 
@@ -426,7 +426,7 @@ class _Likelihood:
     def maximise(self, tol: float) -> tuple[Float, int]:
         """Return the maximum and the number of Newton steps, each halved until the likelihood does not decrease."""
         phi = np.zeros(self.basis.shape[1])
-        if phi.size == 0:  # the first position alone
+        if phi.size == 0:  # only the first position
             return phi, 0
         value = self.value(phi)
         best = np.inf, phi

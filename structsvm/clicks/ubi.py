@@ -39,7 +39,7 @@ def read_ubi(
 ) -> ClickCells:
     """Read UBI queries and events, schema 1.3.0.
 
-    A query (``query_id``) is one shown list. Its documents are those of its impression events, each at its ``ordinal``,
+    A query (``query_id``) is one shown list. Its documents come from its impression events, each at its ``ordinal``,
     or, without any, the first ``length`` of ``query_response_hit_ids``; another response for the same text whose ids
     are mostly new is its next page. A click counts at its own ``ordinal``, or otherwise at the first position of its
     document. The counts are keyed by ``user_query``.

@@ -50,7 +50,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
-    ``options`` are those of :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
+    ``options`` are passed to :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
     kernel with a single caller is ``inline="always"``. Only kernels that allocate arrays count references: otherwise
     each call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """

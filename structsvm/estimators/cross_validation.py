@@ -66,7 +66,7 @@ class CrossValidated:
         more stable choice and a more regularised model, with a slightly lower measure on average
         (``experiments/choice_of_C.py`` measures both on the folds of MQ2008).
     random_state : int, default=None
-        Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
+        Seed of the shuffle of queries before they are assigned to folds; None assigns them in order.
 
     Attributes
     ----------

@@ -113,7 +113,7 @@ class DiverseRanker(Selector, BaseEstimator):
     smooth : bool, default=True
         Whether texts have a second similarity, of :func:`~structsvm.features.smooth_similarity`.
     vectorizer : object, default=None
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     random_state : int, default=0
         Seed of the ties of ideal paths, and of the steps drawn beyond ``max_rows``.
     tol : float, default=1e-3
@@ -143,7 +143,7 @@ class DiverseRanker(Selector, BaseEstimator):
         ``1 - 1/e`` if the greedy choice is worth at least that share of the set with the highest score, which holds if
         no weight is below zero and the likeness weights are zero; otherwise None.
     fingerprints_ : tuple of str
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
         Number of training sets, of sets without subtopics or with one document, and of steps and their documents.
 

@@ -154,7 +154,7 @@ class SVMDiv(Selector, BaseEstimator):
     Notes
     -----
     The search for the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, and
-    training then ends with a model that fits worse than the optimum. Finding no new constraint is no proof of
+    training then ends with a model that fits worse than the optimum. Finding no new constraint does not prove
     convergence.
 
     Under a budget documents are chosen by gain per cost, as long as the gain is positive, but the best single document

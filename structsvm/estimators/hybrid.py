@@ -47,7 +47,7 @@ class HybridWeights:
     names : tuple of str
         Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
-        Weights >= 0 of sum 1, and the 95 % interval of each over resampled queries, at the chosen C.
+        Weights >= 0 that sum to 1, and the 95 % interval of each over resampled queries, at the chosen C.
     C : float
         Chosen by cross-validation.
     estimate : Estimate

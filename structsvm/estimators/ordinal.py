@@ -136,7 +136,7 @@ class OrdinalSVM(LinearSVM):
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
         """Return the grade of each row out of ``grades_``, one step above the lowest per threshold reached.
 
-        Parameters are those of :meth:`predict`.
+        Parameters are as for :meth:`predict`.
         """
         check_is_fitted(self, "coef_")
         X = scaled_rows(self, X, qid)

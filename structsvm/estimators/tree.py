@@ -346,7 +346,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         As in :class:`TreeRanker`. With trees of a model no others are grown, and the number is theirs: hold out queries
         that it has not seen, by ``cv`` with explicit splits.
     random_state : int, default=None
-        Seed of the growth, and of the shuffle of queries before they are dealt to folds; None deals them in order.
+        Seed of the growth, and of the shuffle of queries before they are assigned to folds; None assigns them in order.
 
     Attributes
     ----------

@@ -66,7 +66,7 @@ def onnx_model(
     **properties: Any,
 ) -> bytes:  # fmt: skip
     """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
-    # float64 throughout, so that scores are those of predict
+    # float64 throughout, so that scores equal those of predict
     onnx = import_onnx()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     n_features = len(properties["feature_names"])

@@ -347,7 +347,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
 
 
 def _own_json(valued: ValuedForest, target: Target) -> bytes:
-    """Return trees as lists with an entry per node; a child is a node, or ``-1 - leaf``."""
+    """Return trees as lists with one entry per node; a child is a node, or ``-1 - leaf``."""
     forest, trees = valued.forest, []
     for t in range(forest.n_trees):
         nodes = slice(*forest.nodes[t : t + 2].tolist())

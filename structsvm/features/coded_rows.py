@@ -163,7 +163,7 @@ def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
     out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
-# The signatures are those of the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
+# The signatures match the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
 # All kernels go through a flat table with an entry for each value of each code: those of code c begin at base[c]. A
 # leaf has one column and one entry; a count of edges, from 0 on, has one entry more than edges. The first n_pairs bytes
 # of a row hold two codes each, so that byte c of the others is code c + n_pairs. Indices of the table are unsigned, as

@@ -94,7 +94,7 @@ class Forest:
         return forest
 
     def check(self) -> None:
-        """Raise for arrays, as of a crafted model file, with which compiled code would exceed its bounds or not
+        """Raise for arrays, such as from a crafted model file, with which compiled code would exceed its bounds or not
         terminate."""
         for wrong, expected in self._faults():
             if wrong:
@@ -172,12 +172,12 @@ class Forest:
         return int(np.diff(self.leaves).max(initial=1))
 
     def first(self, n_trees: int) -> Forest:
-        """Return the forest of the first trees only."""
+        """Return the forest of only the first trees."""
         return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest, followed by the trees of another forest over the same features."""
-        # children are numbered within their tree, and need no change; numbers of sets are of the whole forest
+        # children are numbered within their tree, and need no change; numbers of sets refer to the whole forest
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(

@@ -93,7 +93,7 @@ class StepFeatures:
         entries = [("relevance", name) for name in scores]
         kinds = {1: [""], 2: [" by words", " by neighbours"]}[len(self.similarities)]
         for kind, similarity in zip(kinds, self.similarities, strict=True):
-            # the order of the columns is that of Walk.features
+            # the columns have the order of Walk.features
             smooth = [f"{name} smoothed, p={p}" for p in POWERS for name in scores]
             gains = ["facility location", "probability of cover"]
             entries += [("relevance", f"{name}{kind}") for name in (*smooth, "mean similarity")]

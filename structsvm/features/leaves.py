@@ -425,7 +425,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return known[kind]
 
     def _check_arrays(self) -> None:
-        """Raise ValueError for arrays that compiled code would follow out of bounds, as of a crafted model file."""
+        """Raise ValueError for arrays that compiled code would follow out of bounds, such as from a crafted model
+        file."""
         self.forest_.check()
         if self.forest_.n_features != self.n_features_in_ or len(self.thresholds_) not in (
             0,

@@ -62,7 +62,7 @@ class _Stemmed:
 
 
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set alone."""
+    """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set only."""
     n = len(candidates)
     if candidates.documents is not None:  # the texts of a set of given similarities
         candidates = candidates.documents

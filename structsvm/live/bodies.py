@@ -88,7 +88,7 @@ class Config(_Strict, kw_only=True):
     production: Annotated[Id | None, said("Ranker outside of the experiment; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
-    share: Annotated[Part, said("Share of units (requests, where none is given) that take part.")] = 1.0
+    share: Annotated[Part, said("Share of units (or of requests without a unit) that take part.")] = 1.0
     window_s: Annotated[float, Meta(ge=0.1, le=604_800, description="Seconds in which clicks count.")] = 1800
     unit: Annotated[Literal["session", "user", "request"], said("Kind of unit.")] = "session"
     alpha: Annotated[Level, said("Probability of a wrong decision, over all looks together.")] = 0.05
@@ -379,7 +379,7 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed beforehand.")]
+    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
@@ -395,7 +395,7 @@ class Report(Struct, kw_only=True):
         str | None, said("Note for sites whose users search often: each list counts separately.")
     ]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
-    control: Annotated[Count, said("Lists of production alone, for comparison.")]
+    control: Annotated[Count, said("Lists of only production, for comparison.")]
     not_compared: NotCompared
     guardrails: list[Guardrail]
     bandit: Bandit | None

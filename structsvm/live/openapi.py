@@ -29,7 +29,7 @@ _SEARCH = Operation(
     '{"q", "from", "size"}. The answer is production\'s, with hits in drafted order where the list is interleaved: '
     "the header X-Structsvm-Serve says so. What cannot be read, and errors of the engine, are passed on.",
     headers=(
-        ("X-Structsvm-Search", "Id of the search, which its pages share; without one no list that has a next page is "
+        ("X-Structsvm-Search", "Id of the search, shared by its pages; without it, lists with a next page are not "
          "interleaved."),
         ("X-Structsvm-Unit", "User or session."),
         ("X-Structsvm-Query", "The text typed by the user, percent-encoded, if the body does not contain it."),
@@ -85,7 +85,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         (method, path): _SEARCH
         for path in ("/v1/search/{key}", "/v1/search/{key}/_search") for method in ("post", "get")
     },
-    ("get", f"{_ONE}/report"): Operation("How an experiment stands", "read", answer=bodies.Report),
+    ("get", f"{_ONE}/report"): Operation("Report of an experiment", "read", answer=bodies.Report),
     ("get", f"{_ONE}/changes"): Operation("Who changed it", "read", answer=bodies.Changes),
     ("get", f"{_ONE}/export"): Operation(
         "Closed lists and their clicks, one JSON object per line", "read", answer="application/x-ndjson",

@@ -120,11 +120,11 @@ def evaluate(
     ties : {"average", "docid", "row"}, optional
         Treatment of equal scores. ``"average"``: the mean over all orders of these rows, in closed form, so
         that the order in which rows are given makes no difference. ``"docid"``: descending docid; without ``docid``
-        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default
-        that of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area always uses the average.
+        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default the
+        rule of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area always uses the average.
     empty : {"zero", "one", "skip"}, default="zero"
         Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
-        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is that of trec_eval and the LETOR
+        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default follows trec_eval and the LETOR
         script; LightGBM and XGBoost use ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
         it NaN and leaves it out of the mean.
     max_grade : float, default=4

@@ -119,8 +119,8 @@ def compare(
 
     Notes
     -----
-    The p-value of Wilcoxon's test is that of ``scipy.stats.wilcoxon`` with its defaults for differences rounded to 12
-    decimals, as equal ones share a rank: exact for few queries, the normal approximation for many (more than 50, or
+    The p-value of Wilcoxon's test is computed by ``scipy.stats.wilcoxon`` with its defaults for differences rounded to
+    12 decimals, as equal ones share a rank: exact for few queries, the normal approximation for many (more than 50, or
     than 13 with tied differences, in SciPy 1.17).
 
     Examples

@@ -135,7 +135,7 @@ class PrecisionAt:
     k : int, default=10
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        As of :class:`ReciprocalRank`.
+        As for :class:`ReciprocalRank`.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class RocArea:
     Parameters
     ----------
     relevance : float, default=1.0
-        As of :class:`~structsvm.oracles.AveragePrecision`.
+        As for :class:`~structsvm.oracles.AveragePrecision`.
 
     Notes
     -----
@@ -175,7 +175,7 @@ def _count_across(v, indices, start, middle, end, margin, won, lost):  # type: i
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     # In order of descending score, the documents that violate the margin against the better document i are a prefix of
     # the worse ones, and the prefix grows with i: one walk through both lists counts all of them. The second walk
-    # does the same from the other end for the worse documents. ``indices`` are those of the documents in order of
+    # does the same from the other end for the worse documents. ``indices`` are the indices of the documents in order of
     # grade.
     j = middle
     for i in range(start, middle):

@@ -334,8 +334,8 @@ def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # 
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
-    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains are
-    # those of the next step, and only ``_cover`` changes them.
+    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains refer
+    # to the next step, and only ``_cover`` changes them.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()

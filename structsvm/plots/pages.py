@@ -185,7 +185,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "table")
-"""Functions that templates call; they have headings and paragraphs as HTML."""
+"""Functions for templates, which contain their headings and paragraphs as HTML."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

@@ -7,8 +7,8 @@ cvxpy compiles the user's part once, to a problem over cones,
 in which ``x`` holds the weights and whatever cvxpy adds. Cuts of the mean hinge are appended as rows over the weights
 and one slack variable, and Clarabel solves the result directly, without cvxpy in the loop.
 
-Clarabel stops at a tolerance, so its objective is no bound. Its multipliers ``z`` give one: for every ``z`` in the dual
-cone and every feasible ``x``
+Clarabel stops at a tolerance, so its objective is not a bound. Its multipliers ``z`` give one: for every ``z`` in the
+dual cone and every feasible ``x``
 
     1/2 x' P x + q . x  >=  1/2 x' P x + (q + A' z) . x - b . z,
 
@@ -305,7 +305,7 @@ class Convex:
         self._P.eliminate_zeros()
         entries = np.diff(self._P.indptr)
         self._flat = ~((self._curvature > 0) & (entries == 1))
-        # Rows over the weights alone are linear constraints: these can be repaired exactly (``_repaired``).
+        # Rows over only the weights are linear constraints: these can be repaired exactly (``_repaired``).
         rows: Any = sparse.csr_array(self._A)[: self._n_zero + self._n_nonneg]
         outside = np.ones(size, dtype=bool)
         outside[self._own] = False

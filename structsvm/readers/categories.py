@@ -99,7 +99,8 @@ def _named(
 def read_to_train(
     path: Path, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
 ) -> QueryData:
-    """Read a table to train on, in one pass: columns of numbers, and a feature for each value of the others."""
+    """Read a table to train on, in one pass: columns of numbers, and one feature for each value of the other
+    columns."""
     named = [options.get(role, role) for role in ("label", QID, "docid")]
     known = _check_categories(path, categorical, named)
     features = features or known

@@ -2,7 +2,7 @@
 
 Numbers agree with ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of ten up to
 22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021), and
-``float()`` itself where that is undecided. No token contains the line feed that ends each line: scans need no bound.
+``float()`` itself if that is undecided. No token contains the line feed that ends each line: scans need no bound.
 """
 
 from __future__ import annotations

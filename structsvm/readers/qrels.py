@@ -25,7 +25,7 @@ _SUBTOPIC_COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
 
 @dataclass(frozen=True)
 class Qrels(trec.Listing):
-    """Judgments: a grade for each judged document of a topic.
+    """Judgments: one grade for each judged document of a topic.
 
     Attributes
     ----------

@@ -161,9 +161,9 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
     A document that any run has among its first ``depth`` is a candidate of the topic. It gets the score of every run
     that ranks it, at any rank.
 
-    Topics are those of any run, in the order of the first run that has them; scores of runs without the topic are
-    missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking are
-    left out.
+    The topics of all runs are included, in the order of the first run that has them; scores of runs without the topic
+    are missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking
+    are left out.
 
     Parameters
     ----------

@@ -158,8 +158,8 @@ def read_run(
     ----------
     path : path
         Plain or compressed, as for :func:`read_letor`. Six columns ``<topic> Q0 <docid> <rank> <score> <tag>``; the
-        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
-        the first line.
+        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is taken
+        from the first line.
     depth : int, optional
         Number of documents of each topic to keep. Default: all.
     by : {"score", "rank"}, default="score"

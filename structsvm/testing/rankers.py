@@ -132,7 +132,7 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
 def _check_copies(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
     from sklearn.base import clone
 
-    # a clone has the parameters alone; pickle and file have the fitted state as well
+    # a clone has only the parameters; pickle and file also have the fitted state
     fresh = clone(model)
     require(
         repr(fresh.get_params()) == repr(model.get_params()) and not hasattr(fresh, "n_features_in_"),

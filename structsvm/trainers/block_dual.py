@@ -42,7 +42,7 @@ _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""
 
 _NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
-"""The new planes of a sweep over the cached ones alone."""
+"""The new planes of a sweep over only the cached planes."""
 
 
 def cache_size(problem: Problem) -> int | None:
@@ -192,8 +192,9 @@ class BlockDual:
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
-            # The planes of a step are those of a ``w`` up to ``ahead`` steps old, the moves are exact at the newest
-            # ``w``. Two moves per query: the first mostly takes mass from the zero plane, the second from a bad one.
+            # The planes of a step belong to a ``w`` that is up to ``ahead`` steps old; the moves are exact at the
+            # newest ``w``. Two moves per query: the first mostly takes mass from the zero plane, the second from a bad
+            # one.
             self._cache_and_move(self.w, first, last, loss, joint, 2)
             n_steps += 1
             average += (self.w - average) / n_steps

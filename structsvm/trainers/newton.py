@@ -155,7 +155,7 @@ def conjugate_gradients(
 
     ``diagonal`` is the preconditioner, in whose norm the precision is measured.
     """
-    # ``residual`` is that of the step so far; directions are conjugate in the matrix of ``product``
+    # ``residual`` is the residual of the step so far; directions are conjugate in the matrix of ``product``
     step = np.zeros_like(residual)
     scaled = residual / diagonal
     direction = scaled.copy()

@@ -257,7 +257,7 @@ class _Smoothed:
     ) -> Float:
         """Return roughly the solution of ``Hessian step = -gradient``."""
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
-        # move beyond their sign go to zero (``held``), and the equations are those of the other weights (Bertsekas,
+        # move beyond their sign go to zero (``held``), and the equations concern the other weights (Bertsekas,
         # "Projected Newton methods", SIAM J. Control and Optimization 1982).
         # Only queries with mass on several planes have a second derivative. If too few planes are left to cover the
         # features, only those without mass are left out.

@@ -115,7 +115,7 @@ class _State:
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
             # The next point is between the best so far and the minimiser of the model (Ben-Ameur & Neto 2007), which
-            # moves erratically far from the optimum. ``slope`` is that of the objective at the last point in the
+            # moves erratically far from the optimum. ``slope`` is the slope of the objective at the last point in the
             # direction of the minimiser: if downhill, the next point goes further ahead; if uphill, it stays closer to
             # the best point. That is a line search with one evaluation per pass.
             if record.n_passes > 0 and stabilise:

@@ -46,7 +46,7 @@ class Tangent(NamedTuple):
 
     loss: float
     joint: Float
-    curvature: Any  #: for SmoothProblem.curve alone
+    curvature: Any  #: only for SmoothProblem.curve
 
 
 class SmoothProblem(Protocol):

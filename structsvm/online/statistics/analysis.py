@@ -385,8 +385,8 @@ def _remarks(
         )
     if log.met is not None:
         notes.append(
-            "a bandit chose which rankers met, and more often those that won: only the always-valid figures keep their "
-            "level; each pair's are of the queries on which it met (wins + losses + ties)"
+            "a bandit chose which rankers met, and chose winners more often: only the always-valid figures keep their "
+            "level; the figures of a pair are based on the queries on which it met (wins + losses + ties)"
         )
     if log.weighted:
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")

@@ -111,7 +111,7 @@ class Checkpoint:
             )
 
     def same_parts(self, shares: Float) -> bool:
-        """Return whether the partitions are those of the file."""
+        """Return whether the partitions agree with the file."""
         kept = self._arrays["shares"]
         return kept.shape == shares.shape and bool(np.allclose(kept, shares, rtol=1e-12, atol=0.0))
 

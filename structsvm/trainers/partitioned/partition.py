@@ -165,7 +165,7 @@ class Partition:
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
-        """Move mass among the cached planes, without reading the data; arguments are those of :meth:`descend`."""
+        """Move mass among the cached planes, without reading the data; arguments are as for :meth:`descend`."""
         if task.share == 0.0:
             return Column(0.0, np.zeros_like(w), 0.0)
         dual = self._placed(task, w, own)

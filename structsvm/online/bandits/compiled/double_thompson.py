@@ -44,7 +44,7 @@ def _first(wins, score, won, rng):
         won[i] = 0 if score[i] == best else -1
     if n > 1:
         # Only pairs that include an arm with the largest score matter. They are drawn in the order of ``pair_indices``,
-        # so that the random numbers are those of the policy.
+        # so that the random numbers agree with the policy.
         for i in range(k):
             for j in range(i + 1, k):
                 if score[i] == best or score[j] == best:
