@@ -51,8 +51,8 @@ def best_subset(coverage: Coverage, benefits: Float, values: Float, k: int) -> S
 
 
 def _elements(coverage: Coverage, benefits: Float, values: Float, k: int) -> tuple[Float, Int, Any, Float]:
-    """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
-    # Elements that the same documents have count as one, with the sum of their weights. Those of a single document
+    """Return the value of each single document, and weighted elements, one per distinct set of documents."""
+    # Elements that occur in the same documents are merged, and their weights are added. Those of a single document
     # belong to its own value.
     n = coverage.n_documents
     linear = values + products(coverage.counts, benefits)
@@ -94,14 +94,14 @@ class _Levels(NamedTuple):
     gain: Float
     """Gain of each document over those chosen."""
     against: Float
-    """The part of it that are elements of negative weight, without the sign."""
+    """The part of the gain from elements of negative weight, without the sign."""
     shared: Float
-    """(depths, 2, n, n): weights of uncovered elements that two have in common; positive ones, negative ones without
-    sign."""
+    """(depths, 2, n, n): weights of uncovered elements that two documents share: positive weights, and negative weights
+    without sign."""
     bounds: Float
     """Bound on every choice with a document, in descending order."""
     order: Int
-    """The documents in that order."""
+    """The documents in the order of the bounds."""
     size: Int
     position: Int
     """Number of documents of the depth that were tried, in order."""
@@ -156,7 +156,7 @@ def _search(
 
 @kernel
 def _insert(top, held, most, value):
-    """Insert a value into a descending list of the ``most`` largest, which has ``held``; return its new length."""
+    """Insert a value into a descending list of at most ``most`` values, which holds ``held``; return its new length."""
     if held < most:
         rank = held
         held += 1
@@ -173,7 +173,7 @@ def _insert(top, held, most, value):
 
 @kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order, room):
-    """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
+    """Compute, for each document, a bound on every choice of ``r`` documents that includes it, and sort the bounds."""
     # The inequalities of the module's head make the value of r documents a sum over singles and pairs. For a fixed
     # document d its pairs are exact; the pairs of the others are bounded by half the best r - 2 of each (``half``), as
     # each pair is counted from both ends; the best r - 1 of the others complete the choice. Each whole t gives a valid
@@ -304,8 +304,8 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
                         covered[doc_elements[entry]] = 0
             depth -= 1
             continue
-        # Choose document i. Those before it were tried with all others, so that only those after it, as far as their
-        # bounds allow, go on to the child: each set is visited once.
+        # Choose document i. Those before it were tried with all others, so that only the documents after it, as far as
+        # their bounds allow, are passed to the child: each set is visited once.
         position[depth] = i + 1
         chosen = order[depth, i]
         d = ids[depth, chosen]

@@ -1,4 +1,4 @@
-"""Synthetic ranking data whose best ranking is not linear in the features: a teacher of trees, of products or of steps.
+"""Synthetic ranking data whose best ranking is not linear in the features: a teacher made of trees, products or steps.
 
 As in ``structsvm.readers.synthetic``, each query has its own random stream.
 """
@@ -39,9 +39,9 @@ def make_taught(
 ) -> QueryData:
     """Generate queries of equal length whose grades follow a teacher that is not linear.
 
-    Behind the features are normal variables that share five factors. A quarter of the features are these variables, a
+    The features derive from normal variables that share five factors. A quarter of the features are these variables, a
     quarter their exponentials times a scale of the query, a quarter are zero where the variable is negative, and a
-    quarter are counts. The teacher sees the variables. Within a query, documents are ordered by the teacher's value,
+    quarter are counts. The teacher uses the variables. Within a query, documents are ordered by the teacher's value,
     scaled to a standard deviation of 1, plus noise; the best 2 % have grade 4, then 3 % grade 3, 5 % grade 2, 10 %
     grade 1, and 80 % grade 0.
 
@@ -54,7 +54,7 @@ def make_taught(
     noise : float, default=0.7
         Standard deviation.
     grades : int, 2 to 5
-        Number of grades, the highest ones merged.
+        Number of grades; the highest are merged.
     dtype : {float32, float64}
     random_state : int
 

@@ -80,7 +80,7 @@ Holdout = Annotated[
 ]
 Theta = Annotated[
     Path | None,
-    "Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log.",
+    "Propensities, one per line from position 1, as from clicks propensities; default: estimated from the log.",
 ]
 
 

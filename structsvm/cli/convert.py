@@ -142,6 +142,6 @@ def _check(source: Path, store: Path | None) -> None:
         typer.echo("All arrays are as they were written.")
         return
     typer.echo(
-        "All values are possible ones. Whether they are those that were written cannot be told: this store is of an "
-        "earlier version, without checksums. Convert the data again to have them."
+        "All values are valid, but changes cannot be detected, as this store is of an earlier version, without "
+        "checksums. Convert the data again to add them."
     )

@@ -28,7 +28,7 @@ def show(
 
     scaled is the weight of the feature as scaled by the model, which makes features comparable; raw is the weight of
     the original feature, the amount that one unit adds to the score. For trees: the number of splits, and the range of
-    scores that trees and bins of the feature alone add.
+    scores that trees and bins using only this feature add.
     """
     ranker = load_ranker(model)
     table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)

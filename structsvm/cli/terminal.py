@@ -187,7 +187,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**options)
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
-        except BrokenPipeError:  # such as of "| head": the reader has closed the pipe
+        except BrokenPipeError:  # as with "| head": the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
 

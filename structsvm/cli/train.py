@@ -160,7 +160,7 @@ def train(
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
         about = f"{there.n_queries_} queries in {there.n_partitions_} partitions"
-        held_there = f"{held:.2f} GB of rows on a worker at the most"
+        held_there = f"{held:.2f} GB of rows per worker at most"
         _say(there, f"{about}, {there.n_features_in_} features; {held_there}", output, progress)
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":

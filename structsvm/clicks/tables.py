@@ -40,33 +40,36 @@ def read_table(
     first_position: int | None = None,
     max_position: int = MAX_POSITION,
 ) -> ClickCells:
-    """Count impressions of a table, a row each.
+    """Count the impressions of a table with one row per impression.
 
     Parameters
     ----------
     table : frame of pandas or polars, dict of columns, object with the Arrow stream interface, or path
-        A path is that of a file, a folder or a pattern, of Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
-        tab-separated if its name ends in ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in
-        the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the rows.
+        A path names a file, a folder or a pattern: Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
+        tab-separated if the name ends with ``.tsv`` (before ``.gz`` and the like), otherwise comma-separated, with
+        names in the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the
+        rows.
     query, document, position, clicked : str, optional
-        Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
-        if one column has one; ``guessed`` of the result says which. Ids of a text file are text; ``101.0``, as pandas
-        writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are refused.
-        In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
+        Names of columns. Default: these words, or a conventional name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
+        if exactly one column has one; ``guessed`` of the result records the choice. Ids of a text file are text;
+        ``101.0``, as pandas writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are
+        refused. In a text file empty cells of ``clicked`` count as 0 if the column contains no 0, and are an error
+        otherwise.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list. In a file of more than
-        2^20 rows they are contiguous: a list that goes on in a later part of the file is an error.
+        2^20 rows they are contiguous: a list that continues in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the times of ``between``: ISO 8601 (UTC where no zone is given), or numbers in seconds,
-        milli-, micro- or nanoseconds since 1970, told by their magnitude (below 1e11, 1e14, 1e17), all in one unit.
+        Name of the column with the times of ``between``: ISO 8601 (UTC if no zone is given), or numbers in seconds,
+        milli-, micro- or nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same
+        unit.
     between : tuple of (since, until), optional
-        Only rows from ``since`` on, and before ``until``; others are left out and counted. None is no limit.
+        Only rows from ``since`` on, and before ``until``; others are left out and counted. None means no limit.
     first_position, max_position
-        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
+        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
 
     Returns
     -------
@@ -178,7 +181,7 @@ class _Reading:
         return columns.drop_columns(["time"]).filter(pa.array(~(early | late | unknown)))
 
     def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
-        """Count impressions by the codes of their ids: no text is sorted."""
+        """Count impressions by the codes of their ids, without sorting text."""
         words: dict[str, Any] = {}
         given: dict[str, Any] = {}
         for role, array in zip(columns.schema.names, columns.columns, strict=True):
@@ -208,7 +211,7 @@ class _Reading:
         return replace(cells, **texts)
 
     def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:
-        """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
+        """Raise if a list of an earlier part continues in this one; lists are compared by 64-bit hashes."""
         n = len(given["position"])
         keys, there = np.zeros(n, dtype=np.uint64), np.ones(n, dtype=np.bool_)
         for role in ("session", "query"):
@@ -230,7 +233,7 @@ class _Reading:
         self._lists.append(keys)
 
     def settled(self, cells: ClickCells) -> ClickCells:
-        """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""
+        """Return the counts with ids such as ``101.0`` as ``101`` if all ids of a text are numbers."""
         changed: dict[str, Any] = {}
         for role, field in _FIELDS.items():
             if self._spelling[role].of_floats:
@@ -239,7 +242,7 @@ class _Reading:
 
 
 def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
-    """Return ids of a text as :func:`settled_words` writes them, in the same order; raise if two become equal."""
+    """Return the ids of a text as normalised by :func:`settled_words`, in the same order; raise if two become equal."""
     distinct, inverse = np.unique(words, return_inverse=True)
     own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
     if np.unique(own).size < own.size:
@@ -250,7 +253,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
 
 
 class Clicked:
-    """The column of clicks. An empty cell of a text is 0 where none is written, and unknown where some are."""
+    """The column of clicks. An empty cell of a text is 0 if the column contains no 0, and unknown otherwise."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -278,7 +281,7 @@ class Clicked:
 
 
 def _limit(limit: Any) -> float:
-    """Return an end of a span in seconds since 1970; NaN for none."""
+    """Return an end of a span in seconds since 1970; NaN for None."""
     if limit is None:
         return np.nan
     try:
@@ -303,7 +306,7 @@ def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield parts of ``_BATCH`` further rows each; the list that a part ends in moves to the next one."""
+    """Yield parts of ``_BATCH`` additional rows each; the last list of a part moves to the next part."""
     held: list[pa.RecordBatch] = []
     n = moved = 0
     for columns in batches:
@@ -319,7 +322,7 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _start_of_list(columns: pa.RecordBatch, row: int) -> int:
-    """Return where the list of the row before begins (it may have rows without a query); ``row`` without a session."""
+    """Return the start of the previous row's list (which may have rows without a query); ``row`` without a session."""
     if "session" not in columns.schema.names or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]

@@ -30,7 +30,7 @@ _REMEDIES = {
     "max_depth": "trees are limited by n_leaves",
     "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
 }
-"""Remedies for parameters of other packages that no parameter here corresponds to."""
+"""Remedies for parameters of other packages that have no counterpart here."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
@@ -52,7 +52,7 @@ def parameters(cls: _Class) -> _Class:
 
 
 def _hinting(init: Any) -> Any:
-    """Return ``init`` with an error for unknown parameters that names the corresponding one of this package."""
+    """Return ``init`` with an error for unknown parameters that names the counterpart in this package."""
     known = signature(init).parameters
 
     @wraps(init)
@@ -66,7 +66,7 @@ def _hinting(init: Any) -> Any:
 
 
 def name_here(name: str) -> str:
-    """Return the name in this package of a parameter of other packages."""
+    """Return the counterpart in this package of a parameter of other packages."""
     return _FOREIGN_NAMES.get(name, name)
 
 
@@ -92,7 +92,7 @@ def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
     docs = [_sections(one) for one in (text, *others)]
 
     def entries(title: str) -> dict[str, str]:
-        # in the order of the docstrings; where several describe a name, the first of them counts
+        # in the order of the docstrings; if several describe a name, the first one counts
         known: dict[str, str] = {}
         for doc in docs:
             known = {**known, **{k: v for k, v in _entries(doc.get(title, "")).items() if k not in known}}

@@ -1,8 +1,8 @@
-"""Methods of choosing documents without weights, to compare :class:`~structsvm.DiverseRanker` and ``SVMDiv`` with.
+"""Selection methods without learned weights, as baselines for :class:`~structsvm.DiverseRanker` and ``SVMDiv``.
 
-All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen of each set,
+Like these, all have ``predict(sets, k=None, costs=None, budget=None)``, which returns the chosen documents of each set,
 in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
-:class:`MMR` chooses its trade-off by ``fit``.
+:class:`MMR` chooses its trade-off in ``fit``.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = [
 
 Sets = Sequence[CandidateSet]
 Count = int | None
-"""Number of documents; None is the method's own."""
+"""Number of documents; None means the default of the method."""
 
 _Gain = Callable[[list[int]], Float]
-"""From the documents chosen so far to what each document would add."""
+"""Function from the documents chosen so far to the gain of each document."""
 
 
 @dataclass(eq=False)
 class _Method:
-    """Base of the methods: greedy choice by the gains of a set.
+    """Base class of the methods: greedy choice by the gains of a set.
 
-    Under a budget the document of the largest gain among those that fit is next, as long as the gain per cost is
+    Under a budget the next document has the largest gain (per cost, and positive, if ``_per_cost``) of all documents
     positive where gains have a zero (``per_cost``).
     """
 
@@ -77,7 +77,7 @@ class _WordMethod(_Method):
 
 @dataclass(eq=False)
 class RandomChoice(_Method):
-    """Documents at random.
+    """Random documents.
 
     Parameters
     ----------
@@ -122,13 +122,13 @@ class OriginalOrder(_Method):
 
 @dataclass(eq=False)
 class TopScores(_Method):
-    """The documents of the highest score, as a retriever returns them.
+    """The documents with the highest scores, as a retriever returns them.
 
     Parameters
     ----------
     k : int, default=5
     score : int, default=0
-        The document feature that is the score.
+        Index of the document feature that is the score.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class OkapiBM25(_Method):
 
 
 class UnweightedCoverage(_WordMethod):
-    """Greedy coverage of as many distinct words as possible, all of equal weight (thesis, table 4.1).
+    """Greedy coverage of as many distinct words as possible, all with equal weight (thesis, table 4.1).
 
     Examples
     --------
@@ -245,9 +245,9 @@ class EssentialPages(_WordMethod):
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors of title and text, or that of
-    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is a document feature,
-    scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
+    Similarity is the cosine of TFIDF vectors of title and text, or from :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; relevance is a document feature, scaled to [0, 1] within the set, or
+    without features the mean similarity to the candidates.
 
     Parameters
     ----------
@@ -259,11 +259,11 @@ class MMR(_Method):
     score : int, default=0
         The document feature that is the relevance.
     smooth : int, default=0
-        If above 0, relevance is the mean of the score over like documents, weighted by this power of their similarity:
-        noise of single scores cancels out.
+        If above 0, relevance is the mean score over similar documents, weighted by this power of their similarity,
+        which averages out the noise of single scores.
     per_cost : bool, default=False
         Whether a budget is spent by ``(relevance + 1 - likeness) / cost`` in the weights of the trade-off, or, by
-        default, costs only decide what fits.
+        default, costs only determine which documents fit.
 
     Examples
     --------
@@ -290,7 +290,7 @@ class MMR(_Method):
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
-        Nothing else is learned, so that the folds of a cross-validation would have the same mean. On equal losses the
+        Nothing else is learned, so cross-validation would give the same mean. On equal losses the
         first of ``smooth`` 0, 2, 4, 8, of the scores and of the trade-offs 0, .05 to 1 is taken.
 
         Parameters
@@ -304,7 +304,7 @@ class MMR(_Method):
         Returns
         -------
         self
-            With the parameters chosen.
+            With the chosen parameters.
 
         Examples
         --------
@@ -357,10 +357,10 @@ class MMR(_Method):
 
 
 class FacilityLocation(_WordMethod):
-    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen one.
+    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen document.
 
-    Similarities are cosines of words, or those of a set made by :meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`; negative ones count as 0, with which the sum is monotone and submodular.
+    Similarities are cosines of words, or the similarities of a set made by :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; negative values count as 0, so that the sum is monotone and submodular.
     Relevance is not considered.
 
     Examples
@@ -383,7 +383,7 @@ class FacilityLocation(_WordMethod):
 
 @dataclass(eq=False)
 class _LabelledMethod(_Method):
-    """Base of those that know the subtopics when choosing."""
+    """Base class of the methods that know the subtopics when choosing."""
 
     per_cost = True
 
@@ -408,8 +408,8 @@ class XQuAD(_LabelledMethod):
     """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is that of
-    MMR divided by its largest value.
+    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is the
+    relevance of MMR divided by its largest value.
 
     Examples
     --------

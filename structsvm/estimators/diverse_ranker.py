@@ -29,10 +29,10 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
 _EQUAL = 1e-12
-"""Gains that differ by less are equal."""
+"""Gains that differ by less are treated as equal."""
 
 _CONSTANT = 1e-9
-"""A feature that deviates less within steps cannot order documents."""
+"""A feature with a smaller deviation within steps cannot order documents."""
 
 
 class Choice(NamedTuple):
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Documents that were free at a step: their features, the gain of each, and which was chosen."""
+    """Documents available at a step: their features, their gains, and the index of the chosen document."""
 
     features: Any
     gains: Float
@@ -65,7 +65,8 @@ class _Step(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """Informative training sets and the gains of their labels, the steps of ideal paths, and what a model stores.
+    """Informative training sets and the gains of their labels, the steps of ideal paths, and the data that a model
+    stores.
 
     ``kept`` flags the steps to keep, by round, set and position; ``rows`` has the scaled features of the first round.
     """
@@ -82,12 +83,12 @@ class _Prepared(NamedTuple):
 
 @parameters
 class DiverseRanker(Selector, BaseEstimator):
-    """Chooses ``k`` documents one by one, each for what it adds to those before it, as learned from labelled sets.
+    """Selects ``k`` documents one by one, each for what it adds to the previous ones, as learned from labelled sets.
 
     Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
     their likeness to the chosen ones and the coverage they add (:mod:`structsvm.features.greedy_steps`), graded by how
-    much they would add to the subtopics covered. The log-rank loss of these queries is convex and bounds the regret of
-    a step. Labels are not needed to predict.
+    much they would add to the coverage of subtopics. The log-rank loss of these queries is convex and bounds the regret
+    of a step. Labels are not needed to predict.
 
     Parameters
     ----------
@@ -97,24 +98,25 @@ class DiverseRanker(Selector, BaseEstimator):
         Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit deviation.
         On the development sets .1 and 10 were within .01 of 1. :func:`~structsvm.estimators.cross_validate_C` chooses.
     loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
-        1 - subtopic recall@k; the weighted share of subtopics missed, as :class:`~structsvm.SVMDiv` has it; or 1 -
-        alpha-NDCG@k. It decides what a document adds, and what ``score`` measures.
+        1 - subtopic recall@k; the weighted share of subtopics missed, as in :class:`~structsvm.SVMDiv`; or 1 -
+        alpha-NDCG@k. It defines the gain of a document and the measure of ``score``.
     rounds : int, default=2
-        Training begins with the steps of an ideal path through each set; in each round the steps that the model then
-        takes are added (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
+        Training begins with the steps of an ideal path through each set; each round adds the steps that the model then
+        takes (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
         :func:`~structsvm.features.soft_subtopics`.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     smooth : bool, default=True
         Whether texts have a second similarity, of :func:`~structsvm.features.smooth_similarity`.
     vectorizer : object, default=None
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     random_state : int, default=0
         Seed of the ties of ideal paths, and of the steps drawn beyond ``max_rows``.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_rows : int, default=5_000_000
-        Rows of all steps at most, of about 100 to 250 bytes each; beyond it steps are drawn by ``random_state``.
+        Maximum number of rows of all steps, each about 100 to 250 bytes; beyond it steps are sampled with
+        ``random_state``.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of each round; a truthy return value stops
         that round.
@@ -127,19 +129,19 @@ class DiverseRanker(Selector, BaseEstimator):
     feature_groups_ : ndarray of str, shape (n_features,)
         "relevance", "likeness", "coverage" or "words".
     scale_ : ndarray, shape (n_features,)
-        Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it has none.
+        Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it is constant.
     fit_ : Fit
         The certificate: weights are within ``fit_.gap`` of the optimum for the steps of the last round.
     regrets_ : ndarray, shape (k,)
         Mean regret of each step on the model's own paths through the training sets: the largest possible gain minus
-        that of the choice. The bound that the objective gives is loose.
+        that of the choice. The bound given by the objective is loose.
     guarantee_ : float or None
-        ``1 - 1/e`` if the greedy choice is worth at least that share of the set of highest score: if no weight is
-        below zero and those of likeness are zero; else None.
+        ``1 - 1/e`` if the greedy choice is worth at least that share of the set with the highest score, which holds if
+        no weight is below zero and the likeness weights are zero; otherwise None.
     fingerprints_ : tuple of str
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
-        Number of training sets, of those without subtopics or with one document, of steps and their documents.
+        Number of training sets, of sets without subtopics or with one document, and of steps and their documents.
 
     See Also
     --------
@@ -149,13 +151,15 @@ class DiverseRanker(Selector, BaseEstimator):
     Notes
     -----
     With ``g`` the gain of the document chosen at a step and ``g*`` the largest one, ``1 - g/g*`` is at most the step's
-    loss; steps weigh ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 - 1/k)^k) OPT
+    loss; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 -
+    1/k)^k) OPT
     - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
-    Under a budget, of the documents that fit the one with the largest ``score - log(cost)`` is next: the chances that a
-    document is the next one are in proportion to ``exp(score)``. Equal costs only change the number of documents.
+    Under a budget, the next document has the largest ``score - log(cost)`` of all documents that fit, as the
+    probability of a document being next is proportional to ``exp(score)``. Equal costs only change the number of
+    documents.
 
-    The similarity has to be one of content. Where it is not, as between the ranks of runs, the model did worse than the
+    The similarity has to be based on content. If it is not, as with the ranks of runs, the model did worse than the
     mean of the scores.
 
     Examples
@@ -190,10 +194,10 @@ class DiverseRanker(Selector, BaseEstimator):
         Parameters
         ----------
         sets : sequence of CandidateSet
-            All of one kind, with the same document features.
+            All of the same kind, with the same document features.
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            The degree, from 0 to 1, to which each document covers each subtopic. Each set has subtopics of its own.
-            :func:`~structsvm.features.soft_subtopics` makes them of marks and clicks.
+            The degree, from 0 to 1, to which each document covers each subtopic. Each set has its own subtopics.
+            :func:`~structsvm.features.soft_subtopics` derives them from marks and clicks.
 
         Returns
         -------
@@ -241,7 +245,7 @@ class DiverseRanker(Selector, BaseEstimator):
         costs: Any = None,
         budget: float | None = None,
     ) -> list[Choice]:
-        """Return, for each document that :meth:`predict` chooses, how its score is made up.
+        """Return, for each document that :meth:`predict` chooses, the parts of its score.
 
         Parameters
         ----------
@@ -341,7 +345,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
             )
-        # marks of useful documents are often passed as one subtopic, of which any one document is enough
+        # marks of useful documents are often passed as a single subtopic, which any one document covers
         columns = [gain.degrees for gain in gains]
         if (
             self.k > 1
@@ -352,7 +356,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
                 "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
-        # features are compared within a step: their deviation from the mean of the step is what orders documents
+        # features are compared within a step: documents are ordered by their deviation from the mean of the step
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
         scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)

@@ -39,8 +39,8 @@ T = TypeVar("T")
 class Reason(NamedTuple):
     """Reasons for the choice of a document.
 
-    ``words`` has ``(word, level, benefit)`` of the elements it was the first to cover, largest benefit first; ``gain``
-    is the sum of all of them and of ``features``, the value of its document features.
+    ``words`` lists ``(word, level, benefit)`` of the elements that it was the first to cover, largest benefit first;
+    ``gain`` is the sum of these benefits and of ``features``, the value of its document features.
     """
 
     document: int
@@ -56,7 +56,7 @@ class Reason(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """Training problem, constraints on its weights, and the data of the sets that a model stores."""
+    """Training problem, constraints on its weights, and the data about the sets that a model stores."""
 
     problem: CoverageProblem
     cone: Float | None
@@ -84,12 +84,12 @@ class SVMDiv(Selector, BaseEstimator):
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"
-        Importance levels. "neighbours", the best measured: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and .2,
-        and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
-        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two are of the thesis
-        (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count`` of 2, 3
-        and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The thesis
-        names these kinds of levels, not how many it had of each, and trains with ``separation="greedy"``.
+        Importance levels. "neighbours", best in experiments: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and
+        .2, and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
+        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two come from the
+        thesis (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count``
+        of 2, 3 and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The
+        thesis names these kinds of levels but not their numbers, and trains with ``separation="greedy"``.
     thresholds : sequence of float, default=None
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
         None: ``structsvm.features.word_features.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
@@ -102,10 +102,10 @@ class SVMDiv(Selector, BaseEstimator):
         options for stop words and stemming.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
         Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
-        boolean matrix and the documents in order, which must not increase as documents are added.
+        boolean matrix and the documents in order, which must not increase when documents are added.
     positive : False or "benefits", default=False
         "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
-        choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
+        choice is then worth at least 1 - 1/e of the optimum (``guarantee_``), and adding documents never hurts.
     prediction : {"greedy", "swap"}, default="greedy"
         "greedy" is greedy choice, "swap" adds exchanges.
     separation : {"auto", "greedy", "swap"}, default="auto"
@@ -138,7 +138,7 @@ class SVMDiv(Selector, BaseEstimator):
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
     given_similarity_ : bool or None
-        Whether the training sets were made from similarities; None if some were. Other sets are refused.
+        Whether the training sets were made from similarities; None if only some were. Other sets are refused.
     fingerprints_ : tuple of str
         :attr:`CandidateSet.fingerprint` of each training set, so that evaluations can tell training sets from new ones.
     n_sets_, n_uninformative_ : int
@@ -148,14 +148,14 @@ class SVMDiv(Selector, BaseEstimator):
     Notes
     -----
     The search for the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, and
-    training then ends at a model that fits less well than the optimum. Finding no new constraint is no proof of
+    training then ends with a model that fits worse than the optimum. Finding no new constraint does not prove
     convergence.
 
-    Under a budget documents are chosen by gain per cost, as long as the gain is positive, and the best single one
-    instead if its value is higher. In a set without words documents are chosen by document features, and without those
-    in their original order.
+    Under a budget documents are chosen by gain per cost, as long as the gain is positive, but the best single document
+    is chosen instead if its value is higher. In a set without words documents are chosen by document features, and
+    without those in their original order.
 
-    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` says how much
+    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` shows how much
     on synthetic sets, and how far swaps and an exact search close the gap to the clairvoyant choice.
 
     Examples
@@ -192,8 +192,8 @@ class SVMDiv(Selector, BaseEstimator):
         ----------
         sets : sequence of CandidateSet
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            One matrix per set; a document covers a subtopic if the label is above zero. Each set has subtopics of its
-            own. Subtopics that no document covers are left out.
+            One matrix per set; a document covers a subtopic if the label is above zero. Each set has its own subtopics.
+            Subtopics that no document covers are left out.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class SVMDiv(Selector, BaseEstimator):
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
         """Return fitted models for several values of C, in ascending order.
 
-        Words are counted once, and each fit starts from the result of the one before.
+        Words are counted once, and each fit starts from the previous result.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class SVMDiv(Selector, BaseEstimator):
     ) -> list[Reason]:
         """Return, for each document that :meth:`predict` chooses, the words for which it was chosen.
 
-        For ``Level.neighbours`` these are the documents that it is near to.
+        For ``Level.neighbours`` these are the neighbouring documents.
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ class SVMDiv(Selector, BaseEstimator):
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of its document features."""
-        given = getattr(self, "given_similarity_", None)  # model files of 0.1 lack this field
+        given = getattr(self, "given_similarity_", None)  # model files of version 0.1 lack this field
         if given is not None and given != (candidates.kind == "similarity"):
             expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
             if given:
@@ -444,7 +444,7 @@ def _named(level: Level, element: int, candidates: CandidateSet, words: Words | 
 
 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
-    """Warn where the objective is not below that of ``w = 0``, which is at most C.
+    """Warn if the objective is not below its value at ``w = 0``, which is at most C.
 
     If the search is approximate, trainers do not check this. But it can only underestimate the objective, so
     that an estimate of C or more proves it.

@@ -35,7 +35,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
 
     The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. It refuses
-    arguments of other packages (``group=``, ``eval_set=``) with the name of the equivalent here. A docstring with a
+    arguments of other packages (``group=``, ``eval_set=``) naming the equivalent here. A docstring with a
     section Parameters is completed from ``_USUAL``.
     """
     known = signature(fit).parameters
@@ -78,17 +78,17 @@ def _usual_fit() -> None:
     Parameters
     ----------
     X : array-like or CSR matrix, shape (n_rows, n_features)
-        Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or
-        polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
+        Float32 and float64 are used unchanged, and copied only to bring the rows of a query together. A pandas or
+        polars frame may have a column ``qid``, which is not a feature; the argument takes precedence.
     y : array-like of numbers, shape (n_rows,)
         Graded labels.
     qid : array-like of int or str, shape (n_rows,), or int
-        Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
+        Query of each row, in any order; a single int applies to all rows. None also means one query, after a
         :class:`~structsvm.SingleQueryWarning`.
     sample_weight : array-like, shape (n_rows,), optional
-        Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
+        Numbers >= 0; the weight of a query is the mean over its rows. Weight 2 counts the query twice, 0 leaves it out.
     validation : tuple (X, y, qid), optional
-        Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+        Queries for early stopping, which this enables. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
         frame with that column.
     n_steps : int, optional
         Steps of this call; ``self.n_steps`` by default.
@@ -96,7 +96,7 @@ def _usual_fit() -> None:
     Returns
     -------
     self
-    """  # completes the docstring of each ``fit``
+    """  # inserted into the docstring of each ``fit``
 
 
 _OF_OTHER_PACKAGES = (
@@ -146,7 +146,7 @@ def _printing(model: Any) -> Callable[[Any], object]:
 
 
 class Saved:
-    """Mixin of models that a file can hold."""
+    """Mixin of models that can be saved to a file."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
@@ -176,7 +176,7 @@ class Selector(Saved):
         ----------
         sets : sequence of CandidateSet
         k : int, optional
-            Number of documents, all of a smaller set; ``self.k`` by default, without bound under a budget.
+            Number of documents (all documents of a smaller set); ``self.k`` by default, unlimited under a budget.
         costs : sequence of array-like, optional
             Cost of each document of each set, > 0, such as its number of tokens.
         budget : float or sequence of float, optional
@@ -197,16 +197,16 @@ class Selector(Saved):
 
 
 class FittedRanker(Saved):
-    """Mixin that predicts, ranks, measures and saves by ``_scores`` and ``_measure``; before BaseEstimator.
+    """Mixin that predicts, ranks, measures and saves, using ``_scores`` and ``_measure``; precedes BaseEstimator.
 
     Parameters
     ----------
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses and measures.
     max_passes : int, default=1000
-        Maximum of passes over the data; a ``ConvergenceWarning`` reports that they did not suffice.
+        Maximum number of passes over the data; a ``ConvergenceWarning`` reports if they did not suffice.
     validation_fraction : float, default=0.1
-        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+        Share of the queries that is held out if ``fit`` does not receive ``validation``.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     callback : callable, default=None
@@ -244,7 +244,7 @@ class FittedRanker(Saved):
         raise NotImplementedError
 
     def _measure(self) -> Any:
-        """Return what ``score`` measures: a name, or a callable as :func:`structsvm.metrics.evaluate` takes."""
+        """Return the measure of ``score``: a name, or a callable as for :func:`structsvm.metrics.evaluate`."""
         raise NotImplementedError
 
     def _check_queries(self, qid: Any) -> None:
@@ -267,12 +267,12 @@ class FittedRanker(Saved):
         return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the measure trained for.
+        """Return the mean over queries of the measure that the model was trained for.
 
-        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
-        oracle of your own its ``measure`` (a name, or a method ``(y, scores) -> float``), else what its ``label`` names
-        (at ``k``), else MAP. Measures follow the TREC convention, in which the gain of NDCG is linear (training uses
-        ``2^y - 1``), except that equal scores count with the mean over their orders. See
+        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for a
+        custom oracle its ``measure`` (a name, or a method ``(y, scores) -> float``), otherwise the measure that its
+        ``label`` names (at ``k``), otherwise MAP. Measures follow the TREC convention, in which the gain of NDCG is
+        linear (training uses ``2^y - 1``), except that ties are averaged over their orders. See
         :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
@@ -321,7 +321,7 @@ class FittedRanker(Saved):
         return options + html_by("model")(self)
 
     def _takes_sparse(self) -> bool:
-        """Return whether ``fit`` takes CSR matrices with the present options."""
+        """Return whether ``fit`` accepts CSR matrices with the current options."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -354,7 +354,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
 def no_constraint(
     loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
-    """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    """Return the error for labels (lowest and highest given) with which no query constrains the ranking."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
     meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
     if label.startswith(("ndcg", "pairs", "ranknet")):
@@ -368,7 +368,7 @@ def no_constraint(
 
 
 def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
-    """Log how many queries carry no constraint, if any, and warn where most of them do not."""
+    """Log how many queries carry no constraint, if any, and warn if most of them do not."""
     n, of = model.n_uninformative_, model.n_queries_
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
@@ -429,7 +429,8 @@ class TrainingRows(NamedTuple):
 def read_rows(
     model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
-    """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
+    """Validate the arguments of ``fit``; ``vectors`` is the number of vectors with one number per feature that have to
+    fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
@@ -463,7 +464,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
         raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    most = f"a number up to {queries.LARGEST:g}"  # beyond, sums would overflow
+    most = f"a number up to {queries.LARGEST:g}"  # beyond this, sums would overflow
     queries.refuse_first(
         "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
     )
@@ -506,7 +507,7 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
 
 
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
-    """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
+    """Return the error for validation queries whose ranking cannot change the measure, the parameter ``name``."""
     got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
     problem = f"expected a query whose ranking changes {{{name}}}, {got}"
     remedy = f"check them, {{{name}}} and {{relevance}}"

@@ -46,22 +46,24 @@ class Guardrails(_Strict):
     control: Annotated[
         bool, said("Whether lists of production outside the share are recorded for comparison.")
     ] = True
-    clickless_margin: Annotated[Part, said("How much larger the share of clickless lists may be.")] = 0.05
+    clickless_margin: Annotated[Part, said("Margin by which the share of clickless lists may be larger.")] = (
+        0.05
+    )
     slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Answers that take longer count as slow.")] = (
         1000
     )
-    slow_margin: Annotated[Part, said("How much larger the share of slow answers may be.")] = 0.05
+    slow_margin: Annotated[Part, said("Margin by which the share of slow answers may be larger.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
     alpha: Annotated[Level, said("Chance of a false alarm per guardrail and share, over all looks.")] = 0.001
-    on_alarm: Annotated[Literal["alarm", "kill"], said("What an alarm does.")] = "alarm"
+    on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 
 class Stop(_Strict):
-    """When an experiment ends by itself."""
+    """Conditions under which an experiment ends automatically."""
 
     max_impressions: Number | None = None
-    on_winner: Annotated[OnWinner, said("What a decision does.")] = "keep"
+    on_winner: Annotated[OnWinner, said("Effect of a decision.")] = "keep"
 
 
 class EngineUse(_Strict, omit_defaults=True):
@@ -86,9 +88,9 @@ class Config(_Strict, kw_only=True):
     production: Annotated[Id | None, said("Ranker outside of the experiment; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
-    share: Annotated[Part, said("Share of units (requests, where none is given) that take part.")] = 1.0
+    share: Annotated[Part, said("Share of units (or of requests without a unit) that take part.")] = 1.0
     window_s: Annotated[float, Meta(ge=0.1, le=604_800, description="Seconds in which clicks count.")] = 1800
-    unit: Annotated[Literal["session", "user", "request"], said("What a unit is.")] = "session"
+    unit: Annotated[Literal["session", "user", "request"], said("Kind of unit.")] = "session"
     alpha: Annotated[Level, said("Probability of a wrong decision, over all looks together.")] = 0.05
     actions: Annotated[
         dict[Id, Literal[0, 1]],
@@ -187,8 +189,8 @@ class Changes(_Strict):
 _Context = Annotated[
     dict[str, Any] | None,
     Meta(
-        description='{"page": 1, "sort": null, "bot": false}; lists whose order the user chose, and those for no '
-        "person, are production's."
+        description='{"page": 1, "sort": null, "bot": false}; lists sorted by the user '
+        "and lists for bots come from production."
     ),
 ]
 
@@ -253,9 +255,9 @@ class Shown(_Strict, kw_only=True):
 class Click(Struct):
     """A click on a document, which is named by its id or its rank."""
 
-    token: Annotated[Any, said("Of the list.")]
+    token: Annotated[Any, said("Token of the list.")]
     document: Annotated[Any, said("Id of the document; or its rank.")] = None
-    place: Annotated[Any, said("Its rank, from 1; or the document.")] = None
+    place: Annotated[Any, said("Rank of the document, from 1; or its id.")] = None
     action: Annotated[Any, said("One of the experiment's.")] = "click"
     dwell_s: Annotated[Any, said("Seconds that the user stayed.")] = None
 
@@ -370,12 +372,12 @@ class Bandit(_Strict):
 
 
 class Report(Struct, kw_only=True):
-    """Verdict, figures, guardrails and health; further fields describe how the figures were computed."""
+    """Verdict, figures, guardrails and health; other fields describe how the figures were computed."""
 
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed beforehand.")]
+    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
@@ -391,7 +393,7 @@ class Report(Struct, kw_only=True):
         str | None, said("Note for sites whose users search often: each list counts separately.")
     ]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
-    control: Annotated[Count, said("Lists of production alone, for comparison.")]
+    control: Annotated[Count, said("Lists of only production, for comparison.")]
     not_compared: NotCompared
     guardrails: list[Guardrail]
     bandit: Bandit | None

@@ -129,7 +129,7 @@ class Client:
         return self.clicks([event]) is not None
 
     def clicks(self, events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """Send events ``{"token", "document" or "place", "action"}``; return None where they were not taken."""
+        """Send events ``{"token", "document" or "place", "action"}``; return None if they were not accepted."""
         answer = self._post("/v1/clicks", {"events": [dict(event) for event in events]})
         return answer if not isinstance(answer, str) and "accepted" in answer else None
 

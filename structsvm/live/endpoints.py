@@ -78,7 +78,7 @@ def _check_rate(request: Request) -> None:
 
 
 def is_allowed(request: Request, scope: str) -> bool:
-    """Return whether a call also has a scope beyond the one that its endpoint requires."""
+    """Return whether a call also has a scope in addition to that required by its endpoint."""
     service: Service = request.app.state.service
     return _is_local(request, service) or service.keys.allows(_authorization(request), scope) is not None
 

@@ -75,7 +75,7 @@ class Watches:
     def __init__(self) -> None:
         self.watches = {name: Watch() for name in self.NAMES}
         self.waiting: list[list[int | None]] = []
-        """Lists that wait for a list of the other side: [1 if from production, clickless, slow]; all are of the same
+        """Lists that wait for a list of the other side: [1 if from production, clickless, slow]; all belong to the same
         side."""
         self.epoch = 0
         self.acknowledged: dict[str, int] = {}

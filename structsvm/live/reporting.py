@@ -265,7 +265,7 @@ def check_experiment(
         tell(n)
     kept, made = json.loads(stored.to_json()), json.loads(again.to_json())
     for side in (kept, made):
-        side.pop("watches")  # skip guardrails whose share may have changed meanwhile
+        side.pop("watches")  # skip guardrails whose share may have changed in the meantime
         side.pop("decided_at")
     problems += [f"statistics: {text}" for text in _differences(kept, made)]
     problems += [f"series: {text}" for text in _differences(store.series(row.id), snapshots)]

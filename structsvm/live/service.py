@@ -181,7 +181,8 @@ class Service:
             User or session: all requests of one unit are in the share, or none. Without it each request is drawn
             separately.
         context : mapping, optional
-            ``{"page": 1, "sort": null, "bot": false}``: a user's own sorting and bots get production.
+            ``{"page": 1, "sort": null, "bot": false}``: searches with user-chosen sorting and searches by bots get
+            production.
 
         Returns
         -------
@@ -396,7 +397,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # not those that were stopped or killed: they may wait for the operator
+        # without stopped or killed experiments, which may wait for the operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}

@@ -18,7 +18,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
     The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
-    documents weigh 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
+    documents have weights 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic, which ``np.nanmean`` leaves out.
+        NaN for a set without any covered subtopic, which ``np.nanmean`` ignores.
 
     Examples
     --------
@@ -69,16 +69,17 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
-    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the last.
+    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the previous
+    gain.
 
-    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy one over all rows, the earlier row first among
-    equals. It agrees with ndeval if the rows are in descending order of docid.
+    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy ranking over all rows; ties go to the earlier
+    row. It agrees with ndeval if the rows are in descending order of docid.
 
     Parameters
     ----------
     labels, chosen
         As in :func:`weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's figures, the rows of
-        ``labels`` are all judged documents, not the candidates only.
+        ``labels`` are all judged documents, not only the candidates.
     k : int, optional
         Cut-off; the number of documents chosen by default.
     alpha : float, default=0.5
@@ -128,7 +129,7 @@ def _cut(k: int | None) -> int | None:
 
 
 def _powers(base: float, n: int) -> Float:
-    """Return ``base**0, ..., base**n`` as products, which are rounded alike everywhere."""
+    """Return ``base**0, ..., base**n`` as products, which are rounded in the same way everywhere."""
     return np.multiply.accumulate(np.append(1.0, np.full(n, base)))
 
 
@@ -140,7 +141,7 @@ def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
 
 
 def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
-    """Return the greedy ranking, as finding the best one is NP-hard."""
+    """Return the greedy ranking, as finding the best ranking is NP-hard."""
     state = np.ones(matrix.shape[1])
     left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
     rows: list[int] = []

@@ -1,7 +1,8 @@
-"""The measures: from a ranking to one value per query, and a flag for queries whose labels define none.
+"""The measures: from a ranking to one value per query, and a flag for queries whose labels do not define it.
 
 Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces it according to
-its parameter ``empty``. A :class:`Convention` is the gain of a grade, the discount of a rank and the order of ties.
+its parameter ``empty``. A :class:`Convention` defines the gain of a grade, the discount of a rank and the order of
+ties.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from structsvm.queries import places_in
 class Convention:
     """A way to turn grades and scores into numbers.
 
-    ``single_precision`` compares scores as float32, where docids or rows decide about ties. The gain of a
+    ``single_precision`` compares scores as float32, when docids or rows break ties. The gain of a
     negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
     """
 
@@ -167,10 +168,10 @@ def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
 
 
 def _passed(chance: Float, runs: Runs) -> Float:
-    """Return for the j-th row of a run the mean over its sets of j rows of the product of their chances.
+    """Return, for the j-th row of a run, the mean product of probabilities over its sets of j rows.
 
-    These are the elementary symmetric means: with a further row, the m-th, a set of j of m rows has it with probability
-    j/m, which takes time of the order of the square of the size of a run.
+    These are the elementary symmetric means: a set of j of m rows contains the m-th row with probability j/m. The time
+    is quadratic in the size of a run.
     """
     mean = np.zeros_like(chance)
     rows = np.flatnonzero(runs.size > 1)
@@ -189,14 +190,14 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
     misses = np.diff(ranking.ranked_offsets) - n_found
-    # Twice the number of non-relevant rows above each row, those of equal score counted half, which is the mean over
-    # their orders; integers keep the area exact.
+    # Twice the number of non-relevant rows above each row, with rows of equal score counted half, which is the mean
+    # over their orders; integers keep the area exact.
     runs = ranking.runs
     above = ranking.rank - count - ~hit
     through = ranking.rank - count
     twice = runs.spread(above[runs.starts] + through[runs.starts + runs.sizes - 1])
     lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
-    # rows that were not retrieved share the last place
+    # rows that were not retrieved share the last rank
     lost = lost + (n_relevant - n_found) * (2 * misses + (n_other - misses))
     pairs = n_relevant * n_other
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0

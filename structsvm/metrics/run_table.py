@@ -1,4 +1,4 @@
-"""``RunTable``: several measures of several runs, with tests against one of them."""
+"""``RunTable``: several measures of several runs, with tests against one of the runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunTable:
     results : dict of (str, str) to EvaluationResult
         By run and measure.
     baseline : str or None
-        The run that :meth:`against` compared with.
+        The run used as the reference by :meth:`against`.
     comparisons : dict of (str, str) to Comparison
         Comparisons of the other runs with the baseline.
     adjusted : dict of (str, str) to float
@@ -66,7 +66,7 @@ class RunTable:
         return np.array([[self.results[name, m].mean for m in self.measures] for name in self.names])
 
     def against(self, baseline: str, *, test: Test = "wilcoxon", level: float = 0.95) -> RunTable:
-        """Return the table with each other run compared to one, in every measure.
+        """Return the table with every other run compared to a baseline, in every measure.
 
         Parameters
         ----------
@@ -91,7 +91,8 @@ class RunTable:
         return replace(self, baseline=baseline, comparisons=found, level=level, adjusted=adjusted)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame of the means, or after :meth:`against` a row per comparison with its interval and p."""
+        """Return a pandas DataFrame of the means or, after :meth:`against`, one row per comparison with interval and
+        p."""
         if self.comparisons is None or self.adjusted is None:
             return frame(
                 dict(zip(self.measures, self.means().T, strict=True)), index=self.names, index_name="run"

@@ -8,20 +8,17 @@ Key                 Needed   Value
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
 ``clicks``          see left clicks in their order; ``[]``: shown and not clicked. No key or null: the feedback is
                              missing (``missing_feedback``)
-``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
+``impression``      no       id of the impression, an int or a string, different each time a list is shown. Also read
                              from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
 ``offset``          no       documents on earlier pages of the search: the list begins at position ``offset + 1``
 ``same``            no       true: the rankers agreed on the list, which compares nothing: ``analyse`` leaves it out,
                              and readers of clicks count it
-``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` are those
-                             that met on this list; the same in every line of a log
-``query``           no       id of the query, an int or a string
-``session, user``   no       ids, for clustered analysis
-``query_words``     no       number of words of the query
-``title_bold``      no       for each shown document, its number of bold (matched) words in the title
-``abstract_bold``   no       the same in the abstract
-=================== ======== ===================================================================================
+``among`` no for lists of a dueling bandit: names of all its rankers, of which ``rankers`` met on this list; the same in
+every line of a log ``query`` no id of the query, an int or a string ``session, user`` no ids, for clustered analysis
+``query_words`` no number of words of the query ``title_bold`` no for each shown document, its number of bold (matched)
+words in the title ``abstract_bold`` no the same in the abstract =================== ========
+===================================================================================
 
 A click is an object with ``rank`` (from 1) or ``document`` (its id), and optionally ``time`` (seconds, from any
 start), ``dwell`` (seconds) and ``download`` (bool). If each click of a line has a time, times give the order. Times lie
@@ -233,7 +230,7 @@ class ClickLog:
         The interleaving method of every record.
     rankers : tuple of str
         Names; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its rankers; the
-        ``rankers`` of an impression are those that met.
+        ``rankers`` of an impression are the rankers that met.
     n_missing_feedback : int
         Lines that were left out, or used without a click, by the option of :func:`read_log`.
     n_repeated : int
@@ -415,8 +412,8 @@ class Lines:
 
     def check(self, fields: _Fields) -> Line:
         """Return the line of these fields; raise BadInput if they contradict each other."""
-        # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
-        # one list share its record.
+        # The id of the impression may be on the line or in the record. It is stored separately, so that all impressions
+        # of one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
             name = shown.impression

@@ -1,4 +1,4 @@
-"""Ranking losses with their joint features, chosen by name or given as an object."""
+"""Ranking losses with their joint features, chosen by name or passed as an object."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ UserLoss = Callable[[NDArray[np.bool_], Int], float]
 
 
 class CoverageProblem:
-    """A :class:`~structsvm.protocols.Problem` made of candidate sets with labels.
+    """A :class:`~structsvm.protocols.Problem` over labelled candidate sets.
 
     Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features. A callable
     ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
@@ -33,7 +33,7 @@ class CoverageProblem:
     # best output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs
     # are worse by more than this loss.
     # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query, and
-    # used again where it is violated more than the new one: the estimated primal never falls below the dual.
+    # used again if it is violated more than the new one: the estimated primal never falls below the dual.
 
     n_bytes = 0
     exact = False
@@ -98,7 +98,7 @@ class CoverageProblem:
             row = joint[q - first]
             loss[q - first] = self._separate(self._queries[q], w, benefits, row)
             loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            # no output is violated more than the true one, whose difference of features is zero
+            # no output is violated more than the true output, whose feature difference is zero
             if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
@@ -159,11 +159,11 @@ class _Cache:
         self._n = 0
 
     def best(self, loss: float, joint: Float, w: Float) -> float:
-        """Store a new output; replace it by the most violated of all, and return its loss."""
+        """Store a new output, replace it by the most violated stored output, and return its loss."""
         n = self._n
         violation = self._loss[:n] - products(self._joint[:n], w)
         old = int(np.argmax(violation)) if n else -1
-        # an output that is stored already, or one that is violated less than a stored one, is not stored again
+        # an output that is already stored, or is violated less than a stored output, is not stored
         if n and violation[old] >= loss - dot(joint, w):
             joint[:] = self._joint[old]
             return float(self._loss[old])

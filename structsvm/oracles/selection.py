@@ -1,8 +1,8 @@
 """Choose documents from a candidate set: greedily, with exchanges, or within a budget.
 
 A candidate set is a :class:`~structsvm.common.candidates.Coverage`; a model gives each bin of elements a benefit and
-each document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once,
-plus the values of its documents. In training a loss over labelled subtopics is added.
+each document its own value. The value of a subset is the benefit of all elements it covers, each counted once, plus the
+values of its documents. In training a loss over labelled subtopics is added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COVERAGE_LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 
 
 class Selection(NamedTuple):
-    """Documents chosen, in the order chosen; the value each added; and the number of covered elements by bin."""
+    """Documents chosen, in the order chosen; the value added by each; and the number of covered elements by bin."""
 
     chosen: Int
     gains: Float
@@ -88,7 +88,8 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
 def greedy(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose ``k`` documents, each time the one that adds most (thesis, algorithm 3); ties go to the earlier one.
+    """Choose ``k`` documents, each time the document that adds most (thesis, algorithm 3); ties go to the earlier
+    document.
 
     Marginal gains are exact and kept up to date: choosing a document touches only the documents that share its
     words. Benefits may have any sign; as ``k`` documents are required, a document is chosen even if its gain is
@@ -102,7 +103,7 @@ def greedy(
     values : ndarray, shape (n_documents,)
         Value of each document in addition.
     k : int
-        All documents are chosen if there are fewer.
+        If there are fewer documents, all are chosen.
     subtopics : Subtopics, optional
         A loss to add to the value in every step: the most violated output of training. Gains and value returned are
         without it.
@@ -111,7 +112,7 @@ def greedy(
     -------
     Selection
         With non-negative benefits and values its value is at least ``1 - 1/e`` of the optimum (thesis, appendix A).
-        On 500 random sets it was at least 0.88 of the optimum, 0.996 of it on average, and equal to it on 87 %.
+        On 500 random sets it was at least 0.88 of the optimum, 0.996 on average, and optimal on 87 %.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def greedy(
 def swap(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose as :func:`greedy`, then exchange one document for a better one until no exchange improves the value.
+    """Choose as :func:`greedy` does, then exchange single documents until no exchange improves the value.
 
     Parameters
     ----------
@@ -345,7 +346,8 @@ def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
-    """Cover the elements of document ``d``: each new one is taken off the counts of all documents that have it."""
+    """Cover the elements of document ``d``: remove each newly covered element from the counts of all documents that
+    have it."""
     # An element is covered once, so that all steps together cost the number of (document, element) entries at most.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
@@ -364,8 +366,8 @@ def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
-    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains are
-    # those of the next step, and only ``_cover`` changes them.
+    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains refer
+    # to the next step, and only ``_cover`` changes them.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()
@@ -411,7 +413,7 @@ def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # typ
 
 @kernel
 def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
-    """Replace one document at a time by the best one, until none can be improved."""
+    """Replace one document at a time by the best alternative, until no replacement improves the value."""
     # ``cover`` counts the chosen documents that have each element. It is a count, not a flag, as documents are removed,
     # too; ``uncovered`` changes where the count becomes 0 or 1. Every exchange raises the value by more than rounding
     # errors, so that no selection is visited twice.
@@ -445,7 +447,7 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
                         old_gain = gain
                     if best < 0 or gain > best_gain:
                         best, best_gain = d, gain
-            # by more than rounding, which could cycle
+            # by more than rounding, which could cause a cycle
             if best_gain > old_gain + 1e-10 * (abs(best_gain) + abs(old_gain)):
                 improved = True
             else:

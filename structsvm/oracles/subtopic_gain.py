@@ -1,4 +1,4 @@
-"""Gains of documents over those chosen before, where documents cover subtopics to a degree."""
+"""Gains of documents over those chosen before, when documents cover subtopics to a degree."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SubtopicGain:
     degrees : ndarray, shape (n_documents, n_subtopics)
         From 0 to 1.
     loss : {"weighted", "unweighted", "alpha_ndcg"}
-        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by what all documents together
-        have, so that 1 is the value of all.
+        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by the value of all documents
+        together, so that this value is 1.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class SubtopicGain:
         return np.ones(self.weights.size) if self.by_order else np.zeros(self.weights.size)
 
     def gains(self, state: Float) -> Float:
-        """Return the gain of each document; equally good ones have equal gains."""
+        """Return the gain of each document; equally good documents have equal gains."""
         return np.round(self._gains(state), _ROUNDING)
 
     def _gains(self, state: Float) -> Float:

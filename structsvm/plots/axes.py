@@ -35,7 +35,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     Parameters
     ----------
     coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
-        A model has names for its weights; those of trees are of leaves and bins. Weights are comparable if the
+        A model has names for its weights; for trees these are leaves and bins. Weights are comparable if the
         features have the same scale.
     names : sequence of str, optional
         Names of the features; ``feature 1, feature 2, ...`` by default.
@@ -102,12 +102,11 @@ def against_C(
     Parameters
     ----------
     Cs : fitted StructuralRankerCV or similar, or array-like of float, shape (n_Cs,)
-        A search provides values, choice and measure, too; for TreeRankerCV they are those of the chosen number of
-        trees.
+        A search also provides values, choice and measure; for TreeRankerCV they refer to the chosen number of trees.
     values : array-like of float, shape (n_Cs,)
         Required unless a search is given.
     chosen : float, optional
-        The one of ``Cs`` to mark.
+        The value of ``Cs`` to mark.
     measure : str, optional
         Label of the y axis; by default the measure of the search, or ``"MAP"``.
     label : str, optional
@@ -145,7 +144,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
     Parameters
     ----------
     fits : fitted model, Fit, or mapping of str to either
-        One, or several by name.
+        One fit, or several by name.
     x : {"passes", "seconds"}, default="passes"
         Passes over the data, or time.
     tol : float, optional
@@ -153,7 +152,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
 
     Notes
     -----
-    Gaps of 0, and the infinite gap before there are two bounds, have no place on a log axis and are left out.
+    Gaps of 0, and the infinite gap before there are two bounds, cannot be shown on a log axis and are left out.
 
     Examples
     --------
@@ -180,7 +179,7 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     other : EvaluationResult or array-like, optional
         Values of the system to compare with; results are matched by query id.
     measure : str, optional
-        Name of the measure; by default that of the results, or average precision.
+        Name of the measure; by default the measure of the results, or average precision.
 
     Examples
     --------
@@ -208,7 +207,7 @@ def regret(results: Any, *, ax: Ax = None) -> Axes:
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
-        One, or several by name of the bandit.
+        One simulation, or several by name of the bandit.
 
     Examples
     --------
@@ -248,7 +247,7 @@ def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
 
 
 def _draw(figure: figures.Figure, ax: Ax) -> Axes:
-    """Draw a figure on the given or on new axes."""
+    """Draw a figure on the given axes or on new axes."""
     if ax is None:
         from matplotlib import pyplot
 

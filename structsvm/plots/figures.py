@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.names import feature_names
 
 _DECADES = 4
-"""Powers of ten of time in a chart of regret; more would leave little room for the last ones."""
+"""Powers of ten of time in a chart of regret; more would leave little room for the last decades."""
 
 
 Time = Literal["passes", "seconds"]
@@ -38,12 +38,12 @@ class Lines(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     whole_x: bool = False
-    """Whether the values of x are whole numbers, so that their axis has whole ticks."""
+    """Whether the values of x are integers, so that their axis has integer ticks."""
     mark: float | None = None
-    """Value of y of a dashed line."""
+    """The y value of a dashed line."""
     mark_name: str = ""
     y_range: tuple[float, float] | None = None
-    """Values that the axis of y covers at least, for charts side by side."""
+    """Values that the y axis must cover, for charts side by side."""
     markers: bool = True
 
 

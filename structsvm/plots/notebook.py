@@ -56,7 +56,7 @@ def simulation(result: Any) -> str:
 
 
 def analysis(result: Any) -> str:
-    """Return the verdict, and a table with a row per pair of rankers."""
+    """Return the verdict, and a table with one row per pair of rankers."""
     names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:

@@ -31,7 +31,7 @@ from structsvm.plots.figures import Series as Series
 
 
 class Column(NamedTuple):
-    """A column of a table; numbers are right-aligned."""
+    """A column of a table; numeric columns are right-aligned."""
 
     name: str
     numeric: bool = False
@@ -109,7 +109,7 @@ def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any
 def draw(figure: Figure, *, alt: str = "") -> str:
     """Return a figure as SVG, or as a list for bars, so that their names and numbers are text.
 
-    ``alt`` describes it to screen readers; the default is the ends of the lines, or the counts.
+    ``alt`` describes it to screen readers; by default the ends of the lines, or the counts.
     """
     if isinstance(figure, Bars):
         return bar_list(figure.names, figure.values, caption=figure.label)
@@ -143,7 +143,7 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
 def style_in(name: str) -> str:
     """Return the style sheet for a box of class ``name`` inside another page, such as a notebook.
 
-    Its rules only apply inside the box, and its colours are legible on light and dark backgrounds.
+    Its rules apply only inside the box, and its colours are legible on light and dark backgrounds.
     """
     return _piece("style_in", name)
 
@@ -185,7 +185,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "table")
-"""Functions that templates call; they have headings and paragraphs as HTML."""
+"""Functions for templates, which contain their headings and paragraphs as HTML."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

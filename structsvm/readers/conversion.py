@@ -31,8 +31,9 @@ def convert_letor(
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
-    The result is that of ``write_store(read_letor(source), path)``. Where rows of a query are apart, all are sorted in
-    a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams (pipes) are read whole.
+    The result is the same as from ``write_store(read_letor(source), path)``. If the rows of a query are not contiguous,
+    all rows are sorted in a temporary file as large as the store, in the same folder. Files with ``query_sizes`` and
+    streams (pipes) are read whole.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def convert_letor(
     path : path
         As for :class:`StoreWriter`; if the source is refused, no store is left.
     block_bytes : int
-        Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
+        Bytes of text read at a time; memory use is a few times that. Each query has to fit.
     max_expansion, **options
         As for :func:`read_letor`.
 
@@ -77,7 +78,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised when the largest feature index is not the one assumed."""
+    """Raised if the largest feature index differs from the assumption."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -86,7 +87,7 @@ class _Width(Exception):
 def _convert(
     texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
 ) -> None:
-    """Make one attempt at the conversion; ``size`` and ``apart`` are from the error of the last attempt."""
+    """Make one attempt at the conversion; ``size`` and ``apart`` come from the error of the last attempt."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
@@ -98,7 +99,7 @@ def _convert(
                 rows = letor.parse(block, replace(options, sparse=as_sparse))
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # it seemed narrow, and was therefore read as dense
+                    raise _Width(error.width) from None  # it seemed narrow and was therefore read as dense
                 raise
             if rows is None:
                 continue

@@ -1,4 +1,4 @@
-"""Descriptions of files: kind, counts, labels and oddities."""
+"""Descriptions of files: kind, counts, labels and irregularities."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def describe(path: AnyPath, **options: Any) -> Description:
     -------
     Description
         ``path``; ``kind``, one of "letor", "store", "table", "run", "qrels" and "json-lines"; ``counts`` of queries,
-        rows and whatever else the kind has; ``labels``, the number of rows by label (empty if there are none); and
-        ``warnings``, oddities that may affect training or evaluation. ``to_dict()`` returns the same for
+        rows and other items of the kind; ``labels``, the number of rows by label (empty if there are none); and
+        ``warnings``, irregularities that may affect training or evaluation. ``to_dict()`` returns the same for
         ``json.dumps``.
 
     Raises
@@ -61,7 +61,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
     FileNotFoundError
         If the path does not exist.
     ValueError
-        If the first line is of no known format, or a later one is of another format.
+        If the first line has no known format, or a later line has a different format.
 
     Examples
     --------

@@ -36,7 +36,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     Returns
     -------
     tuple of Dataset
-        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, with the answer that is known; and ``options``,
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, including the known answer; and ``options``,
         a dict of the options with their defaults.
 
     Examples
@@ -96,7 +96,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
             problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
             raise BadInput(option, problem, value=value)
     path = Path(path)
-    destination(path)  # refuse an impossible path before the work
+    destination(path)  # refuse an impossible path before any work
     if path.exists():
         problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
         raise FileExistsError(problem)
@@ -117,9 +117,9 @@ def make_runs(
 
     Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
     Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
-    ``worst_noise``), with a scale and shift of its own. Given the scores, the expected utility is increasing in
-    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
-    expectation than by these weights.
+    ``worst_noise``), with its own scale and shift. Given the scores, the expected utility is increasing in
+    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so in expectation no ranking is
+    better than the one with these weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows to evaluate a run on, and the pool of documents to re-rank, from runs and judgments."""
+"""Rows for evaluating a run, and pools of documents to re-rank, from runs and judgments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
 
 _SEVERAL = 10
-"""Documents that a run ranks, from which it is no accident if none is judged."""
+"""Number of ranked documents above which it is no accident if none is judged."""
 
 
 Runs = Sequence[Run] | Mapping[str, Run]
-"""Runs, named by their tags or by keys."""
+"""Runs, named by tag or by key."""
 
 
 class JudgedRows(NamedTuple):
@@ -48,7 +48,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         Judgments without subtopics.
     complete : bool, default=True
         Whether judged topics missing from the run are included, with nothing retrieved (``-c`` of trec_eval), so that
-        all runs have the same topics. False, the default of trec_eval, includes only topics of both.
+        all runs have the same topics. False, the default of trec_eval, includes only topics that are in both.
 
     Returns
     -------
@@ -158,17 +158,17 @@ class Candidates(ByTopic):
 def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
-    A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every run
+    A document that any run has among its first ``depth`` is a candidate of the topic. It gets the score of every run
     that ranks it, at any rank.
 
-    Topics are those of any run, in the order of the first run that has them; scores of runs without the topic are
-    missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking are
-    left out.
+    The topics of all runs are included, in the order of the first run that has them; scores of runs without the topic
+    are missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking
+    are left out.
 
     Parameters
     ----------
     runs : sequence of Run, or mapping of names to Run
-        The names are the tags by default; a tag that repeats gets a number (``indri``, ``indri#2``).
+        The names are the tags by default; a repeated tag gets a number (``indri``, ``indri#2``).
     qrels : Qrels, optional
         Judgments without subtopics. Default: no topic is judged.
     depth : int, default=1000
@@ -178,11 +178,11 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
     Candidates
         The pool, which takes little more than ``8 * n_rows * n_runs`` bytes, with the attributes ``topics``;
         ``offsets`` (rows ``offsets[t]:offsets[t + 1]`` are the documents of topic ``t``); ``docid``, ascending within a
-        topic; ``qid``, the topic of every row; ``scores``, shape (n_rows, n_runs), NaN if the run does not have the
-        document; ``y``, the grades, 0 without a judgment; ``judged``, whether each topic has judgments; and ``names``
-        of the runs, the columns of ``scores``. ``select(topics)`` returns the pool of some topics (indices or boolean
-        mask), ``select_runs(names)`` that of some runs, and ``to_run(scores)`` the ranking of its rows by scores, NaN
-        to leave one out.
+        topic; ``qid``, the topic of every row; ``scores``, shape (n_rows, n_runs), NaN if the run lacks the document;
+        ``y``, the grades, 0 without a judgment; ``judged``, whether each topic has judgments; and ``names`` of the
+        runs, the columns of ``scores``. ``select(topics)`` returns the pool of some topics (indices or boolean mask),
+        ``select_runs(names)`` the pool of some runs, and ``to_run(scores)`` the ranking of its rows by scores (NaN
+        leaves a row out).
 
     Examples
     --------

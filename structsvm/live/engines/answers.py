@@ -106,7 +106,7 @@ class Dialect(Protocol):
         """Raise Unknown if an answer or a document has unknown fields."""
 
     def is_plain(self, body: Object) -> bool:
-        """Return whether the engine can read the client's body as it is."""
+        """Return whether the engine can read the client's body unchanged."""
         return True
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class Engine:
     dialect : Dialect
     body : dict
         Merged into the body of every request; ``query``, ``rescore``, ``knn`` and ``retriever`` replace the client's.
-        The string ``"{q}"`` in it stands for what the user typed, ``"{query}"`` for the client's query, to wrap it.
+        The string ``"{q}"`` in it stands for the text typed by the user, ``"{query}"`` for the client's query, so that
+        it can be wrapped.
     headers : dict of str to str
         Sent with every request; secrets come from the environment (``headers_env``).
     id : str

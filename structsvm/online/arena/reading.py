@@ -39,7 +39,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         ``a``, ``b``            the models; ``a`` was shown first. Also ``model_a``, ``model_b``
         ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two, or the share of a from 0 to 1
         ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
-        ``time``                optional: the votes are sorted by it; otherwise their order is that of the rows
+        ``time``                optional: the votes are sorted by it; otherwise the order of the rows counts
         ======================= ====================================================================================
     columns : mapping of str to str, optional
         Columns with other names: ``{"a": "left", "b": "right"}``.

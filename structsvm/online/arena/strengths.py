@@ -65,7 +65,7 @@ def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Stre
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():  # a model without votes is a part of its own
+        if chosen.any():  # a model without votes is a separate part
             parts.append(_part(votes, members, chosen, clusters, with_order))
     return parts
 
@@ -100,7 +100,8 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < _FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
-    # the likelihood of a model that won (lost) all its votes increases for ever: one end of its interval is infinite
+    # the likelihood of a model that won (lost) all its votes increases without bound: one end of its interval is
+    # infinite
     total = plays.sum(axis=1) + plays.sum(axis=0)
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])

@@ -203,9 +203,9 @@ def arena(
 
     Notes
     -----
-    The evidence is that of :class:`structsvm.online.bandits.BestArm`, which also chooses the next pairs. Strengths and
-    ranks are those of a Bradley-Terry model with ties as half wins and a term for the order; their intervals are for
-    one look. The verdict does not depend on that model.
+    The evidence is computed as in :class:`structsvm.online.bandits.BestArm`, which also chooses the next pairs.
+    Strengths and ranks come from a Bradley-Terry model with ties as half wins and a term for the order; their
+    intervals are for one look. The verdict does not depend on that model.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class DoubleThompson(CountsWins):
 
     Notes
     -----
-    Candidates for the first arm are those that may beat the most others, with the largest number of ``u_ij >= 1/2``.
+    Candidates for the first arm are the arms that may beat the most others, with the largest number of ``u_ij >= 1/2``.
     The first arm is the candidate that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties
     are broken at random. The second arm has the largest ``theta`` against the first in another draw, among the arms
     with ``l_ij <= 1/2``, which the first is not shown to beat; its own ``theta`` is 1/2. Only numbers on which the

@@ -119,7 +119,7 @@ def play_literally(
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
-    # upper triangle; a set counts each of its pairs, an arm alone itself
+    # upper triangle; a set counts each of its pairs, and a single arm itself
     if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
     else:

@@ -180,7 +180,7 @@ class Utilities(_CoinFlips):
 class NormalScores(Utilities):
     """A world in which each compared arm draws a score from ``N(utility, 1)``; the higher score wins (MDB, 4.1.2).
 
-    The pairs of a set are dependent. A pair alone has the Gaussian link and is drawn as one coin flip.
+    The pairs of a set are dependent. A single pair has the Gaussian link and is drawn as one coin flip.
 
     Parameters
     ----------

@@ -370,7 +370,7 @@ def _remarks(
         by, n_again, n_looked = log.again
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of another one: what {by}s prefer by chance would make a winner, so none is named; analyse with "
+            f"it were of another one: chance preferences of {by}s could decide, so no winner is named; analyse with "
             f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
     if n_clusters is not None:
@@ -380,8 +380,8 @@ def _remarks(
         )
     if log.met is not None:
         notes.append(
-            "a bandit chose which rankers met, and more often those that won: only the always-valid figures keep their "
-            "level; each pair's are of the queries on which it met (wins + losses + ties)"
+            "a bandit chose which rankers met, and chose winners more often: only the always-valid figures keep their "
+            "level; the figures of a pair are based on the queries on which it met (wins + losses + ties)"
         )
     if log.weighted:
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")

@@ -92,7 +92,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     ----------
     psi : array-like, shape (n_queries, n_features)
     pair : array-like, shape (n_queries,), optional
-        The pair of rankers of each query. For one pair, the default, the weights are those of :func:`inverse_z_test`.
+        The pair of rankers of each query. For one pair, the default, the weights equal those of :func:`inverse_z_test`.
     ridge : float, default=0
         Added to ``Sigma`` of each pair, as in :func:`inverse_z_test`.
 

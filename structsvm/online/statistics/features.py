@@ -54,7 +54,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     words = impression.query_words
     phi = np.zeros(len(FEATURES))
     for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
-        # feature 3 is shared by the clicks of the team, so that it counts one per query
+        # feature 3 is shared by the clicks of the team, so that it counts once per query
         more = n[team] > n[rival] and downloads[team] > downloads[rival]
         for rank in teams[team]:
             # 4a, 4b: bold words per word of the query, only if both teams have equally many clicks

@@ -215,7 +215,7 @@ class RunningStatistics:
     def _decide(self) -> None:
         """Decide for the ranker that beats every other ranker by the smallest p-values so far."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # with two rankers the figures are those of the impression that crossed, wherever its batch ended
+            # with two rankers the figures refer to the impression that crossed, wherever its batch ended
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]

@@ -27,7 +27,7 @@ class TableClicks:
         clicks = np.zeros(checked.shape[0], dtype=bool)
         for k, grade in enumerate(checked):
             clicks[k] = generator.random() < tables.click[grade, k]
-            # the user leaves with a probability by grade, which depends on whether she clicked
+            # the user leaves with a probability that depends on the grade and on whether the document was clicked
             stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
             if generator.random() < stop[grade, k]:
                 break

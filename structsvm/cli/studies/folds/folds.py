@@ -78,7 +78,7 @@ def find_folds(
     folder with ``train``, ``vali``, ``test``   this fold
     folder with ``S1`` ... ``Sn``, n >= 3       fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
                                                 the next fold starts one part later (LETOR 4.0)
-    one file or store                           its queries, shuffled and dealt to parts S1 ... Sn
+    one file or store                           its queries, shuffled and assigned to parts S1 ... Sn
     ==========================================  =======================================================
 
     Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.

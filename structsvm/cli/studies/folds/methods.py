@@ -86,7 +86,7 @@ class OneFeature:
 
 
 def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) -> tuple[int, int]:
-    """Return the feature that ranks best by itself, from 0, and its direction.
+    """Return the index of the single feature that ranks best, and its direction.
 
     The direction is 1 if high values come first, -1 if low ones do.
     """
@@ -128,7 +128,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
 
 def takes_missing(name: str) -> bool:
-    """Whether a method learns from missing features as they are."""
+    """Whether a method can learn from missing features directly."""
     return name == "lightgbm" or _is_tree(name)
 
 
@@ -212,7 +212,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
         problem = f"expected features as they are, got scale={options.scale!r}"
-        remedy = "scale the files, or compare acc3 and acc4, which scale within queries by themselves"
+        remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
         raise BadInput(f"method {name!r}", problem, remedy)
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 

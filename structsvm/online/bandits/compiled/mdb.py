@@ -1,7 +1,7 @@
 """MDB, compiled: one threshold per arm serves the narrow and the wide bounds; the cost of a round depends on its pairs
 only.
 
-An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known beforehand.
+An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known in advance.
 All arms are visited only then.
 """
 

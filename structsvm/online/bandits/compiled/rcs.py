@@ -96,7 +96,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
     # is found in one row. The bound of a pair never compared is 2; the bound of the champion itself is never the
     # maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a type of its own to Numba),
+    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a separate type to Numba),
     # and ``chance`` the probability that it does so again. ``defeated``: the next tournament is known to be lost.
     lead = np.int64(0)
     chance = _all(beats, lead)

@@ -142,7 +142,7 @@ def record_leader(run, wins, t):
 @kernel(inline="always")
 def skip(run, arm, t, steps, wins):
     """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of them."""
-    # Outcomes of an arm against itself change no wins, but ties are broken again at each time recorded meanwhile.
+    # Outcomes of an arm against itself change no wins, but ties are broken again at each recorded time.
     last = t + steps - 1
     while is_due(run, last):
         record(run, copeland_leader(wins, run.ahead, run.ties), t - 1, run.costs[arm, arm])

@@ -1,7 +1,7 @@
 """Simulated comparisons, about a million per second: list, clicks and credit in one compiled pass.
 
-A list is built only as far as the user reads it. The distributions are those of ``TeamDraft``, ``Probabilistic`` and
-``SOSM`` with the click models of ``structsvm.online.users``.
+A list is built only as far as the user reads it. The distributions agree with ``TeamDraft``, ``Probabilistic`` and
+``SOSM`` and the click models of ``structsvm.online.users``.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def multileave(
             document = rankings[rankers[i], pointer[i]]
             last_shown[document] = number
             documents[k] = document
-            # SOSM ranks all shown documents, so the list goes on after the user has left
+            # SOSM ranks all shown documents, so the list continues after the user has left
             if not reading:
                 continue
             state, clicks, stops = look(state, tables, grades[start + document], k)
