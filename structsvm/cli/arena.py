@@ -13,9 +13,8 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import GATE, group, print_json
-from structsvm.common.checks import BadInput
 
 VotesFile = Annotated[
     Path,
@@ -45,9 +44,7 @@ class Voting(Group):
         str | None,
         "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
     ] = None
-    columns: Annotated[list[str] | None, "A column that is called otherwise: a=left; repeat for others."] = (
-        None
-    )
+    columns: ColumnNames = None
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -58,7 +55,7 @@ class Voting(Group):
         """Return the votes of a file."""
         from structsvm.online.arena import read_votes
 
-        return read_votes(path, columns=dict(_column(each) for each in self.columns or []))
+        return read_votes(path, columns=named_columns(self.columns))
 
 
 def report(
@@ -139,13 +136,6 @@ def next_(
     rows.writerow(["a", "b", "question"])
     rows.writerows(pairs)
     paths.write_lines(output, text.getvalue().splitlines())
-
-
-def _column(text: str) -> tuple[str, str]:
-    role, equals, name = text.partition("=")
-    if not (role and equals and name):
-        raise BadInput(f"--columns {text}", "expected ROLE=NAME, such as a=left")
-    return role, name
 
 
 app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

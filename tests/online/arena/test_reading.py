@@ -68,7 +68,8 @@ def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
         ("x,x,a,1", "another model than in column a, got 'x'"),
         (
             "x,y,z,1",
-            "expected 'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1, got 'z'",
+            "expected 'a', 'b', 'tie', the name of one of the two or of its column, or the share of a "
+            "from 0 to 1, got 'z'",
         ),
         ("x,y,1.5,1", "got '1.5'"),
         ("x,y,,1", "got an empty cell|got none"),
@@ -168,5 +169,11 @@ def test_commands_lead_from_no_votes_to_a_verdict(tmp_path, cli) -> None:
     pairs = cli(f"arena next {votes} -n 2 --alpha 1e-9").splitlines()
     assert pairs[0] == "a,b,question"
     assert all(line.endswith(",") for line in pairs[1:])
+    own = votes.read_text().replace("a,b,question,winner", "left,right,question,better")
+    (tmp_path / "own.csv").write_text(own.replace(",a\n", ",left\n").replace(",b\n", ",right\n"))
+    renamed = cli.json(
+        f"arena report {tmp_path / 'own.csv'} --columns a=left,b=right --columns winner=better"
+    )
+    assert renamed["best"] == cli.json("arena report", votes)["best"]
     assert cli.code("arena report", votes, "--columns a:left") == 2
     assert "--columns a:left: expected ROLE=NAME" in cli.err
