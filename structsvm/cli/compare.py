@@ -85,7 +85,8 @@ class Study(Group):
     folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
     seed: Annotated[
         int,
-        "Seed of the shuffle before the cut, and of random methods. Folds also depend on the order of the queries in DATA.",
+        "Seed of the shuffle before the cut, and of random methods. Folds also depend on the order of the queries "
+        "in DATA.",
     ] = 0
     tol: Tol = 1e-3
     jobs: Annotated[

@@ -260,11 +260,14 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
         except (ValueError, csv.Error):
+            is_run = len(line.split()) == 6
             raise BadInput(
                 f"{path}:{number}",
                 f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
                 f"retrieved), got {shorten(line)}",
-                "write one score per line, or predict again",
+                "a TREC run is measured by judgments in place of rows: structsvm evaluate QRELS RUN"
+                if is_run
+                else "write one score per line, or predict again",
             ) from None
         scores.append(score)
     if not scores:

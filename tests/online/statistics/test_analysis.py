@@ -329,6 +329,7 @@ def test_lines_left_out_are_told(cli):
     write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
     with Path("log.jsonl").open("a") as file:
         file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
+    assert "pass --missing-record skip" in cli.refuses("interleave analyse log.jsonl")
     text = cli("interleave analyse log.jsonl --missing-record skip")
     assert "note: 2 lines have no record of the list and were left out" in text
 
