@@ -199,7 +199,7 @@ BAD = {
     "store features": ("predict {r}/model.npz {x}/two.store -o {x}/out", "two.store: expected 5 features"),
     "model = output": ("predict {r}/model.npz {x}/good.txt -o {r}/model.npz", "another file than the input"),
     "few scores": ("evaluate {r}/test.txt {x}/few.txt", "few.txt: expected 360 scores, * got 2; predict"),
-    "run as scores": ("evaluate {x}/good.txt {x}/a.run", "a.run:1: expected one finite number * a TREC run is measured"),
+    "run as scores": ("evaluate {x}/good.txt {x}/a.run", "a.run:1: expected one finite number * a TREC run"),
     "score in words": ("evaluate {x}/good.txt {x}/high.txt", "high.txt:2: expected one finite number, * got 'high'"),
     "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score per line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
