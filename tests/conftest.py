@@ -35,7 +35,8 @@ def shared_data() -> Callable[..., Path]:
         path = folder / name
         if not path.exists():
             where = "STRUCTSVM_DATA" if "STRUCTSVM_DATA" in os.environ else "../shared/data"
-            pytest.skip(f"needs {name} of the public data sets in {where} (see data/README.md)")
+            needed = "" if name == "." else f"{name} of "
+            pytest.skip(f"needs {needed}the public data sets in {where} (see data/README.md)")
         return path
 
     return find

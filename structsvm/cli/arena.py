@@ -11,9 +11,8 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import GATE, group, print_json
-from structsvm.common.checks import BadInput
 
 VotesFile = Annotated[
     Path,
@@ -41,7 +40,7 @@ class Voting(Group):
         str | None,
         "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
     ] = None
-    columns: Annotated[list[str] | None, "A column with another name: a=left; repeat for more."] = None
+    columns: ColumnNames = None
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -52,7 +51,7 @@ class Voting(Group):
         """Return the votes of a file."""
         from structsvm.online.arena import read_votes
 
-        return read_votes(path, columns=dict(_column(each) for each in self.columns or []))
+        return read_votes(path, columns=named_columns(self.columns))
 
 
 def report(
@@ -129,13 +128,6 @@ def next_(
     asked = None if questions is None else read_names(questions)
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
     paths.write_lines(output, paths.csv_lines([("a", "b", "question"), *pairs]))
-
-
-def _column(text: str) -> tuple[str, str]:
-    role, equals, name = text.partition("=")
-    if not (role and equals and name):
-        raise BadInput(f"--columns {text}", "expected ROLE=NAME, such as a=left")
-    return role, name
 
 
 app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

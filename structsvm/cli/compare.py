@@ -81,7 +81,11 @@ class Study(Group):
     monotone: Monotone = None
     positive: Positive = False
     folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
-    seed: Annotated[int, "Seed of the shuffle before the cut, and of random methods."] = 0
+    seed: Annotated[
+        int,
+        "Seed of the shuffle before the cut, and of random methods. Folds also depend on the order of the queries "
+        "in DATA.",
+    ] = 0
     tol: Tol = 1e-3
     jobs: Annotated[
         int,

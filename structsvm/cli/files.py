@@ -52,19 +52,12 @@ Data = Annotated[
 
 
 @dataclass(frozen=True)
-class Columns(Group):
+class Ids(Group):
     """Names of the columns of labels and ids of a table."""
 
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
     docid: Annotated[str, "Column of the document ids in a table, if there is one."] = "docid"
-    zero_based: Annotated[
-        bool,
-        typer.Option(
-            "--zero-based",
-            help="LETOR text whose features are numbered from 0; options and messages number them from 1.",
-        ),
-    ] = False
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -75,8 +68,24 @@ class Columns(Group):
         """Return the reader arguments that differ from its defaults; labels may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
         optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
-        optional |= {"one_based": False} if self.zero_based else {}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
+
+
+@dataclass(frozen=True)
+class Columns(Ids):
+    """The columns of a table, and the numbers of the features of LETOR text."""
+
+    zero_based: Annotated[
+        bool,
+        typer.Option(
+            "--zero-based",
+            help="LETOR text whose features are numbered from 0; options and messages number them from 1.",
+        ),
+    ] = False
+
+    def options(self, *, labels: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
+        return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ Jobs = Annotated[
 
 def read_data(
     path: Path,
-    columns: Columns | None = None,
+    columns: Ids | None = None,
     *,
     fill: float | Literal["keep"] | None = None,
     features: Sequence[str] | None = None,
@@ -158,7 +167,7 @@ def read_data(
 
     Without ``labels`` they are optional. With ``fill="keep"`` missing features are NaN.
     """
-    named = (columns or Columns()).options(labels=labels)
+    named = (columns or Ids()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
         # the features of the model override the option
         options = {} if features is None else {"features": features}
@@ -252,11 +261,14 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
         except (ValueError, csv.Error):
+            is_run = len(line.split()) == 6
             raise BadInput(
                 f"{path}:{number}",
                 f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
                 f"retrieved), got {shorten(line)}",
-                "write one score per line, or predict again",
+                "a TREC run is measured by judgments in place of rows: structsvm evaluate QRELS RUN"
+                if is_run
+                else "write one score per line, or predict again",
             ) from None
         scores.append(score)
     if not scores:

@@ -12,7 +12,7 @@ import typer
 import structsvm
 from structsvm import oracles, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, names_of_runs, read_data, split_names
+from structsvm.cli.files import Ids, Jobs, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
@@ -37,7 +37,7 @@ class Learning(Group):
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
-        "table with the columns qid, label and scores, where an empty cell is a document that a list lacks.",
+        "table with columns of query ids, labels and scores, whose empty cells are documents that a list lacks.",
     ] = None
     features: Annotated[
         list[str] | None,
@@ -95,6 +95,7 @@ def fuse(
     ] = None,
     *,
     learning: Learning,
+    table: Ids,
     tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
     save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
     as_json: AsJson = False,
@@ -121,8 +122,9 @@ def fuse(
                 raise BadInput(
                     f"--{name}", "expected without --weights-for, whose weights it does not change"
                 )
-        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, as_json)
+        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, table, as_json)
         return
+    _check_no_table(learning, table)
     if output is None:
         raise ValueError("--output: expected the run to write, got none")
     _check_files(runs, qrels, apply, output, save)
@@ -178,6 +180,7 @@ def _print_weights(
     qrels: Path | None,
     output: Path | None,
     learning: Learning,
+    columns: Ids,
     as_json: bool,
 ) -> None:
     """Learn weights of a hybrid query; print them with advice, and the text for the engine."""
@@ -188,13 +191,15 @@ def _print_weights(
     if output is not None:
         paths.check_output(output, inputs)
     table = len(files) == 1 and paths.is_table(files[0])
-    if learning.features is not None and not table:
-        raise BadInput("--features", "expected a table with it, got runs")
+    if not table:
+        _check_no_table(learning, columns)
     if table == (qrels is not None):
         raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = _read_lists(files[0], learning.features) if table else _read(runs, depth, status)
+        lists: Any = (
+            _read_lists(files[0], columns, learning.features) if table else _read(runs, depth, status)
+        )
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
@@ -216,6 +221,12 @@ def _print_weights(
         paths.write_text(output, result.text())
     elif not as_json:
         typer.echo(result.text(), nl=False)
+
+
+def _check_no_table(learning: Learning, columns: Ids) -> None:
+    """Raise for options of a table of scores, which runs do not have."""
+    for name in columns.options() if learning.features is None else ("features",):
+        raise BadInput(f"--{name}", "expected a table with it, and --weights-for, got runs")
 
 
 def _check_files(
@@ -250,10 +261,12 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
     typer.echo(f"run    {output}")
 
 
-def _read_lists(path: Path, features: list[str] | None) -> QueryData:
+def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryData:
     """Read the candidates of the queries with their scores, labels and missing values."""
     try:
-        data = read_data(path, fill="keep", features=None if features is None else split_names(features))
+        data = read_data(
+            path, columns, fill="keep", features=None if features is None else split_names(features)
+        )
         if features is None and data.feature_names is not None:
             note(
                 f"{path}: searches, by its columns: {', '.join(data.feature_names)}; choose them by --features"

@@ -16,7 +16,7 @@ import typer
 from structsvm import clicks, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import compression, is_stream
@@ -46,6 +46,7 @@ def analyse(
     seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
+    columns: ColumnNames = None,
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
@@ -62,7 +63,7 @@ def analyse(
     check_choice("cluster", cluster, ("user", "session", "auto", "none"))
     by = None if cluster == "none" else cluster
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
-    if (drafted := _team_draft_elsewhere(log)) is not None:
+    if (drafted := _team_draft_elsewhere(log, named_columns(columns))) is not None:
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
@@ -83,15 +84,18 @@ def analyse(
         typer.echo(f"report     {report}")
 
 
-def _team_draft_elsewhere(log: Path) -> Any:
+def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
     """Return the click log of a table or a file of UBI events, or None for our own format; report which rows were left
     out."""
     from structsvm.clicks.reading import is_ubi
 
+    table = not is_stream(log) and paths.is_table(log) and not is_json_lines(log)
+    if columns and not table:
+        raise BadInput("--columns", f"expected a table with it (.csv, .tsv, .parquet), got {log}")
     if is_stream(log):
         return None
-    if paths.is_table(log) and not is_json_lines(log):
-        drafted, dropped = clicks.read_team_draft_table(log)
+    if table:
+        drafted, dropped = clicks.read_team_draft_table(log, columns=columns)
     elif is_ubi(log):
         drafted, dropped = clicks.read_team_draft_ubi(log)
     else:

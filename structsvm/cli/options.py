@@ -17,6 +17,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
 Relevance = Annotated[float, "Label from which a document is relevant."]
 Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
+ColumnNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns", help="Columns of a table that are called otherwise: ROLE=NAME, with commas or repeated."
+    ),
+]
 PerQuery = Annotated[bool, "With --json: also print the value of each query."]
 Tol = Annotated[float, "Relative duality gap to reach."]
 FailIfWorse = Annotated[
@@ -52,6 +58,15 @@ def parse_grid(text: str) -> list[float]:
     if not all(0 < value < float("inf") for value in values):
         raise error
     return values
+
+
+def named_columns(texts: list[str] | None) -> dict[str, str]:
+    """Return the name of the column of each role, of ``a=left,b=right``."""
+    pairs = [each.strip().partition("=") for text in texts or () for each in text.split(",")]
+    for role, equals, name in pairs:
+        if not (role and name):
+            raise BadInput(f"--columns {role}{equals}{name}", "expected ROLE=NAME, such as query=q")
+    return {role: name for role, _, name in pairs}
 
 
 def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:

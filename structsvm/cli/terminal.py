@@ -111,9 +111,10 @@ def _with_options(text: str, options: Mapping[str, str]) -> str:
 
     def option(match: re.Match[str]) -> str:
         name = options.get(match[1])
-        return match[0] if name is None else f"{name} {match[2].strip(chr(39))}".rstrip()
+        value = match[2].strip("'\"")
+        return match[0] if name is None else f"{name} {value}".rstrip()
 
-    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)""", option, text)
+    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|"[^"]*"|[\w.+-]*\w|)""", option, text)
 
 
 def describe(error: Exception, *, converting: bool = False) -> str | None:
@@ -135,8 +136,12 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            enough = "700 MB and 200 bytes per query are enough"
-            remedy = f"{enough} for all but --percentiles and the standard input"
+            enough = (
+                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
+            )
+            remedy = (
+                f"{enough}; under ulimit set ARROW_DEFAULT_MEMORY_POOL=system, as Arrow reserves 1 GB more"
+            )
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__
@@ -148,6 +153,8 @@ _EVERYWHERE = {
     "max_expansion": "--max-expansion (before the command)",
     "sparse=True": "--matrix sparse (structsvm convert)",
     "dtype=float32": "--dtype float32 (structsvm convert)",
+    "scale='minmax'": "--scale minmax (structsvm train)",
+    "scale='zscore'": "--scale zscore (structsvm train)",
 }
 """Options for library arguments that most commands can pass on, or that belong to another command."""
 

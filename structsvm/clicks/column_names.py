@@ -32,10 +32,9 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
 
 def check_columns(names: Sequence[str], found: Sequence[str], source: str, remedy: str = "") -> None:
     """Raise unless these columns exist."""
-    for name in names:
-        if name not in found:
-            shown = ", ".join(found[:10]) or "an empty file"
-            raise BadInput(
-                source, f"expected a column {name!r}, got {shown}", remedy or
-                "name the columns with {query}, {document}, {position}, {clicked}, {session}",
-            )  # fmt: skip
+    missing = [repr(name) for name in names if name not in found]
+    if missing:
+        expected = f"columns {', '.join(missing)}" if len(missing) > 1 else f"a column {missing[0]}"
+        shown = ", ".join(found[:10]) or "an empty file"
+        remedy = remedy or "name the columns with {query}, {document}, {position}, {clicked}, {session}"
+        raise BadInput(source, f"expected {expected}, got {shown}", remedy)

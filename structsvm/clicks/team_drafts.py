@@ -98,10 +98,15 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     tables = open_tables(table)
     there, source = tables[0].names, str(table) if tables[0].in_parts else "table"
+    found = {name.strip().lower() for name in there}
+    likely = {role for role, usual in _USUAL.items() if not found.isdisjoint((role, *usual.split()))}
+    missing = [role for role in _NEEDED if role not in likely | given.keys()]
+    if len(missing) > 1:
+        check_columns(missing, there, source, "rename them, or state {columns}")
     for role, usual in _USUAL.items():
         if role in given:
             continue
-        if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
+        if role in _NEEDED or role in likely:
             few = ", ".join(usual.split()[:3])
             remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
             given[role] = guess(role, there, source, usual, remedy)

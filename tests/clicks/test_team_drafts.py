@@ -61,10 +61,12 @@ def test_the_verdict_is_that_of_our_own_log(tmp_path, capsys, suffix):
     elif suffix == "parquet":
         table(made).to_parquet(path)
     else:
-        table(made).to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+        named = table(made).rename(columns={"team": "side", "list_id": "serp"})
+        named.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    columns = ["--columns", "team=side,impression=serp"] if suffix.endswith("sv") else []
     answers = []
-    for log in (tmp_path / "own.jsonl", path):
-        assert main(["interleave", "analyse", str(log), "--json"]) == 0
+    for log, more in ((tmp_path / "own.jsonl", []), (path, columns)):
+        assert main(["interleave", "analyse", str(log), "--json", *more]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0]["cluster"] == "user"
     for name in ("winner", "n_impressions", "n_clusters", "n_clicked"):
@@ -172,6 +174,10 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
             r"impression or a usual name \(impression_id, list, list_id\), or state columns=",
+        ),
+        (
+            SEARCH.rename(columns={"doc": "sku"}), None, "table: expected columns 'impression', 'document', got "
+            "search, rank, sku, team, clicked; rename them, or state columns=",
         ),
         (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; state others by columns="),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),

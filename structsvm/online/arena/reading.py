@@ -24,7 +24,7 @@ _ALIASES = {
 
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
-_FORMS = "'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1"
+_FORMS = "'a', 'b', 'tie', the name of one of the two or of its column, or the share of a from 0 to 1"
 
 
 def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Votes:
@@ -37,7 +37,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
 
         ======================= ====================================================================================
         ``a``, ``b``            the models; ``a`` was shown first. Also ``model_a``, ``model_b``
-        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two, or the share of a from 0 to 1
+        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two or its column, or the share of a
         ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
         ``time``                optional: the votes are sorted by it; otherwise the order of the rows counts
         ======================= ====================================================================================
@@ -80,6 +80,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
             a, b = (_models(batch, names[side], texts, ids) for side in "ab")
             # numbers are shares; a text column may mix names, positions and shares
             winner = names["winner"]
+            sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
             if batch.written is None and is_number(batch.columns[winner].type):
                 words: list[Any] = numbers(batch, winner, _FORMS).tolist()
             else:
@@ -87,7 +88,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
             for row, (one, other, word) in enumerate(zip(a, b, words, strict=True)):
                 if one == other:
                     raise batch.wrong(row, names["b"], "a different model from column a", repr(other))
-                share.append(_share(batch, row, winner, one, other, word))
+                share.append(_share(batch, row, winner, sides, one, other, word))
             first += a
             second += b
             for role in ("question", "judge"):
@@ -139,11 +140,13 @@ def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
     return words
 
 
-def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any) -> float:
+def _share(
+    batch: Any, row: int, column: str, sides: Mapping[str, float], first: str, second: str, word: Any
+) -> float:
     """Return the share that ``first`` won, according to a cell of the column ``winner``."""
     # A cell may be a position, a name or a number. A model that is called "b" but was shown first is ambiguous.
     if isinstance(word, str):
-        position = _POSITIONS.get(word.lower())
+        position = sides.get(word.lower())
         name = 1.0 if word == first else 0.0 if word == second else None
         if name is not None and position is not None and name != position:
             raise batch.wrong(row, column, "one meaning", f"{word!r}, a position and the other model's name",

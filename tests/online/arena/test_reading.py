@@ -143,5 +143,11 @@ def test_commands_lead_from_no_votes_to_a_verdict(tmp_path, cli) -> None:
     pairs = cli(f"arena next {votes} -n 2 --alpha 1e-9").splitlines()
     assert pairs[0] == "a,b,question"
     assert all(line.endswith(",") for line in pairs[1:])
+    own = votes.read_text().replace("a,b,question,winner", "left,right,question,better")
+    (tmp_path / "own.csv").write_text(own.replace(",a\n", ",left\n").replace(",b\n", ",right\n"))
+    renamed = cli.json(
+        f"arena report {tmp_path / 'own.csv'} --columns a=left,b=right --columns winner=better"
+    )
+    assert renamed["best"] == cli.json("arena report", votes)["best"]
     assert cli.code("arena report", votes, "--columns a:left") == 2
     assert "--columns a:left: expected ROLE=NAME" in cli.err
