@@ -26,7 +26,7 @@ from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 
 _FORMAT = "structsvm-model"
-_FORMAT_VERSION = 2  # version 1 had no digests
+_FORMAT_VERSION = 2
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
 """A model file may name classes of these folders that they, or the package itself, export."""
@@ -126,10 +126,9 @@ def load(path: str | Path) -> Any:
             try:
                 if not isinstance(content, dict) or "class" not in content:
                     raise Damaged("no model")
-                digests = description["digests"] if version > 1 else None
-                if digests is not None and archive.array("digest", most_bytes=1 << 10) != _digest(raw):
+                if archive.array("digest", most_bytes=1 << 10) != _digest(raw):
                     raise Damaged("a changed description")
-                return _decode(content, _Arrays(archive, digests))
+                return _decode(content, _Arrays(archive, description["digests"]))
             except (
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
             ) as error:  # fmt: skip
@@ -146,7 +145,7 @@ def load(path: str | Path) -> Any:
 class _Arrays:
     """The arrays of a model file that its description refers to; together they must fit into memory."""
 
-    def __init__(self, archive: Archive, digests: dict[str, str] | None) -> None:
+    def __init__(self, archive: Archive, digests: dict[str, str]) -> None:
         self._archive, self._digests = archive, digests
         self._left = memory_bytes()
         self._read: dict[str, np.ndarray] = {}
@@ -156,7 +155,7 @@ class _Arrays:
             raise Damaged(f"no array {name!r:.40}")
         if name not in self._read:
             array = self._archive.array(name, most_bytes=self._left)
-            if self._digests is not None and self._digests[name] != _digest(array):
+            if self._digests[name] != _digest(array):
                 raise Damaged(f"a changed {name}")
             self._read[name] = array
             self._left -= array.nbytes
