@@ -95,7 +95,7 @@ def fuse(
     ] = None,
     *,
     learning: Learning,
-    table: Ids,
+    columns: Ids,
     tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
     save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
     as_json: AsJson = False,
@@ -122,9 +122,9 @@ def fuse(
                 raise BadInput(
                     f"--{name}", "expected without --weights-for, whose weights it does not change"
                 )
-        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, table, as_json)
+        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, columns, as_json)
         return
-    _check_no_table(learning, table)
+    _check_no_table(learning, columns)
     if output is None:
         raise ValueError("--output: expected the run to write, got none")
     _check_files(runs, qrels, apply, output, save)
@@ -204,9 +204,9 @@ def _print_weights(
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
     if as_json:
-        columns = (one.tolist() for one in (result.weights, result.lower, result.upper))
+        numbers = (one.tolist() for one in (result.weights, result.lower, result.upper))
         keys = ("name", "weight", "lower", "upper")
-        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *columns, strict=True)]
+        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *numbers, strict=True)]
         found, ends = result.estimate, ("mean_difference", "lower", "upper")
         print_json({
             "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
