@@ -7,7 +7,6 @@ import gc
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,6 @@ import typer
 from structsvm import clicks, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
-from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole
@@ -26,13 +24,7 @@ from structsvm.common.lazy import labelled
 from structsvm.common.tables.files import is_json_lines
 from structsvm.online import statistics
 
-
-@dataclass(frozen=True)
-class Incomplete(Group):
-    """Options of lines of a log in which something is missing."""
-
-    missing_feedback: Annotated[str, "Treatment of lines without clicks: skip, no_click or error."] = "skip"
-    missing_record: Annotated[str, "Treatment of lines without the shown list: error or skip."] = "error"
+MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
 
 
 def analyse(
@@ -52,8 +44,7 @@ def analyse(
         "sessions) return. none: each query counts.",
     ] = "auto",
     seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
-    *,
-    lines: Incomplete,
+    missing_feedback: MissingFeedback = "skip",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
     columns: ColumnNames = None,
     as_json: AsJson = False,
@@ -76,7 +67,9 @@ def analyse(
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
-            read = statistics.read_credits(log, cluster=by, weights=weights, **asdict(lines), callback=tell)
+            read = statistics.read_credits(
+                log, cluster=by, weights=weights, missing_feedback=missing_feedback, callback=tell
+            )
     answer = statistics.analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
@@ -120,8 +113,7 @@ def learn(
         str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
     ] = "inverse_z_test",
     ridge: Annotated[float | None, "Regularisation of the weights of rare clicks. (default: 0)"] = None,
-    *,
-    lines: Incomplete,
+    missing_feedback: MissingFeedback = "skip",
     as_json: AsJson = False,
 ) -> None:
     """Learn weights of the kinds of clicks from logs with a known best ranker, for 'analyse --statistic'."""
@@ -135,7 +127,7 @@ def learn(
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
-        found = clicklog.read_log(path, **asdict(lines))
+        found = clicklog.read_log(path, missing_feedback=missing_feedback)
         if name not in found.rankers:
             raise BadInput(path, f"--better: expected one of {', '.join(found.rankers)}, got {name!r}")
         read.append((found, name))
