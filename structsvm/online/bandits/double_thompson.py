@@ -44,6 +44,7 @@ class DoubleThompson(CountsWins):
 
     label = "dts"
     assumes = "nothing: seeks a Copeland winner"
+    compiled = "structsvm.online.bandits.compiled.double_thompson"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
         super().__init__(n_arms)

@@ -56,9 +56,9 @@ class PairComparison:
     always_valid_upper: float
     always_valid_p_value: float
     always_valid_queries_needed: float
-    log_evidence: tuple[float, float]
     unit_wins: int | None = None
     unit_losses: int | None = None
+    log_evidence: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
