@@ -64,7 +64,7 @@ def make(
 
 
 class Straightforward:
-    """Greedy as one would write it: benefits of words, flags of covered ones, a product a level and step."""
+    """Choose greedily in the obvious way: word benefits, flags of covered words, one product per level and step."""
 
     def __init__(self, features: WordFeatures, candidates: CandidateSet) -> None:
         self.features, self.n = features, len(candidates)
@@ -94,7 +94,7 @@ class Straightforward:
 
 
 def to_the_optimum(n_documents: int, n_sets: int, rng: np.random.Generator) -> list[float]:
-    """Processor seconds to the proven best five documents, with benefits learned on other sets."""
+    """Return the processor seconds to find the provably best five documents, with benefits learned on other sets."""
     sets, labels = make(10 + n_sets, rng, n_documents)
     model = SVMDiv(C=10.0, k=K, levels=LEVELS[:1]).fit(sets[:10], labels[:10])
     features = WordFeatures(LEVELS[:1])
