@@ -27,7 +27,7 @@ from structsvm.protocols import Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Number of comparisons, regret and answer of each run until the bandit has decided."""
+    """Number of comparisons, regret and answer of each run at the time of the bandit's decision."""
 
     steps: Int
     regret: Float
@@ -56,7 +56,7 @@ def explore(
     check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
-    # no practical limit, so that exploration ends by itself
+    # practically no limit, so that exploration ends by itself
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()

@@ -24,7 +24,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
 METHODS = ("dbgd", "bgd1", "bgd2")
-"""Methods that observe the winner, the probability that the present point wins, and that probability minus 1/2."""
+"""Methods that observe the winner, the probability that the current point wins, and this probability minus 1/2."""
 
 PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
 """Names of the five value functions of the thesis (6.3.1), :func:`_value`; 0 is best for each."""
@@ -133,7 +133,7 @@ def descend_rankings(
 
     def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
-        # without a start each run begins in a random direction of its own
+        # without a start each run begins in its own random direction
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
         w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))
@@ -242,7 +242,7 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
         # regret of both points of the comparison: e(w*, w) + e(w*, w')
         candidate_value = _value(problem, candidate)
         total += loss + _wins(best - candidate_value) - 0.5
-        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the present point wins
+        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the current point wins
         step = 0.0
         if feedback == 0:
             if rng.random() < _wins(candidate_value - value):

@@ -51,7 +51,7 @@ def make(n_sets: int, seed: int, *, noise: float = 0.0, n_documents: int = 100):
 
 
 def fit_and_test(model, sets, labels, Cs, n_train=TRAIN):
-    """Loss on each test query, of the C that is best on the validation sets."""
+    """Return the loss on each test query with the best C on the validation sets."""
     validation, test = slice(TRAIN, VALIDATION), slice(VALIDATION, TOTAL)
     fits = clone(model).path(sets[:n_train], labels[:n_train], Cs)
     losses = [weighted_subtopic_loss(labels[validation], m.predict(sets[validation])).mean() for m in fits]
@@ -214,7 +214,7 @@ def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
 
 
 def _verdict(run, title, means, line, Cs):
-    """What of the gap to the clairvoyant line is search error, and what it has to do with negative benefits."""
+    """Analyse how much of the gap to the clairvoyant line is search error due to negative benefits."""
     least = {key: values.min() for key, values in means.items()}
     plain = least["trained by greedy", "greedy"]
     remedies = {

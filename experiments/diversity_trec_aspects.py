@@ -113,8 +113,8 @@ def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
 
 
 def _hinges(model, sets, labels, C):
-    """Above the loss of the true outputs: at the weights learned from all sets, at zero, and at equal weights of the
-    runs for three lengths.
+    """Return losses above the true outputs' loss: at weights learned from all sets, at zero, and at equal weights of
+    the runs for three lengths.
     """
     features = WordFeatures([Level.appears()])
     coverages = [features.coverage(s) for s in sets]
@@ -134,7 +134,7 @@ def _hinges(model, sets, labels, C):
 
 
 def _unit(scores):
-    """Each run's scores between 0 and 1 within the topic; 0 where it lacks the document."""
+    """Return each run's scores scaled to [0, 1] within the topic; 0 if the run lacks the document."""
     low, high = np.nanmin(scores, axis=0, initial=np.inf), np.nanmax(scores, axis=0, initial=-np.inf)
     width = np.where(high > low, high - low, 1.0)
     return np.where(np.isnan(scores), 0.0, (scores - np.where(np.isfinite(low), low, 0.0)) / width)

@@ -37,7 +37,7 @@ def sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 
 
 def values(loss: str, train: QueryData, test: QueryData) -> dict[str, np.ndarray]:
-    """The measure on test queries by C, of trees and of the linear ranker."""
+    """Return the measure on test queries by C, for trees and for the linear ranker."""
     found = {}
     for name, ranker in (
         ("trees", TreeRanker(loss, random_state=0)),

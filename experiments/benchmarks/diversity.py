@@ -58,7 +58,7 @@ def make(n_sets: int, rng: np.random.Generator) -> tuple[list[CandidateSet], lis
 
 
 class Straightforward:
-    """Greedy as one would write it: benefits of words, flags of covered ones, a product a level and step."""
+    """Choose greedily in the obvious way: word benefits, flags of covered words, one product per level and step."""
 
     def __init__(self, features: WordFeatures, candidates: CandidateSet) -> None:
         self.features, self.n = features, len(candidates)

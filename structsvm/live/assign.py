@@ -32,7 +32,7 @@ class Policy:
     last: int = 0
     """Sequence number of the last list that is counted."""
     duels: OrderedDict[bytes, Duel] = field(default_factory=OrderedDict)
-    """Keyed by the impression of the first page of a request."""
+    """Pending duels, keyed by the impression of the first page of a request."""
     own: set[bytes] = field(default_factory=set)
     """Impressions whose duels were counted at assignment."""
 

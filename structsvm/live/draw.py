@@ -33,7 +33,7 @@ TOKEN_LENGTH = 60
 
 
 class Token(NamedTuple):
-    """The content of a token: experiment, number of documents, time shown (ms) and impression."""
+    """Content of a token: experiment, number of documents, time shown (ms) and impression."""
 
     experiment: int
     n_documents: int

@@ -95,7 +95,7 @@ def _of_file(path: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Return documents and their features; features without a value are NaN."""
+    """Yield documents and their features; features without a value are NaN."""
     if "hits" in answer:
         for hit in answer["hits"]["hits"]:
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]

@@ -174,7 +174,7 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
 
 
 def _entries(block: Any) -> Iterable[tuple[list[int], Any]]:
-    """Return the columns and values of each row."""
+    """Yield the columns and values of each row."""
     if not isinstance(block, np.ndarray):
         for a, b in zip(block.indptr[:-1], block.indptr[1:], strict=True):
             yield block.indices[a:b].tolist(), block.data[a:b]

@@ -190,7 +190,7 @@ def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -
 
 
 class _Whole(NamedTuple):
-    """All partitions as one problem, with those members of ``Problem`` that one_slack and newton use."""
+    """All partitions as one problem, with the members of ``Problem`` that one_slack and newton use."""
 
     parts: Partitions
     shares: Float
@@ -446,7 +446,7 @@ class _Rounds:
 
 
 def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
-    """Raise if the slacks at the weights of the checkpoint differ from those in it, as for other rows."""
+    """Raise if the slacks at the checkpoint's weights differ from the stored slacks, which means other rows."""
     before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
     now = measured if kept.same_parts(whole.shares) else np.array([measured.sum()])
     if not np.allclose(
