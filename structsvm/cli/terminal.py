@@ -198,7 +198,9 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
 
-    run.__doc__ = _unwrapped(command.__doc__)
+    # paragraphs of one line each, which the help wraps to the width of the terminal
+    paragraphs = re.split(r"\n\s*\n", (command.__doc__ or "").strip())
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     return run
 
 
@@ -220,13 +222,6 @@ class Interruptible(typer.core.TyperGroup):
         except KeyboardInterrupt as error:
             note(f"interrupted{f' {error}' if str(error) else ''}; nothing was written")
             raise typer.Exit(INTERRUPTED) from None
-
-
-def _unwrapped(text: str | None) -> str | None:
-    """Return paragraphs of one line each, which the help wraps to the width of the terminal."""
-    if text is None:
-        return None
-    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
 
 
 class GapProgress:

@@ -25,13 +25,6 @@ _FOREIGN_NAMES = {
 }  # fmt: skip
 """Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, with their names in this package."""
 
-_REMEDIES = {
-    "verbose": "it is an argument of fit",
-    "max_depth": "trees are limited by n_leaves",
-    "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
-}
-"""Remedies for parameters of other packages that have no counterpart here."""
-
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 
@@ -71,17 +64,8 @@ def name_here(name: str) -> str:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    # from the most specific remedy to the most general: a synonym, another estimator, another place, a similar name
-    here = name_here(name)
-    if here in known:
+    if (here := name_here(name)) in known:
         return f"; it is called {here!r} here"
-    if here in ("n_trees", "n_leaves"):
-        return "; trees are grown by TreeRanker"
-    if name in ("positive", "monotone_constraints", "constraints", "penalty"):
-        pairs = "" if "n_trees" in known else ", with 'pairs' for the hinge over pairs"
-        return f"; StructuralRanker, which is linear, takes it{pairs}"
-    if name in _REMEDIES:
-        return f"; {_REMEDIES[name]}"
     near = get_close_matches(name, known, 1)
     listed = ", ".join(each for each in known if each != "self")
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"

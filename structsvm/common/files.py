@@ -311,16 +311,20 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
 
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the location and object of each non-blank line of JSON Lines."""
-    import msgspec
-
     for number, line in read_lines(path):
         if line.strip():
-            try:
-                record = msgspec.json.decode(line, type=dict[str, Any])
-            except (msgspec.DecodeError, RecursionError):
-                problem = f"expected a JSON object on each line, got {shorten(line)}"
-                raise BadInput(f"{path}:{number}", problem) from None
-            yield f"{path}:{number}", record
+            yield f"{path}:{number}", parse_object(line, path, number)
+
+
+def parse_object(line: bytes | str, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object of a line."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"expected a JSON object, got {shorten(line)} ({error!s:.80})"
+        raise BadInput(f"{path}:{number}", problem) from None
 
 
 def decode(raw: bytes, place: str) -> str:

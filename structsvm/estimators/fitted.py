@@ -49,8 +49,10 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
-            if name in _OF_OTHER_PACKAGES:
-                raise _called_otherwise(name, kwargs[name], known)
+            if name == "group":  # of LightGBM and XGBoost
+                problem = f"expected query ids in place of group sizes, got {np.size(kwargs[name])} numbers"
+                code = "qid = np.repeat(np.arange(len(group)), group)"
+                raise BadInput("group", problem, "pass {qid}, for rows that are grouped by query", code=code)
             raise _no_argument(self, name, known)
         before = dict(vars(self))
         try:
@@ -97,30 +99,6 @@ def _usual_fit() -> None:
     -------
     self
     """  # inserted into the docstring of each ``fit``
-
-
-_OF_OTHER_PACKAGES = (
-    "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
-    "eval_at", "early_stopping_rounds", "weight", "weights",
-)  # fmt: skip
-"""Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
-
-
-def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
-    if name == "group":
-        expected = f"expected query ids in place of group sizes, got {np.size(value)} numbers"
-        code = "qid = np.repeat(np.arange(len(group)), group)"
-        return BadInput("group", expected, "pass {qid}, for rows that are grouped by query", code=code)
-    if name.startswith("weight"):
-        return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
-    if not name.startswith(("early", "eval")):
-        return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
-    if "validation" in known:
-        problem = "expected validation queries as a tuple in place of it"
-        return BadInput(name, problem, "pass {validation=(X, y, qid)}")
-    problem = "expected none, as this ranker trains to its optimum and does not stop by a measure"
-    remedy = "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV"
-    return BadInput(name, problem, remedy)
 
 
 def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:

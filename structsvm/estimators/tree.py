@@ -169,7 +169,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        C = self._trade_off(self._bind_empty(data, weights), weights)
+        per_query = _SMOOTH_C_PER_QUERY if self._bind_empty(data, weights).smooth else _C_PER_QUERY
+        C = per_query * int(np.count_nonzero(weights)) if self.C is None else float(self.C)
         problem = self._problem(self._learn(features, data, weights), data, weights)
         self._keep(next(self._train(problem, [C])), features)
         return self
@@ -260,12 +261,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """Return the problem without columns; raise for labels without a constraint before any tree is grown."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
         return self._problem(nothing, data, weights)
-
-    def _trade_off(self, problem: RankingProblem, weights: Float) -> float:
-        if self.C is not None:
-            return float(self.C)
-        per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
-        return per_query * int(np.count_nonzero(weights))
 
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
         problem = self._bind(replace(data, X=rows), weights)

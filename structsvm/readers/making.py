@@ -6,14 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from structsvm import readers  # its names load on first use
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.files import AnyPath, beside, destination
 from structsvm.protocols import Float
 
@@ -87,14 +86,10 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     """
     check_choice("name", name, _MAKERS)
     dataset, write = _MAKERS[name]
-    for option, value in options.items():
+    for option in options:
         if option not in dataset.options:
             raise BadInput(name, f"expected options among {', '.join(dataset.options)}, got {option!r}")
-        default = dataset.options[option]
-        is_whole = isinstance(default, int)
-        if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
-            problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
-            raise BadInput(option, problem, value=value)
+    check_whole("random_state", options.get("random_state", 0), 0)
     path = Path(path)
     destination(path)  # refuse an impossible path before any work
     if path.exists():
@@ -144,7 +139,9 @@ def make_runs(
     """
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         check_whole(name, count)
-    if not (0 < best_noise <= worst_noise < np.inf):
+    check_positive("best_noise", best_noise)
+    check_positive("worst_noise", worst_noise)
+    if best_noise > worst_noise:
         got = f"got best_noise={best_noise}, worst_noise={worst_noise}"
         raise BadInput("worst_noise", f"expected 0 < best_noise <= worst_noise, {got}")
     rng = np.random.default_rng(random_state)

@@ -184,10 +184,10 @@ def read_qrels(
     rows = trec.read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
     try:
         return _grouped_qrels(*rows, parts or None, duplicates)
-    except trec.Repeated:
-        key = [0, 1, 2] if subtopics else [0, 2]
-        remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
-        trec.refuse_repeat(path, key, remedy, max_expansion)
+    except BadInput as error:
+        raise BadInput(
+            path, error.problem, error.remedy + ("" if subtopics else ", or subtopics=True")
+        ) from None
 
 
 def write_qrels(qrels: Qrels, path: AnyPath) -> None:

@@ -218,8 +218,8 @@ def read_run(
         )
     try:
         run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)
-    except trec.Repeated:
-        trec.refuse_repeat(path, [0, 2], "the higher score", max_expansion)
+    except BadInput as error:
+        raise BadInput(path, error.problem, error.remedy) from None
     return run if depth is None else run.top(depth)
 
 

@@ -291,36 +291,10 @@ def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[
     return list(index), code, documents
 
 
-class Repeated(BadInput):
-    """Error for a document that occurs twice in a topic."""
-
-
-def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | None) -> NoReturn:
-    """Raise with the line of the first repeated document, found by reading the file again, as lines are not kept."""
-    first_line: dict[tuple[bytes, ...], int] = {}
-    n = 0
-    for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
-        for line in array.tobytes().split(b"\n")[:-1]:
-            n += 1
-            words = line.split()
-            if not words:
-                continue
-            document = tuple(words[k] for k in key)
-            if document in first_line:
-                raise BadInput(
-                    f"{path}:{n}",
-                    f"expected each document once per topic, got {shown(words[2])} in topic {shown(words[0])} again "
-                    f"(first in line {first_line[document]})",
-                    f"drop one, or pass {{duplicates='best'}} to keep {best}",
-                ) from None
-            first_line[document] = n
-    raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")
-
-
 def once_each(
     topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
 ) -> tuple[Int, list[Any]]:
-    """Return offsets and columns of rows in the order of topics, each key once in a topic, or raise Repeated.
+    """Return offsets and columns of rows in the order of topics, each key once in a topic.
     ``best`` tells which of several to keep.
     """
     numbers = np.arange(len(topics) + 1)
@@ -335,7 +309,7 @@ def once_each(
                 docid = keys[i] if isinstance(keys[i], str) else keys[i][0]
                 got = f"got {shown(docid)} twice in topic {shown(topics[t])}"
                 remedy = "pass {duplicates='best'} to keep " + best
-                raise Repeated("docid", f"expected each once per topic, {got}", remedy)
+                raise BadInput("docid", f"expected each document once per topic, {got}", remedy)
             keep[i] = keys[i] not in seen
             seen.add(keys[i])
     if keep.all():

@@ -106,8 +106,12 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
     elif types.is_string(kind):
         if batch.written is not None:
             array = compute.utf8_trim_whitespace(array)
-        array = _without_empty(array)
-        if (row := _ending_in_nul(array)) is not None:
+        empty = compute.equal(array, arrow_text([""])[0])  # for texts of Python, Arrow would import pandas
+        if compute.any(empty).as_py():
+            array = compute.if_else(empty, pa.nulls(len(array), pa.string()), array)
+        ending = compute.ends_with(array, "\0")
+        if (some := compute.any(ending)).as_py():
+            row = compute.index(ending, some).as_py()
             raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
@@ -119,28 +123,6 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         row = int(to_numpy(array.is_valid())[0].argmin())
         raise batch.wrong(row, name, what, "none", "drop the rows without it")
     return array
-
-
-def _without_empty(array: Any) -> Any:
-    """Return text with empty ids marked as missing."""
-    array = pa.concat_arrays([array]) if array.offset else array
-    filled = np.diff(np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]) > 0
-    if filled.all():
-        return array
-    known = filled & to_numpy(array.is_valid())[0].astype(bool)
-    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.string(), len(array), [validity, *array.buffers()[1:]])
-
-
-def _ending_in_nul(array: Any) -> int | None:
-    """Return the first row of text that ends in a NUL; None without."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[array.offset + 1 : array.offset + len(array) + 1]
-    if data is None or not ends.size or not ends[-1]:
-        return None
-    last = np.frombuffer(data, dtype=np.uint8)[np.maximum(ends, 1) - 1]
-    bad = (last == 0) & (np.diff(ends, prepend=0) > 0)
-    return int(bad.argmax()) if bad.any() else None
 
 
 class Spelling:

@@ -9,14 +9,13 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, types
 from pyarrow import csv as arrow_csv
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import decode, is_stream, read_blocks, shorten, unpacked
+from structsvm.common.files import decode, is_stream, parse_object, read_blocks, shorten, unpacked
 from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.frames import arrow_of
 
@@ -256,16 +255,8 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
 
 def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the number and object of each non-blank line."""
-    rows = []
-    for number, raw in enumerate(block[1].split(b"\n")[:-1], block[0] + 1):
-        if not raw.strip():
-            continue
-        try:
-            rows.append((number, msgspec.json.decode(raw, type=dict[str, Any])))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            problem = f"expected a JSON object, got {shorten(raw)}"
-            raise BadInput(f"{path}:{number}", f"{problem} ({error!s:.80})") from None
-    return rows
+    lines = enumerate(block[1].split(b"\n")[:-1], block[0] + 1)
+    return [(number, parse_object(raw, path, number)) for number, raw in lines if raw.strip()]
 
 
 def is_text(kind: Any) -> bool:

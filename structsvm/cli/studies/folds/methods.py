@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -146,14 +145,6 @@ def walk(
             started = clock()
 
 
-@contextlib.contextmanager
-def _unjudged() -> Iterator[None]:
-    """Suppress the warning about a fit that learns nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
-        yield
-
-
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
@@ -196,7 +187,9 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
 def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
     for C in grid:
         model = _separate(name, C, options)
-        with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
+        with warnings.catch_warnings():
+            if grid[-1] != C:  # as in a path over C, only the last fit warns that it learned nothing
+                warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
             model.fit(train.X, train.y, qid=train.qid)
         yield model
 

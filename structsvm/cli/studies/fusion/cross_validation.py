@@ -181,7 +181,11 @@ def cross_validate_fusion(
         callback(len(splits) + 1, len(splits) + 1)
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
-    systems = _systems(known, rows)
+    systems = {LEARNED: rows} | {name: known.scores[:, i] for i, name in enumerate(known.names)}
+    systems |= {  # a run may have the name of a fusion as its tag
+        f"{name} (of these runs)" if name in systems else name: combine(known.scores, known.offsets)
+        for name, combine in FUSIONS.items()
+    }
     judges, ranked = dict.fromkeys(systems, judge), dict(systems)
     if whole is not None:
         alone = whole.select(whole.judged)
@@ -211,14 +215,6 @@ def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, lis
     return fold, splits
 
 
-def _systems(pool: Candidates, learned: Float) -> dict[str, Float]:
-    """Return scores by name: the learned fusion, the runs, the fusions without learning."""
-    systems = {LEARNED: learned}
-    systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
-    fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
-    return systems | fused
-
-
 def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
     return max(runs, key=lambda name: float(values[name].mean()))
 
@@ -245,11 +241,6 @@ def _best_sum(
         found[fold == k] = sums[at][fold == k]
         chosen.append(sizes[at])
     return found, tuple(chosen)
-
-
-def _free(name: str, used: dict[str, Any]) -> str:
-    """Return the name of a fusion, changed if it is also the tag of a run."""
-    return name if name not in used else f"{name} (of these runs)"
 
 
 def _order(values: Float, topic: Int) -> Int:
