@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
+from structsvm.cli.studies import demo
 from structsvm.cli.studies.diversity import compare_methods
 from structsvm.cli.studies.diversity.summary import headline as of_diversity
 from structsvm.cli.studies.folds import Measures, MethodResult, Results
@@ -98,6 +99,24 @@ def test_fuse_names_equal_runs_and_fusions():
         "not significantly different from the best fusion without learning, CombSUM and CombMNZ, with 0.",
     ):
         assert said in text
+
+
+def system(name, values, model=True):
+    return demo.System(name, values, values, object() if model else None)
+
+
+def test_demo_names_models_that_are_as_good():
+    task = SimpleNamespace()
+    base = system("feature 1", LOW, model=False)
+
+    def said(*learned):
+        return demo.headline(demo.Outcome(task, (base, *learned)))
+
+    text = said(system("roc", VALUES["near"]), system("map", VALUES["top"]))
+    assert text.startswith("map has the best mean average precision on 30 test queries")
+    assert "no significant difference to roc (" in text
+    assert said(system("roc", VALUES["twin"]), system("map", VALUES["top"])).startswith("roc and map equally")
+    assert "no significant" not in said(system("roc", LOW - 0.1), system("map", VALUES["top"]))
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ Longer pages are jinja2 templates beside the code that fills them, rendered by :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,6 +28,9 @@ from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
 from structsvm.plots.figures import Bars, Figure, Lines, Matrix
 from structsvm.plots.figures import Series as Series
+
+if TYPE_CHECKING:
+    from structsvm.metrics.significance import Leaders
 
 
 class Column(NamedTuple):
@@ -69,6 +72,25 @@ def tests_said(n: int) -> str:
 def listed(names: Sequence[str]) -> str:
     """Join names for a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def best_said(
+    best: Leaders, means: Mapping[str, str], measure: str, *, n_tests: int = 0, baseline: str = ""
+) -> str:
+    """Return which systems have the best mean of a measure, those as good, and whether the baseline is worse."""
+    verb = "has" if len(best.first) == 1 else "equally have"
+    text = f"{listed(best.first)} {verb} the best mean {measure}, {means[best.first[0]]}"
+    if not best.p_values:
+        return f"{text}."
+    shown = {name: f"{name} ({means[name]}, {p_said(p)})" for name, p in best.p_values.items()}
+    findings = []
+    if baseline in shown and baseline not in best.level:
+        findings.append(f"significantly better than the baseline {shown[baseline]}")
+    if best.level:
+        findings.append(f"no significant difference to {listed([shown[name] for name in best.level])}")
+    elif len(shown) > 1 or not findings:
+        findings = ["significantly better than each of the others"]
+    return f"{text}: {'; '.join(findings)} ({tests_said(n_tests or len(shown))})."
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:

@@ -74,31 +74,10 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 
 def headline(results: Results) -> str:
     """Return the result in words: the best method, the methods that perform equally well, and the baseline."""
-    first = results.measures.report[0]
+    first, tests = results.measures.report[0], results.tests
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
-    best = results.tests.best
-    n = len(results.methods[0].query_ids)
-    text = (
-        f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
-        f"test queries, {means[best.first[0]]}"
-    )
-    if not best.p_values:
-        return f"{text}."
-
-    def with_mean(name: str, p: float) -> str:
-        return f"{name} ({means[name]}, {pages.p_said(p)})"
-
-    findings = []
-    if results.baseline not in (*best.first, *best.level):
-        p = best.p_values[results.baseline]
-        findings.append(f"significantly better than the baseline {with_mean(results.baseline, p)}")
-    if best.level:
-        findings.append(
-            f"no significant difference to {pages.listed([with_mean(*other) for other in best.level.items()])}"
-        )
-    elif len(best.p_values) > 1 or results.baseline in best.first:
-        findings = ["significantly better than each of the others"]
-    return f"{text}: {'; '.join(findings)} ({pages.tests_said(results.tests.n)})."
+    measure = f"{first} on {len(results.methods[0].query_ids)} test queries"
+    return pages.best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
 
 
 def page(results: Results, title: str) -> str:
