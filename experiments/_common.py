@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,7 +97,7 @@ class Experiment:
             f"`python experiments/{name}.py {' '.join(self._chosen())}`",
         ]
         self.title = "all"
-        self.n_pieces = 0
+        self.n_pieces: Counter[str] = Counter()  # by part, which may be begun, left and begun again
         self.kept_cpu = 0.0  # seconds of the pieces that an earlier command computed
         self.told_cpu = self.cpu()
         self.verdicts: dict[str, dict[str, Any]] = {}
@@ -148,7 +149,7 @@ class Experiment:
         """Begin the named part, quick or full according to the options; return whether it is to be computed."""
         self.quick = self.options.quick and name not in self.options.full
         self._close_part()
-        self.title, self.n_pieces = name, 0
+        self.title = name
         return name in self.options.only
 
     def _close_part(self) -> None:
@@ -179,8 +180,8 @@ class Experiment:
 
     def _piece(self) -> Path:
         self.pieces.mkdir(parents=True, exist_ok=True)
-        self.n_pieces += 1
-        return self.pieces / f"{self.n_pieces}.npz"
+        self.n_pieces[self.title] += 1
+        return self.pieces / f"{self.n_pieces[self.title]}.npz"
 
     @contextmanager
     def _counted(self, piece: Path) -> Iterator[None]:

@@ -157,7 +157,7 @@ def evaluation(run: Experiment, data: QueryData) -> None:
                         ("naive", cells, {"propensities": np.ones(theta.size)}),
                         ("clipped at .1", cells, {"propensities": theta, "clip": 0.1}),
                         ("trust bias, IPS", biased, {"propensities": theta}),
-                        ("trust bias, corrected", biased, {"trust": trusting}),
+                        ("trust bias, corrected", biased, {"propensities": trusting}),
                     ):
                         found.setdefault(f"{name}:dcg", []).append(estimated(of, query, scores, options).dcg)
                 return dict(found)

@@ -68,6 +68,8 @@ def test_parts_in_full_and_interrupted_work(common, argv, tmp_path):
     assert again[0] == first[0]
     assert again[1].tolist() == first[1].tolist() == [3.5, 1]
     assert len(computed) == 1
+    run.part("second")  # once more: its pieces are others
+    assert run.once(lambda: {"value": [7.0]})["value"].tolist() == [7.0]
     run.save()
     command = "`python experiments/trial.py --quick --full second --runs 4 --seed 0`"
     assert command in (tmp_path / "trial.md").read_text()
