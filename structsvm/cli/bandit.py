@@ -37,9 +37,9 @@ class Letor(Group):
     """Options of a world from LETOR data: its rankers, its simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
-    model: Annotated[
-        list[Path] | None, "LETOR: a saved model as a ranker, instead of the features; repeat for more."
-    ] = None
+    model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, in place of features; repeat."] = (
+        None
+    )
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
     samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000

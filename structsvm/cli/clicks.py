@@ -34,9 +34,7 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
-    max_position: Annotated[int | None, "Ignore positions beyond this, counted from 1. (default: 1000)"] = (
-        None
-    )
+    max_position: Annotated[int | None, "Ignore positions beyond this, from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
@@ -219,9 +217,7 @@ class Estimate(Group):
         Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
     ] = None
     most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
-    weighting: Annotated[
-        str | None, "policy, ips or logged. (default: policy; logged with --probability)"
-    ] = None
+    weighting: Annotated[str | None, "policy, ips or logged. (default: policy; --probability: logged)"] = None
     gaps: Annotated[str, "Positions of a list without an impression: empty, or lost."] = "empty"
 
     def options(self) -> dict[str, Any]:

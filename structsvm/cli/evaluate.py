@@ -77,9 +77,7 @@ def evaluate(
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
-    per_query: Annotated[
-        bool, "Also print the value of each query; for several files only with --json."
-    ] = False,
+    per_query: Annotated[bool, "Also print the value of each query; of several files with --json."] = False,
     as_json: AsJson = False,
     fail_if_worse: FailIfWorse = None,
 ) -> None:

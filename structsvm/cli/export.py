@@ -21,9 +21,7 @@ def export(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
     output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
-    feature_names: Annotated[
-        Path | None, "File with the engine's feature names, one per line, in order."
-    ] = None,
+    feature_names: Annotated[Path | None, "The engine's feature names, one per line, in order."] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
     unmatched: Annotated[
         list[str] | None,

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
-SecretFile = Annotated[
-    Path | None, "File of the secrets that sign tokens, newest first. (default: FILE.secret)"
-]
+SecretFile = Annotated[Path | None, "Secrets that sign tokens, newest first. (default: FILE.secret)"]
 Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 

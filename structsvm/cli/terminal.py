@@ -136,9 +136,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            enough = (
-                "700 MB and 200 bytes per query are enough for all but --percentiles and the standard input"
-            )
+            enough = "700 MB and 200 bytes per query suffice for all but --percentiles and the standard input"
             remedy = (
                 f"{enough}; under ulimit set ARROW_DEFAULT_MEMORY_POOL=system, as Arrow reserves 1 GB more"
             )

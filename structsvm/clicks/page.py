@@ -139,10 +139,8 @@ def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
         pages.Series(name, list(range(1, len(curve) + 1)), np.subtract(curve, lowest[: len(curve)]).tolist())
         for (name, *_), curve in zip(rows, curves, strict=True)
     ]
-    return {
-        "models": rows,
-        "curves": Lines(lines, x="position", y="perplexity above the lowest", whole_x=True),
-    }
+    figure = Lines(lines, x="position", y="perplexity above the lowest", whole_x=True)
+    return {"models": rows, "curves": figure}
 
 
 def _estimate(estimate: CounterfactualEstimate) -> dict[str, Any]:

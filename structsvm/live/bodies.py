@@ -43,15 +43,9 @@ class _Strict(Struct, forbid_unknown_fields=True):
 class Guardrails(_Strict):
     """Limits that are monitored while an experiment runs."""
 
-    control: Annotated[
-        bool, said("Whether lists of production outside the share are recorded for comparison.")
-    ] = True
-    clickless_margin: Annotated[Part, said("Margin by which the share of clickless lists may be larger.")] = (
-        0.05
-    )
-    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Answers that take longer count as slow.")] = (
-        1000
-    )
+    control: Annotated[bool, said("Whether production's lists outside the share are recorded.")] = True
+    clickless_margin: Annotated[Part, said("Margin by which the share of clickless lists may rise.")] = 0.05
+    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Longer answers count as slow.")] = 1000
     slow_margin: Annotated[Part, said("Margin by which the share of slow answers may be larger.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
@@ -123,9 +117,7 @@ class Experiment(Config, kw_only=True):
     revision: int
     state: State
     created_at: Annotated[int, said("Milliseconds.")]
-    engine_hashes: Annotated[
-        dict[str, str] | None, said("Hash of the settings by which its engines rank.")
-    ] = None
+    engine_hashes: Annotated[dict[str, str] | None, said("Hash of the settings of its engines.")] = None
 
 
 class Experiments(_Strict):
@@ -209,9 +201,7 @@ class Assigned(_Strict):
     serve: Served
     rankers: Annotated[list[str], said("Rankers whose rankings are needed.")]
     assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
-    why: Annotated[
-        str | None, said("Why the list is not interleaved; for control, call show nevertheless.")
-    ] = None
+    why: Annotated[str | None, said("Why the list is not interleaved; for control, call show too.")] = None
 
 
 class Show(_Strict):
@@ -246,9 +236,7 @@ class Shown(_Strict, kw_only=True):
     query_id: Annotated[str | None, said("The token, under its name in UBI.")]
     serve: Served
     why: Annotated[str | None, said("Why the list is not interleaved.")] = None
-    documents: Annotated[
-        list[str] | None, said("Null if production's ranking was not given: show that ranking.")
-    ]
+    documents: Annotated[list[str] | None, said("Null without production's ranking: show that ranking.")]
     replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
 
 
@@ -389,9 +377,7 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[
-        str | None, said("Note for sites whose users search often: each list counts separately.")
-    ]
+    caution: Annotated[str | None, said("Note on users who search often: lists count separately.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
     control: Annotated[Count, said("Lists of only production, for comparison.")]
     not_compared: NotCompared

@@ -160,10 +160,8 @@ class Folded:
 
     def _snapshot(self, at: int) -> str:
         assert self.running is not None
-        pairs = [
-            {"mean": mean, "lower": lower, "upper": upper, "p": p}
-            for mean, lower, upper, p in self.running.sequences()
-        ]
+        keys = ("mean", "lower", "upper", "p")
+        pairs = [dict(zip(keys, sequence, strict=True)) for sequence in self.running.sequences()]
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:

@@ -91,11 +91,8 @@ def routes(service: Service) -> list[Route]:
         rejected = [one for one in answer["rejected"] if one["code"] != "bad_action"]
         ignored = len(given) - len(clicks) + len(answer["rejected"]) - len(rejected)
         service.metrics.clicks.labels("ignored").inc(ignored)
-        return {
-            **answer,
-            "rejected": [{**one, "index": numbers[one["index"]]} for one in rejected],
-            "ignored": ignored,
-        }
+        rejected = [{**one, "index": numbers[one["index"]]} for one in rejected]
+        return {**answer, "rejected": rejected, "ignored": ignored}
 
     return [Route("/v1/ubi/events", endpoint(events, scope=None, limited=True), methods=["POST"])]
 

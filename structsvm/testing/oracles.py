@@ -180,9 +180,7 @@ class _Bound:
 
         with ThreadPoolExecutor(4) as pool:
             same = list(pool.map(one, list(range(self.offsets.shape[0] - 1))[::-1] * 4))
-        self.require(
-            all(same), "a query's answer depends on its neighbours, on earlier calls or on other threads"
-        )
+        self.require(all(same), "a query's answer depends on its neighbours, earlier calls or other threads")
 
     def check_extremes(self) -> None:
         # untrained: equal scores; trained: margins so wide that no other ranking is worth its loss

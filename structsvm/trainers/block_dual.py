@@ -91,12 +91,8 @@ class BlockDual:
     # The ``anchor`` is zero unless these queries are part of a larger problem (:meth:`place`).
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
-        n, m, n_slots, n_numbers = (
-            problem.n_queries,
-            problem.n_features,
-            cache_size(problem),
-            slot_size(problem),
-        )
+        n, m = problem.n_queries, problem.n_features
+        n_slots, n_numbers = cache_size(problem), slot_size(problem)
         if n_slots is None:
             expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)"
             raise BadInput("frank_wolfe", expected, "use {solver='one_slack'}")

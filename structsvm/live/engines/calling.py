@@ -78,11 +78,8 @@ class Caller:
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters
-        sent: Any = {
-            "content": content,
-            "headers": {**headers, **engine.headers},
-            "timeout": engine.timeout_s,
-        }
+        all_headers = {**headers, **engine.headers}
+        sent: Any = {"content": content, "headers": all_headers, "timeout": engine.timeout_s}
         begun = False
         for again, client in enumerate(self._clients):
             parts, size = [], 0

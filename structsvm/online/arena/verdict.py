@@ -457,7 +457,5 @@ def _notes(
     if any(np.isnan(group.upper).any() for group in board):
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf([group.upper, group.lower]).any() for group in board):
-        notes.append(
-            "a strength with an open interval: the model won or lost all its votes; the prior bounds it"
-        )
+        notes.append("a strength with an open interval: the model won or lost all votes; the prior bounds it")
     return notes

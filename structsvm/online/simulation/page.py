@@ -156,11 +156,7 @@ def simulation_page(
     )
 
 
-_DEFINITIONS = {
-    "average": "mean of the gaps of its arms",
-    "sum": "sum of both gaps",
-    "weak": "the smaller gap",
-}
+_DEFINITIONS = {"average": "mean gap of its arms", "sum": "sum of both gaps", "weak": "the smaller gap"}
 
 
 def _figure(value: Any) -> str:

@@ -501,7 +501,5 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
 
 
 def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
-    return {
-        "query_ids": test.query_ids.astype(str).tolist(),
-        "values": {name: each.tolist() for name, each in values.items()},
-    }
+    as_lists = {name: each.tolist() for name, each in values.items()}
+    return {"query_ids": test.query_ids.astype(str).tolist(), "values": as_lists}
