@@ -371,9 +371,7 @@ def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
         return stated
     texts = [one.texts if one.documents is None else one.documents.texts for one in found.sets]
     if any(one is None for one in texts):
-        problem = (
-            "expected documents with a cost, or with texts whose words are counted, got embeddings alone"
-        )
+        problem = "expected documents with a cost, or texts whose words are counted, got embeddings alone"
         raise BadInput("--budget", problem)
     return [[max(1, len(t.split() if isinstance(t, str) else t)) for t in one] for one in texts]
 

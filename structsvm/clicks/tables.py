@@ -16,7 +16,17 @@ from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dro
 from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times, to_numpy
+from structsvm.common.tables.columns import (
+    Spelling,
+    coded,
+    ids,
+    numbers,
+    stamp,
+    time_of,
+    times,
+    to_arrow,
+    to_numpy,
+)  # fmt: skip
 from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
 from structsvm.common.tables.opening import open_tables
 
@@ -84,9 +94,7 @@ def read_table(
     """
     span = between or (None, None)
     if (time is None) != all(limit is None for limit in span):
-        raise BadInput(
-            "time", "expected a column and one end of a span or both", "give {time} with {between}"
-        )
+        raise BadInput("time", "expected a column and an end of the span", "give {time} with {between}")
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     limits = [_limit(limit) for limit in span]
@@ -107,7 +115,7 @@ def read_table(
     for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
-            base = first_position_of(columns["position"].to_numpy(), None)
+            base = first_position_of(to_numpy(columns["position"])[0], None)
             bases.add(base)
             if len(bases) > 1:
                 problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
@@ -159,11 +167,12 @@ class _Reading:
             if role in _IDS:
                 columns[role] = ids(batch, name, f"the id of a {role}", missing=True)
             elif role == "clicked":
-                columns[role] = self._clicked.of(batch)
+                columns[role] = to_arrow(self._clicked.of(batch))
             elif role == "time":
-                columns[role], self.unit = times(batch, name, self.unit)
+                when, self.unit = times(batch, name, self.unit)
+                columns[role] = to_arrow(when)
             else:
-                columns[role] = values = numbers(batch, name)
+                columns[role] = to_arrow(values := numbers(batch, name))
                 if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
@@ -171,14 +180,14 @@ class _Reading:
 
     def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows within a span of time, without the times."""
-        when = columns["time"].to_numpy()
+        when, _ = to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
         self.dropped.count("row without a time", unknown.sum())
-        return columns.drop_columns(["time"]).filter(pa.array(~(early | late | unknown)))
+        return columns.drop_columns(["time"]).filter(to_arrow(~(early | late | unknown)))
 
     def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
         """Count impressions by the codes of their ids, without sorting text."""
@@ -186,7 +195,7 @@ class _Reading:
         given: dict[str, Any] = {}
         for role, array in zip(columns.schema.names, columns.columns, strict=True):
             if role not in _IDS:
-                given[role] = array.to_numpy(zero_copy_only=False)
+                given[role], _ = to_numpy(array)
                 continue
             if not pa.types.is_string(array.type):
                 values, known = to_numpy(array)
@@ -226,7 +235,7 @@ class _Reading:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
                 problem = (
-                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows below"
+                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows on"
                 )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)

@@ -110,7 +110,9 @@ class Desk:
         self.rankers, self.calls, self.uncompared = list(rankers), [], []
         self.assigned = {"serve": "interleaved", "rankers": list(rankers), "assignment": "a"}
         self.fault, self.shown, self.closing, self.counted = None, None, [], []
-        self.metrics = SimpleNamespace(count_shown=lambda serve, why: self.counted.append(why))
+        counter = SimpleNamespace(inc=lambda: None)
+        labels = lambda serve, why: self.counted.append(why) or counter  # noqa: E731
+        self.metrics = SimpleNamespace(shown=SimpleNamespace(labels=labels))
         vars(self).update(given)
 
     async def experiment(self, key):

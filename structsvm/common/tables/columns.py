@@ -102,7 +102,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
             remedy = bad[1] or "write ids as whole numbers or text"
             raise batch.wrong(bad[0], name, what, f"{values[bad[0]]}", remedy)
         known = ~np.isnan(values)
-        array = _to_arrow(np.where(known, values, 0).astype(np.int64), known)
+        array = to_arrow(np.where(known, values, 0).astype(np.int64), known)
     elif types.is_string(kind):
         if batch.written is not None:
             array = compute.utf8_trim_whitespace(array)
@@ -178,7 +178,7 @@ def texts(batch: Batch, name: str) -> Any:
     words = ["" if value is None else str(value).strip() for value in array.dictionary.to_pylist()]
     codes, known = to_numpy(array.indices)
     codes = codes if known is None else np.where(known, codes, len(words))
-    return compute.take(arrow_text([*words, ""]), _to_arrow(codes.astype(np.int64)))
+    return compute.take(arrow_text([*words, ""]), to_arrow(codes.astype(np.int64)))
 
 
 def times(batch: Batch, name: str, unit: int | None = None) -> tuple[Float, int | None]:
@@ -242,9 +242,13 @@ def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     return data[array.offset : array.offset + len(array)], known
 
 
-def _to_arrow(values: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> Any:
+def to_arrow(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
+    """Return numbers as an array of Arrow, whose own conversion would import pandas."""
     validity = None if known is None or known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.int64(), len(values), [validity, pa.py_buffer(values)])
+    raw = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [validity, pa.py_buffer(raw)]
+    )
 
 
 def _plain(array: Any) -> Any:
