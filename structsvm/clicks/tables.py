@@ -15,23 +15,10 @@ from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
 from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
+from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import (
-    Spelling,
-    coded,
-    ids,
-    numbers,
-    stamp,
-    time_of,
-    times,
-    to_arrow,
-    to_numpy,
-)  # fmt: skip
-from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
-from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
 
-_BATCH = 1 << 20  # rows counted at once
-_IDS = ("query", "document", "session", "cluster")
 _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
 
 
@@ -115,7 +102,7 @@ def read_table(
     for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
-            base = first_position_of(to_numpy(columns["position"])[0], None)
+            base = first_position_of(arrow.to_numpy(columns["position"])[0], None)
             bases.add(base)
             if len(bases) > 1:
                 problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
@@ -167,12 +154,12 @@ class _Reading:
             if role in _IDS:
                 columns[role] = ids(batch, name, f"the id of a {role}", missing=True)
             elif role == "clicked":
-                columns[role] = to_arrow(self._clicked.of(batch))
+                columns[role] = arrow.to_arrow(self._clicked.of(batch))
             elif role == "time":
                 when, self.unit = times(batch, name, self.unit)
-                columns[role] = to_arrow(when)
+                columns[role] = arrow.to_arrow(when)
             else:
-                columns[role] = to_arrow(values := numbers(batch, name))
+                columns[role] = arrow.to_arrow(values := numbers(batch, name))
                 if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
@@ -180,14 +167,14 @@ class _Reading:
 
     def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows within a span of time, without the times."""
-        when, _ = to_numpy(columns["time"])
+        when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
         self.dropped.count("row without a time", unknown.sum())
-        return columns.drop_columns(["time"]).filter(to_arrow(~(early | late | unknown)))
+        return columns.drop_columns(["time"]).filter(arrow.to_arrow(~(early | late | unknown)))
 
     def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
         """Count impressions by the codes of their ids, without sorting text."""
@@ -195,10 +182,10 @@ class _Reading:
         given: dict[str, Any] = {}
         for role, array in zip(columns.schema.names, columns.columns, strict=True):
             if role not in _IDS:
-                given[role], _ = to_numpy(array)
+                given[role], _ = arrow.to_numpy(array)
                 continue
             if not pa.types.is_string(array.type):
-                values, known = to_numpy(array)
+                values, known = arrow.to_numpy(array)
                 given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
                 continue
             codes, distinct = coded(array)
