@@ -18,7 +18,11 @@ from structsvm.common.checks import BadInput
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
+from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
+from structsvm.common.tables.opening import open_tables
 
+_BATCH = 1 << 20  # rows counted at once
+_IDS = ("query", "document", "session", "cluster")
 _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
 
 
