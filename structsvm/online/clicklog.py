@@ -14,11 +14,14 @@ Key                 Needed   Value
 ``offset``          no       documents on earlier pages of the search: the list begins at position ``offset + 1``
 ``same``            no       true: the rankers agreed on the list, which compares nothing: ``analyse`` leaves it out,
                              and readers of clicks count it
-``among`` no for lists of a dueling bandit: names of all its rankers, of which ``rankers`` met on this list; the same in
-every line of a log ``query`` no id of the query, an int or a string ``session, user`` no ids, for clustered analysis
-``query_words`` no number of words of the query ``title_bold`` no for each shown document, its number of bold (matched)
-words in the title ``abstract_bold`` no the same in the abstract =================== ========
-===================================================================================
+``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` met on this
+                             list; the same in every line of a log
+``query``           no       id of the query, an int or a string
+``session, user``   no       ids, for clustered analysis
+``query_words``     no       number of words of the query
+``title_bold``      no       for each shown document, its number of bold (matched) words in the title
+``abstract_bold``   no       the same in the abstract
+=================== ======== ===================================================================================
 
 A click is an object with ``rank`` (from 1) or ``document`` (its id), and optionally ``time`` (seconds, from any
 start), ``dwell`` (seconds) and ``download`` (bool). If each click of a line has a time, times give the order. Times lie

@@ -421,7 +421,12 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
     monkeypatch.setattr(batches, "_BATCH", 20)
     rng = np.random.default_rng(1)
     made, shows, clicks = [], Counter(), Counter()
-    for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
+    for name in [
+        *range(98),
+        -1,
+        -2,
+        *(str(i) for i in range(100)),
+    ]:  # 1 and "1" are two impressions; -1 hashes as -2
         documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
         made.append(impression(documents, click, click, query=f"q{rng.integers(3)}", name=name))
         cells = [(made[-1].query, d, k) for k, d in enumerate(documents, 1)]
