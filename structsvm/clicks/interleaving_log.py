@@ -129,9 +129,8 @@ class _Seen:
         """Return which impressions are the first of their id; raise if two lines with the same id do not agree."""
         from structsvm.online.clicklog import refuse_disagreement, said
 
-        # ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)
-        kinds = [(type(one.name).__name__, str(one.name)) for _, one in lines]
-        rows = [(hash(kind), hash(said(one)), n) for kind, (n, one) in zip(kinds, lines, strict=True)]
+        # ids 1 and "1" differ, and hash(-1) == hash(-2): ids are hashed by their repr
+        rows = [(hash(repr(one.name)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
         # the first line of each id, and the hash of its content
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)

@@ -214,8 +214,8 @@ class Coverage:
 
     An element is a word at an importance level. Elements of one level whose document frequencies lie between the same
     thresholds share a bin with one benefit. An element that occurs in a single document appears only in ``counts``: no
-    other document can cover it first. Document ``d`` has the shared elements ``doc_elements[doc_start[d]:doc_start[d +
-    1]]``; element ``e`` is in bin ``element_bin[e]`` and has the documents
+    other document can cover it first. Document ``d`` has the shared elements
+    ``doc_elements[doc_start[d]:doc_start[d + 1]]``; element ``e`` is in bin ``element_bin[e]`` and has the documents
     ``element_documents[element_start[e]:element_start[e + 1]]``.
     """
 

@@ -66,6 +66,8 @@ def name_here(name: str) -> str:
 def _hint(name: str, known: Collection[str]) -> str:
     if (here := name_here(name)) in known:
         return f"; it is called {here!r} here"
+    if name in ("verbose", "eval_set"):
+        return "; fit takes verbose, and validation=(X, y, qid) if training watches a measure"
     near = get_close_matches(name, known, 1)
     listed = ", ".join(each for each in known if each != "self")
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"

@@ -151,9 +151,8 @@ class DiverseRanker(Selector, BaseEstimator):
     Notes
     -----
     With ``g`` the gain of the document chosen at a step and ``g*`` the largest one, ``1 - g/g*`` is at most the step's
-    loss; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 -
-    1/k)^k) OPT
-    - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
+    loss; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least
+    ``(1 - (1 - 1/k)^k) OPT - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
     Under a budget, the next document has the largest ``score - log(cost)`` of all documents that fit, as the
     probability of a document being next is proportional to ``exp(score)``. Equal costs only change the number of
