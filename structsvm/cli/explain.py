@@ -13,6 +13,7 @@ from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
 from structsvm.cli.tables import read_for_model, with_medians
 from structsvm.cli.terminal import note, print_json, print_table
+from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import ordered_columns
 
 
@@ -37,7 +38,7 @@ def show(
 
         data = _read(rows, columns, ranker)
         if data.y is None:
-            raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
+            raise BadInput(rows, "expected labels, got none", "importance is what a measure loses")
         with ordered_columns():
             options: Any = {"measure": measure, "random_state": 0}
             result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
@@ -71,7 +72,7 @@ def explain(
     rows = _read(data, columns, ranker)
     ids = [str(one) for one in rows.query_ids]
     if query not in ids:
-        raise ValueError(f"--query {query}: expected a query of {data}, such as {ids[0]}")
+        raise BadInput(f"--query {query}", f"expected a query of {data}, such as {ids[0]}")
     here = rows.select([ids.index(query)])
     scores = predicted(ranker, here, data)
     order = np.argsort(-scores, kind="stable")
@@ -83,7 +84,7 @@ def explain(
         if document.isdigit() and 1 <= int(document) <= here.n_rows:
             return int(order[int(document) - 1])
         kind = "a rank" if not documents else f"a document such as {documents[0]}, or a rank"
-        raise ValueError(f"{option} {document}: expected {kind} from 1 to {here.n_rows} in query {query}")
+        raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")
 
     i, j = row_of("--a", a), row_of("--b", b)
     terms = score_difference(ranker, here.X[i], here.X[j])

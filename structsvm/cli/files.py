@@ -179,8 +179,8 @@ def read_data(
     except BadInput as error:
         # the first line may be the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
-            problem = f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
-            raise ValueError(problem) from None
+            remedy = "a table has to be a file whose name ends in .csv, .tsv or .parquet"
+            raise BadInput(error.argument, error.problem, remedy) from None
         raise
 
 

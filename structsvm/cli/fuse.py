@@ -126,7 +126,7 @@ def fuse(
         return
     _check_no_table(learning, columns)
     if output is None:
-        raise ValueError("--output: expected the run to write, got none")
+        raise BadInput("--output", "expected the run to write, got none")
     _check_files(runs, qrels, apply, output, save)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
@@ -194,7 +194,7 @@ def _print_weights(
     if not table:
         _check_no_table(learning, columns)
     if table == (qrels is not None):
-        raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
+        raise BadInput("--qrels", "expected the judgments of runs", "a table has its own in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
         lists: Any = (

@@ -144,6 +144,6 @@ def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
     if rows.n_features != model.n_features_in_:
-        problem = f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
-        raise ValueError(problem)
+        problem = f"expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
+        raise BadInput(path, problem)
     return rows

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 
 
@@ -60,9 +61,8 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
             documents = [d.strip() for d in shown.split(",")]
             # more tabs or colons mean another format, or documents with colons, which would be truncated there
             if not (tab and colon and query and all(documents)) or "\t" in rest or ":" in clicks:
-                raise ValueError(
-                    f"{path}:{number}: expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
-                )
+                problem = f"expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
+                raise BadInput(f"{path}:{number}", problem)
             chosen = {c.strip() for c in clicks.split(",") if c.strip()}
             batches.dropped.count("click on a document that was not shown", len(chosen - set(documents)))
             batches.add(query, documents, [d in chosen for d in documents])

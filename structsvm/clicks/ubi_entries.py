@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, decode
 
 from structsvm.clicks.cells import Dropped
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
 
@@ -122,7 +123,7 @@ def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
                 if number == 1:  # a response over several lines
                     yield from _answer(path)
                     return
-                raise ValueError(f"{path}:{number}: expected a JSON object, got {shorten(raw)}") from None
+                raise BadInput(f"{path}:{number}", f"expected a JSON object, got {shorten(raw)}") from None
             if entry.query_id is None:
                 if entry.hits is not UNSET:
                     yield from _hits(entry.hits, path)
@@ -139,7 +140,7 @@ def _answer(path: Path) -> Iterator[Entry]:
     try:
         entry = decode(b"".join(block.tobytes() for block in read_blocks(path, _BLOCK)), type=Entry)
     except (ValueError, RecursionError):
-        raise ValueError(f"{path}:1: expected JSON objects, one per line, or an answer of _search") from None
+        raise BadInput(f"{path}:1", "expected JSON objects, one per line, or an answer of _search") from None
     yield from _hits(entry.hits, path)
 
 

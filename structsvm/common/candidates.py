@@ -325,7 +325,7 @@ def check_limits(
     if costs is None and budget is None:
         return [Limits(n, np.ones(len(one))) for n, one in zip(most, sets, strict=True)]
     if costs is None or budget is None:
-        raise ValueError("costs and budget: expected both or neither")
+        raise BadInput("costs and budget", "expected both or neither")
     try:
         costs_of_sets = list(costs)
     except TypeError:

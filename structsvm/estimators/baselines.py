@@ -485,11 +485,11 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
     if candidates.query is None:
-        problem = f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
-        raise ValueError(problem)
+        problem = "expected a query to score documents for: CandidateSet(..., query=)"
+        raise BadInput(repr(candidates), problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        problem = f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
-        raise ValueError(problem)
+        problem = "expected a vocabulary with the matrix, to find the query's words in"
+        raise BadInput(repr(candidates), problem)
     if vocabulary is None:
         raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()

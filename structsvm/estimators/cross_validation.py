@@ -499,14 +499,12 @@ def cross_validate_C(
 def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:
     queries = np.asarray(part)
     if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
-        raise ValueError(f"{part_name}: expected an array of query numbers, got {part!r}")
+        raise BadInput(part_name, f"expected an array of query numbers, got {part!r}")
     outside = (queries < 0) | (queries >= n_queries)
     if outside.any():
-        raise ValueError(
-            f"{part_name}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
-            "(queries are counted, not rows)"
-        )
+        got = f"got {queries[outside][0]} (queries are counted, not rows)"
+        raise BadInput(part_name, f"expected query numbers from 0 to {n_queries - 1}, {got}")
     ordered = np.unique(queries).astype(np.int64)
     if ordered.size < queries.size:
-        raise ValueError(f"{part_name}: expected each query once, got repeated numbers")
+        raise BadInput(part_name, "expected each query once, got repeated numbers")
     return ordered

@@ -418,7 +418,7 @@ class SVMDiv(Selector, BaseEstimator):
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
             expected = f"expected {self.n_document_features_} document features as in fit"
-            raise ValueError(f"{candidates!r}: {expected}, got {coverage.features.shape[1]}")
+            raise BadInput(repr(candidates), f"{expected}, got {coverage.features.shape[1]}")
         return coverage, products(coverage.features, self.document_coef_)
 
     def _check_options(self) -> None:

@@ -322,10 +322,11 @@ def ranks(scores: Float, grouping: queries.Grouping) -> Int:
 def require_qid(model: Any, qid: Any, method: str = "score") -> None:
     """Raise ValueError if a model trained with queries is to rank all rows as one query."""
     if qid is None and model._saw_qid:
-        raise ValueError(
-            f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
-            "query. If they are one, state its id: qid=0. In cross-validation call "
-            "sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
+        raise BadInput(
+            f"{type(model).__name__}.{method}",
+            "expected qid, as in fit",
+            "without it all rows would be ranked as one query. If they are one, state its id: qid=0. In "
+            "cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=...",
         )
 
 

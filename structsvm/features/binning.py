@@ -207,10 +207,8 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         if self.within == "data":
             return X
         if qid is None:
-            raise ValueError(
-                f"BinnedFeatures.{method}: expected qid, as within='query'; in a pipeline call "
-                "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-            )
+            remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
+            raise BadInput(f"BinnedFeatures.{method}", "expected qid, as within='query'", remedy)
         grouping = group_queries(qid, X.shape[0])
         if grouping.order is None:
             return minmax_within(X, grouping.offsets)

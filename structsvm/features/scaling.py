@@ -91,7 +91,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
         if self.method == "percentile" and self.within == "data":
-            raise ValueError("method='percentile': expected within='query', got within='data'")
+            raise BadInput("method='percentile'", "expected within='query', got within='data'")
         X = self._validate(X, reset=True)
         if self.within == "data":
             self.shift_, self.scale_ = _figures(X, self.method)
@@ -147,10 +147,8 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
             out[rows] = (X[rows] - scaler.shift_) / scaler.scale_
         return out
     if qid is None and scaler._saw_qid:
-        raise ValueError(
-            "QueryScaler.transform: expected qid, as in fit; in a pipeline call "
-            "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-        )
+        remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
+        raise BadInput("QueryScaler.transform", "expected qid, as in fit", remedy)
     grouping = group_queries(qid, X.shape[0])
     for first, last in zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True):
         members = slice(first, last) if grouping.order is None else grouping.order[first:last]

@@ -11,10 +11,10 @@ from structsvm.common.names import QID
 from structsvm.metrics.evaluation import evaluate, evaluate_part
 
 _NO_QID = (
-    "scoring {name!r}: expected qid (the query of each row), got none; without it all rows would be ranked "
-    "as one query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) first and pass "
-    "qid along: search.fit(X, y, qid=qid), or cross_val_score(..., params={{'qid': qid}}). If the rows are "
-    "one query, state its id: qid=0. For the importance of features take structsvm.metrics.permutation_importance"
+    "without it all rows would be ranked as one query. In cross-validation call "
+    "sklearn.set_config(enable_metadata_routing=True) first and pass qid along: search.fit(X, y, qid=qid), or "
+    "cross_val_score(..., params={'qid': qid}). If the rows are one query, state its id: qid=0. For the importance of "
+    "features take structsvm.metrics.permutation_importance"
 )
 
 
@@ -98,7 +98,9 @@ class QueryScorer:
         if qid is None and QID in getattr(X, "columns", ()):
             qid = X[QID]
         if qid is None:
-            raise ValueError(_NO_QID.format(name=self.name))
+            raise BadInput(
+                f"scoring {self.name!r}", "expected qid (the query of each row), got none", _NO_QID
+            )
         warn_of_cut_queries(estimator, qid)
         method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
         score = getattr(estimator, method)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Cut, Float, Int, StructuredModel
 from structsvm.queries import refuse_first, unit_weights
@@ -73,9 +74,9 @@ class StructuredProblem:
                 f"missing: {', '.join(missing)}"
             )
         if len(xs) == 0:
-            raise ValueError("xs: expected at least one example, got none")
+            raise BadInput("xs", "expected at least one example, got none")
         if len(ys) != len(xs):
-            raise ValueError(f"ys: expected {len(xs)} outputs, one for each input, got {len(ys)}")
+            raise BadInput("ys", f"expected {len(xs)} outputs, one for each input, got {len(ys)}")
         self.model = model
         self.exact = bool(getattr(model, "exact", True))
         self.n_queries = len(xs)
@@ -84,12 +85,12 @@ class StructuredProblem:
         self._ys = ys
         first = np.asarray(model.joint_feature(xs[0], ys[0]))
         if first.ndim != 1 or first.shape[0] == 0:
-            raise ValueError(f"example 0: joint_feature: expected a vector, got shape {first.shape}")
+            raise BadInput("example 0: joint_feature", f"expected a vector, got shape {first.shape}")
         self.n_features = int(first.shape[0])
         for i in range(self.n_queries):
             self._joint_feature(i, ys[i])
             if self._loss(i, ys[i]) != 0:
-                raise ValueError(f"example {i}: loss(y, y): expected 0, got {self._loss(i, ys[i]):g}")
+                raise BadInput(f"example {i}: loss(y, y)", f"expected 0, got {self._loss(i, ys[i]):g}")
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
@@ -120,25 +121,22 @@ class StructuredProblem:
         # one an argmax that is wrong, or approximate.
         size = loss + dot(np.abs(w), np.abs(score_true) + np.abs(difference))
         if self.exact and hinge < -_TOLERANCE * size:
-            raise ValueError(
-                f"example {i}: loss_augmented_argmax: expected the maximum of loss + w . joint_feature, "
-                f"got an output that is {-hinge:.3g} below the true one; if it is approximate, set "
-                f"{type(self.model).__name__}.exact = False"
-            )
+            got = f"got an output that is {-hinge:.3g} below the true one"
+            problem = f"expected the maximum of loss + w . joint_feature, {got}"
+            remedy = f"if it is approximate, set {type(self.model).__name__}.exact = False"
+            raise BadInput(f"example {i}: loss_augmented_argmax", problem, remedy)
         return 0.0, np.zeros(self.n_features)
 
     def _joint_feature(self, i: int, y: Any) -> Float:
         feature = np.asarray(self.model.joint_feature(self._xs[i], y), dtype=np.float64)
         if feature.shape != (self.n_features,):
-            raise ValueError(
-                f"example {i}: joint_feature: expected shape ({self.n_features},) as for example 0, "
-                f"got {feature.shape}"
-            )
+            problem = f"expected shape ({self.n_features},) as for example 0, got {feature.shape}"
+            raise BadInput(f"example {i}: joint_feature", problem)
         refuse_first(f"example {i}: joint_feature", feature, ~np.isfinite(feature), "finite values")
         return feature
 
     def _loss(self, i: int, y: Any) -> float:
         loss = float(self.model.loss(self._ys[i], y))
         if not 0 <= loss < np.inf:
-            raise ValueError(f"example {i}: loss: expected a finite value >= 0, got {loss:g}")
+            raise BadInput(f"example {i}: loss", f"expected a finite value >= 0, got {loss:g}")
         return loss

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.candidates import Coverage
-from structsvm.common.checks import check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.sums import combine, dot, products
 from structsvm.oracles.selection import Subtopics, bind_loss, count_covered, greedy, greedy_for_loss, swap
 from structsvm.protocols import Cut, Float, Int
@@ -53,9 +53,8 @@ class CoverageProblem:
     ) -> None:
         check_choice("separation", separation, SEARCHES)
         if separation != "greedy" and (callable(loss) or loss == "alpha_ndcg"):
-            raise ValueError(
-                f"separation={separation!r}: expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}"
-            )
+            problem = f"expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}"
+            raise BadInput("separation", problem, value=separation)
         self.n_queries = len(coverages)
         self.n_word_features = int(bins.shape[1])
         self.n_features = self.n_word_features + int(coverages[0].features.shape[1])
@@ -144,8 +143,8 @@ class _Query:
             return self.subtopics.loss(chosen)
         value = float(self.user_loss(self.labels, chosen))
         if not np.isfinite(value):
-            raise ValueError(
-                f"loss: expected a finite number for the documents {chosen.tolist()}, got {value}"
+            raise BadInput(
+                "loss", f"expected a finite number for the documents {chosen.tolist()}, got {value}"
             )
         return value
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import check_choice
 from structsvm.common.kernel import kernel
 from structsvm.oracles.grades import by_grade
 from structsvm.oracles.sorting import merge, sort_buffers, sort_descending
@@ -58,8 +59,7 @@ class Pairs:
     normalize: Literal["pairs", "query"] = "pairs"
 
     def __post_init__(self) -> None:
-        if self.normalize not in ("pairs", "query"):
-            raise ValueError(f"Pairs(normalize=...): expected 'pairs' or 'query', got {self.normalize!r}")
+        check_choice("normalize", self.normalize, ("pairs", "query"))
 
     def bind(self, y: Float, offsets: Int) -> PairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.candidates import Coverage, Limits
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
@@ -66,9 +67,8 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
     """Return "weighted" (figure 4.4), "unweighted" or "alpha_ndcg" bound to the labels of one set, at most 1."""
     # alpha-NDCG is normalised by the greedy ideal ranking of the candidates (Clarke et al. 2008)
     if loss not in COVERAGE_LOSSES:
-        raise ValueError(
-            f"loss={loss!r}: expected one of {', '.join(map(repr, COVERAGE_LOSSES))}, or a callable"
-        )
+        problem = f"expected one of {', '.join(map(repr, COVERAGE_LOSSES))}, or a callable"
+        raise BadInput("loss", problem, value=loss)
     # a subtopic that no candidate covers cannot be covered, and has no weight
     covered = labels.sum(axis=0)
     used = np.flatnonzero(covered > 0)
@@ -197,9 +197,9 @@ def budgeted(
     """
     n = coverage.n_documents
     if costs.shape != (n,) or not (np.isfinite(costs) & (costs > 0)).all():
-        raise ValueError(f"costs: expected {n} finite numbers > 0, one for each document")
+        raise BadInput("costs", f"expected {n} finite numbers > 0, one for each document")
     if not (np.isfinite(budget) and budget >= 0):
-        raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
+        raise BadInput("budget", f"expected a finite number >= 0, got {budget!r}")
     limits = Limits(n if k is None else min(k, n), costs, float(budget))
     return _one_by_one(coverage, benefits, values, limits, per_cost=True)
 
@@ -321,9 +321,8 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
     if subtopics is None:
         return _no_subtopics(coverage.n_documents, 1)
     if subtopics.keep != 0.0:
-        raise ValueError(
-            "loss: expected a coverage loss ('weighted' or 'unweighted'), got one that looks at the order"
-        )
+        problem = "expected a coverage loss ('weighted' or 'unweighted'), got one that looks at the order"
+        raise BadInput("loss", problem)
     return subtopics
 
 

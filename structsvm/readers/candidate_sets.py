@@ -76,11 +76,11 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
         try:
             parsed = _parse_set(line)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: {error}") from error
+            raise BadInput(f"{path}:{number}", str(error)) from error
         for column, value in zip(labelled, parsed, strict=True):
             column.append(value)  # type: ignore[attr-defined]
     if not labelled.sets:
-        raise ValueError(f"{path}: expected lines {_EXPECTED}, got an empty file")
+        raise BadInput(path, f"expected lines {_EXPECTED}, got an empty file")
     return labelled
 
 
@@ -178,17 +178,17 @@ def read_ambient(
     for location, (number, _, title, snippet) in _columns(folder, "results.txt", 4, max_expansion):
         topic = number.split(".")[0]
         if topic not in topics:
-            raise ValueError(f"{location}: expected a result of a topic in topics.txt, got {number!r}")
+            raise BadInput(location, f"expected a result of a topic in topics.txt, got {number!r}")
         if number in numbers:
-            raise ValueError(f"{location}: expected each result once, got {number!r} again")
+            raise BadInput(location, f"expected each result once, got {number!r} again")
         numbers.add(number)
         rows.setdefault(topic, []).append((number, title, snippet))
     position = {row[0]: i for documents in rows.values() for i, row in enumerate(documents)}
     relations: dict[str, dict[str, list[int]]] = {}
     for location, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
-            problem = f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
-            raise ValueError(problem)
+            problem = f"expected a known subtopic and result, got {subtopic!r} and {result!r}"
+            raise BadInput(location, problem)
         topic = result.split(".")[0]
         relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
     labelled = LabelledSets([], [], [])
@@ -203,7 +203,7 @@ def read_ambient(
         _add(labelled, topics[topic], columns, labels, subtopics, relevant_only)
     if not labelled.sets:
         missing = "results that cover a subtopic" if relevant_only else "results"
-        raise ValueError(f"{folder}: expected a topic with {missing}, got none")
+        raise BadInput(folder, f"expected a topic with {missing}, got none")
     return labelled
 
 
@@ -242,15 +242,17 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
         if not parts:
             continue
         if len(parts) != 3 or set(parts[2]) - {"0", "1"}:
-            raise ValueError(f"{path}:{number}: expected '<topic> <docid> <bits>', got {line.strip()[:60]!r}")
+            raise BadInput(
+                f"{path}:{number}", f"expected '<topic> <docid> <bits>', got {line.strip()[:60]!r}"
+            )
         topic = parts[0].removesuffix("i")
         width = widths.setdefault(topic, len(parts[2]))
         if width != len(parts[2]):
-            problem = f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
-            raise ValueError(problem)
+            problem = f"expected {width} aspects for topic {topic}, got {len(parts[2])}"
+            raise BadInput(f"{path}:{number}", problem)
         rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
     if not rows:
-        raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
+        raise BadInput(path, "expected lines '<topic> <docid> <bits>', got an empty file")
     topics, documents, subtopics, grades = zip(*rows, strict=True)
     return Qrels.from_arrays(topics, documents, grades, subtopic=subtopics, duplicates="best")
 
@@ -299,7 +301,7 @@ def judged_candidates(
         problem = "expected judgments by subtopic"
         raise BadInput("qrels", problem, "read them with read_qrels(path, subtopics=True)")
     if not runs and texts is None:
-        raise ValueError("runs, texts: expected runs, texts of documents or both, got neither")
+        raise BadInput("runs, texts", "expected runs, texts of documents or both, got neither")
     pooled: dict[str, tuple[list[str], Float | None]] = {}
     if runs:
         rows = pool(list(runs), depth=depth)
@@ -470,6 +472,6 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
             continue
         columns = line.split("\t")
         if len(columns) != n:
-            got = f"got {len(columns)}: {line[:60]!r}"
-            raise ValueError(f"{path}:{number}: expected {n} columns apart by tabs, {got}")
+            problem = f"expected {n} columns apart by tabs, got {len(columns)}: {line[:60]!r}"
+            raise BadInput(f"{path}:{number}", problem)
         yield f"{path}:{number}", columns

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, is_stream, read_blocks
 from structsvm.queries import widened
 from structsvm.readers import letor
@@ -67,7 +68,7 @@ def convert_letor(
             n_rows, n_stated, width, *_ = letor.measure(block, checked)
             size = letor.Size(size.n_rows + n_rows, size.n_stated + n_stated, max(size.width, width))
         if size.n_rows == 0:
-            raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
+            raise BadInput(source, f"expected rows '{letor.GRAMMAR}', got an empty file")
         while size.width > 0:
             try:
                 write_in_attempts(partial(_convert, texts, source, path, checked, size))

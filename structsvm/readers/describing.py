@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm import readers  # its names load on first use
+from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, read_blocks, read_objects, shorten
 from structsvm.queries import QueryData, check_sparse
 
@@ -81,21 +82,21 @@ def describe(path: AnyPath, **options: Any) -> Description:
     if path.is_dir():
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())
-            problem = f"{path}: expected a file, or the folder of a store, got a folder of {held} entries; describe one"
-            raise ValueError(problem)
+            problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
+            raise BadInput(path, problem, "describe one")
         return _describe_queries(path, "store", readers.open_store(path))
     line = first_line(path)
     kind = kind_of(line)
     if not kind:
-        raise ValueError(
-            f"{path}: expected a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments "
-            f"(4 columns), JSON Lines or a table (.csv, .tsv, .parquet), got a file that begins {shorten(line[:200])}"
-        )
+        kinds = "a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
+        got = f"got a file that begins {shorten(line[:200])}"
+        problem = f"expected {kinds}, JSON Lines or a table (.csv, .tsv, .parquet), {got}"
+        raise BadInput(path, problem)
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
-        problem = f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
-        raise ValueError(problem)
+        problem = f"{', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
+        raise BadInput(path, problem)
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 
 
@@ -105,7 +106,7 @@ def first_line(path: Path) -> bytes:
         lines = (piece.strip() for piece in block.tobytes().split(b"\n"))
         if line := next((piece for piece in lines if piece and not piece.startswith(b"#")), b""):
             return line
-    raise ValueError(f"{path}: expected data, got an empty file")
+    raise BadInput(path, "expected data, got an empty file")
 
 
 def kind_of(line: bytes) -> str:

@@ -118,7 +118,7 @@ def read_letor(
     block = Block(read_text(path, max_expansion=max_expansion), path)
     rows = parse(block, options.with_grade_of(block) if label is None else options)
     if rows is None:
-        raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
+        raise BadInput(path, f"expected rows '{GRAMMAR}', got an empty file")
     if rows.width == 0:
         raise BadInput(path, "expected at least one feature, got none", "state {n_features} if that is right")
     if query_sizes is None:
@@ -201,9 +201,9 @@ def _check_word(word: Any, what: str) -> str:
     # as bytes, since only ASCII white space ends a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         expected = "expected a word of text without ASCII white space, '#' or NUL"
-        raise ValueError(f"{what} {text!r:.80}: {expected}; LETOR text has no quotes")
+        raise BadInput(f"{what} {text!r:.80}", expected, "LETOR text has no quotes")
     if what == "query id" and len(raw) > _LONGEST_ID:
-        raise ValueError(f"{what} {text!r:.80}: expected at most {_LONGEST_ID} bytes, got {len(raw)}")
+        raise BadInput(f"{what} {text!r:.80}", f"expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
 
 
@@ -488,7 +488,7 @@ def _cut(block: Block) -> list[tuple[int, int]]:
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
                 expected = f"expected lines of at most {MAX_LINE_BYTES} bytes"
-                raise ValueError(f"{block.line(begun)}: {expected}, got a longer one; is this a text file?")
+                raise BadInput(block.line(begun), f"{expected}, got a longer one", "is this a text file?")
         edges.append(end)
     return list(pairwise(edges))
 
@@ -537,10 +537,9 @@ def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]
     width = max(1, int(length.max()))
     needed = 4.0 * width * at.shape[0]
     if needed > memory_bytes():
-        raise ValueError(
-            f"{block.line(int(at[length.argmax()]))}: expected comments short enough for an array of docids, "
-            f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows; shorten it"
-        )
+        got = f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows"
+        problem = f"expected comments short enough for an array of docids, {got}"
+        raise BadInput(block.line(int(at[length.argmax()])), problem, "shorten it")
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
     if scanner.copy_ascii(block.text, at, length, points):
         return points.view(f"<U{width}").ravel()
@@ -550,7 +549,7 @@ def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]
 def _query_id(block: Block, at: int, length: int) -> str:
     if length > _LONGEST_ID:
         got = shorten(block.text[at : at + 200].tobytes())
-        raise ValueError(f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got {got}")
+        raise BadInput(block.line(at), f"expected a query id of at most {_LONGEST_ID} bytes, got {got}")
     return block.decode(at, length)
 
 

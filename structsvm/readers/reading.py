@@ -59,8 +59,8 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     if path.is_dir():
         optional = options.pop("label", "") is None
         if options:
-            problem = f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
-            raise ValueError(problem)
+            problem = f"{', '.join(options)}: for reading text, got a store"
+            raise BadInput(path, problem, "state them at conversion")
         data = open_store(path)
         if data.y is None and not optional:
             raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")

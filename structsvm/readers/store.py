@@ -92,8 +92,8 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], querie
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
     if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
-        problem = f"{path}: expected a store that stays while it is opened, got another; open it again"
-        raise ValueError(problem)
+        problem = "expected a store that stays while it is opened, got another"
+        raise BadInput(path, problem, "open it again")
     return meta, arrays, data
 
 
@@ -295,10 +295,9 @@ class StoreWriter:
             problem = f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
             raise BadInput("X", problem)
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
-            raise ValueError(
-                f"expected X of {self.n_features} features, and labels and query sizes for its rows, got X "
-                f"{X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
-            )
+            got = f"got {X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
+            problem = f"expected {self.n_features} features, and labels and query sizes for its rows, {got}"
+            raise BadInput("X", problem)
         if query_ids.shape != sizes.shape:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
@@ -377,7 +376,7 @@ class StoreWriter:
     def _finish(self) -> None:
         part = self._part
         if self._n_rows == 0:
-            raise ValueError(f"{self.path}: expected at least one query, got none")
+            raise BadInput(self.path, "expected at least one query, got none")
         arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         if self.sparse:
             nnz = self._n_stored
@@ -402,7 +401,7 @@ class StoreWriter:
         if self.feature_names:
             small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
-            raise ValueError(f"{self.path}: expected each query in one piece, got a query id twice")
+            raise BadInput(self.path, "expected each query in one piece, got a query id twice")
         for name, array in small.items():
             self._write(name, array.view(np.uint8) if array.dtype.kind == "U" else array)
             arrays[name] = (array.dtype, array.shape)

@@ -187,7 +187,7 @@ def read_rows(
             documents += block.docid
             numbers.append(np.array(block.numbers, dtype=np.int64 if columns.whole else np.float64))
     if not codes:
-        raise ValueError(f"{path}: expected lines '{columns.grammar}', got an empty file")
+        raise BadInput(path, f"expected lines '{columns.grammar}', got an empty file")
     return [word.decode() for word in index], np.concatenate(codes), documents, np.concatenate(numbers)
 
 
@@ -238,7 +238,7 @@ def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoRetur
             continue
 
         def refuse(expected: str, got: bytes, n: int = n) -> NoReturn:
-            raise ValueError(f"{path}:{n}: expected {expected}, got {shown(got)}")
+            raise BadInput(f"{path}:{n}", f"expected {expected}, got {shown(got)}")
 
         if b"\0" in line:
             refuse("text without NUL bytes", line)

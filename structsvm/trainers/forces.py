@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.elementary import exp2, log2
@@ -39,11 +39,9 @@ class Utility:
         known = r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)"
         match = re.fullmatch(known, name) if isinstance(name, str) else None
         if match is None:
-            raise ValueError(
-                f"utility={name!r}: expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
-            )
-        if gain not in ("exponential", "linear"):
-            raise ValueError(f"gain={gain!r}: expected 'exponential' or 'linear'")
+            problem = "expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
+            raise BadInput("utility", problem, value=name)
+        check_choice("gain", gain, ("exponential", "linear"))
         return cls(_KINDS[match[1] or match[3]], int(match[2] or -1), float(relevance), gain)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import add_rows, gathered_dot, row_products
 from structsvm.protocols import CompiledRows, Int
@@ -36,7 +37,8 @@ def rows_of(X: Any) -> CompiledRows:
         kernels = _csr_scores, _csr_combine, _csr_query_joint
         return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
-        raise ValueError(f"X: expected a dense array or a CSR matrix, got format {X.format!r}; use X.tocsr()")
+        problem = f"expected a dense array or a CSR matrix, got format {X.format!r}"
+        raise BadInput("X", problem, "use X.tocsr()")
     if isinstance(X, CompiledRows):
         return X
     array = np.asarray(X)

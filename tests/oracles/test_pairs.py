@@ -69,7 +69,7 @@ def test_normalisation_is_a_matter_of_query_weights():
 
 
 def test_unknown_normalisation_is_refused():
-    with pytest.raises(ValueError, match="expected 'pairs' or 'query', got 'none'"):
+    with pytest.raises(ValueError, match="normalize='none': expected 'pairs' or 'query'"):
         Pairs(normalize="none")  # type: ignore[arg-type]
 
 

@@ -54,8 +54,8 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
             return before, VERSION
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        text = f"store: expected a database at {without_password(url)}, got: {cause}".strip()
-        raise ValueError(text) from None
+        problem = f"expected a database at {without_password(url)}, got: {cause}".strip()
+        raise BadInput("store", problem) from None
     finally:
         store.close()
 

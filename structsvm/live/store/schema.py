@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from structsvm.common.checks import BadInput
+
 VERSION = 3
 """Version of the schema; ``migrate`` brings older stores to it."""
 
@@ -169,8 +171,8 @@ def migrate(connection: sa.Connection, before: int | None) -> None:
         connection.execute(meta.insert(), [{"name": "schema", "value": str(VERSION)}])
         return
     if before > VERSION:
-        said = f"expected schema version {VERSION} or older, got {before}; update structsvm-ranking"
-        raise ValueError(f"store: {said}")
+        problem = f"expected schema version {VERSION} or older, got {before}"
+        raise BadInput("store", problem, "update structsvm-ranking")
     for step in _STEPS[before - 1 :]:
         step(connection)
     connection.execute(meta.update().where(meta.c.name == "schema"), {"value": str(VERSION)})

@@ -70,7 +70,7 @@ def from_json(text: str) -> Any:
     # only names of this package: a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
-        raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
+        raise BadInput("bandit", f"expected one of structsvm.online.bandits, got {name!r:.60}")
     return getattr(import_module(_ROOM), name).from_json(text)
 
 
@@ -80,4 +80,6 @@ def read_state(text: str, what: str) -> tuple[Any, Any, Any]:
         record = json.loads(text)
         return record["bandit"], record["state"], record.get("digest")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"expected the JSON text of a {what}, by to_json, got {text[:60]!r}") from error
+        raise BadInput(
+            "text", f"expected the JSON text of a {what}, by to_json, got {text[:60]!r}"
+        ) from error
