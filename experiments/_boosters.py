@@ -120,7 +120,7 @@ def catboost_model(
     held_out: QueryData | None = None,
     patience: int | None = None,
 ) -> Any:
-    """Return a CatBoost model at one setting, with the labels ``y`` in place of those of the queries."""
+    """Return a CatBoost model with one setting and with the labels ``y`` instead of the queries' labels."""
     import catboost
 
     def pool(data: QueryData, y: Float) -> Any:
@@ -142,4 +142,4 @@ def catboost_model(
 
 
 PEERS = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
-"""The libraries by name."""
+"""The boosting libraries by name."""

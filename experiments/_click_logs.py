@@ -17,7 +17,7 @@ from structsvm.online.interleaving import Shown
 
 
 class Lists(NamedTuple):
-    """Lists that were shown: the query of each; documents, places from 0 and clicks, by list and document."""
+    """Shown lists: the query of each; documents, positions (from 0) and clicks, by list and document."""
 
     query: Any
     shown: Any
@@ -25,7 +25,7 @@ class Lists(NamedTuple):
     clicked: Any
 
     def counted(self, keep: Any = True, **options: Any) -> ClickCells:
-        """Count the impressions that are kept; ``options`` of ``from_arrays`` are by list."""
+        """Count the impressions that are kept; the ``options`` of ``from_arrays`` have one value per list."""
         n, length = self.shown.shape
         keep = np.broadcast_to(keep, self.shown.shape).ravel()
         columns = (
@@ -41,7 +41,7 @@ class Lists(NamedTuple):
 
 
 def rankings(rng: Any, truth: Any, n_rankers: int = 2, noise: float = 0.5) -> Any:
-    """Orders of the documents, (n_rankers, n_queries, n_documents): by attraction with noise, or only by noise."""
+    """Return orders of the documents, (n_rankers, n_queries, n_documents): by noisy attraction or by noise only."""
     return np.argsort(
         -(truth * np.isfinite(noise) + min(noise, 1.0) * rng.normal(size=(n_rankers, *truth.shape)))
     )
@@ -57,7 +57,7 @@ def logged(
     length: int | None = None,
     below: float = 0.0,
 ) -> Lists:
-    """Draw a query (by its share) and a ranker for each of ``n`` lists; some stand one place lower."""
+    """Sample a query (by its share) and a ranker for each of ``n`` lists; some start one position lower."""
     orders = rankings(rng, truth) if orders is None else orders
     query = rng.choice(truth.shape[0], n, p=share)
     shown = orders[rng.integers(0, orders.shape[0], n), query][:, :length]
@@ -66,7 +66,7 @@ def logged(
 
 
 GAPS = {"lost": 0.3, "advertisement": 0.5, "second page": 0.5, "no session": 0.4}
-"""How a log can be without impressions or sessions, and for which share of them."""
+"""Ways in which a log can lack impressions or sessions, and the affected share."""
 
 
 def with_gaps(
@@ -85,7 +85,7 @@ def with_gaps(
 
 
 def discounted(truth: Any, order: Any, k: int) -> Any:
-    """DCG@k of each query: attractions of the documents in this order, (..., n_queries)."""
+    """Return the DCG@k of each query for documents in this order, from their attractions, (..., n_queries)."""
     top = order[..., :k]
     found = np.take_along_axis(np.broadcast_to(truth, order.shape), top, axis=-1)
     return (found / np.log2(np.arange(top.shape[-1]) + 2)).sum(axis=-1)
@@ -103,11 +103,11 @@ QUERIES = {
     "one of 95 %": (np.r_[0.95, np.full(99, 0.05 / 99)], 10_000),
     "one alone": (np.ones(1), 5000),
 }
-"""Shares of the queries of a log, and its number of lists."""
+"""Shares of the queries in a log, and its number of lists."""
 
 
 def of_queries(rng: Any, name: str, n: int | None = None, *, length: int = 6) -> ClickCells:
-    """A log of three rankers with queries of these shares, each of whose documents has an attraction of its own."""
+    """Return a log of three rankers with these query shares; every document of a query has a different attraction."""
     share, n_lists = QUERIES[name]
     truth = rng.beta(1, 3, (share.size, 12 if share.size == 1 else length + 2))
     orders = rankings(rng, truth, 3, np.inf if share.size == 1 else 0.2)
@@ -120,7 +120,7 @@ USERS = {"equal": np.full(200, 1 / 200), "one of 30 %": np.r_[0.3, np.full(199, 
 def of_users(
     rng: Any, n: int, truth: Any, orders: Any = None, *, share: Any = USERS["equal"], repeat: float = 0.0
 ) -> tuple[Lists, Any]:
-    """Lists of users who like some documents more than others do, or come again with the list and clicks they had."""
+    """Return lists of users whose tastes differ, or who return with the same list and clicks."""
     user = rng.choice(len(share), n, p=share)
     lists = logged(rng, n, truth, orders)
     if repeat:
@@ -135,13 +135,13 @@ def of_users(
 
 
 def liked(truth: Any) -> Any:
-    """Mean attraction over users with tastes."""
+    """Return the mean attraction over users with different tastes."""
     likes = np.exp(np.random.default_rng(1).normal(size=20_000))
     return np.array([np.minimum(one * likes, 1).mean() for one in np.ravel(truth)]).reshape(truth.shape)
 
 
 def interleaved(outcomes: Iterable[float], users: Iterable[Any]) -> ClickLog:
-    """A log of team draft with a click for the winner of each list."""
+    """Return a team-draft log with a click for the winner of each list."""
     shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     return ClickLog.of(
         Impression(shown, (Click(1 if x > 0 else 2),) if x else (), user=f"u{u}", rankers=("old", "new"))
@@ -150,7 +150,7 @@ def interleaved(outcomes: Iterable[float], users: Iterable[Any]) -> ClickLog:
 
 
 def heavy_user(rng: Any) -> tuple[Any, Any]:
-    """Outcomes and users of an A/A log in which one of 181 users, each leaning to a side, has half of the 360 lists."""
+    """Return outcomes and users of an A/A log in which one of 181 biased users has half of the 360 lists."""
     users = np.r_[np.zeros(180, int), np.arange(1, 181)]
     taste = np.clip(0.5 + 0.3 * rng.choice([-1, 1], 181), 0, 1)
     return np.where(rng.random(360) < taste[users], 1.0, -1.0), users

@@ -29,15 +29,15 @@ WITHOUT_DATA = 3
 
 
 class Experiment:
-    """Options of the command line, and a results page that grows section by section.
+    """Command-line options, and a results page that grows section by section.
 
     Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md``, the plots, and
-    ``figures.json`` with what :meth:`verdict` was told. What takes long goes through :meth:`simulate` and
-    :meth:`once`: interrupted, the same command goes on from there.
+    ``figures.json`` with the verdicts passed to :meth:`verdict`. Slow computations go through :meth:`simulate` and
+    :meth:`once`: after an interruption the same command resumes there.
 
-    ``needs`` names the folders of data that the script, or by name each part, cannot do without: if one is missing, one
-    line says which and where it is obtained, and the exit status is ``WITHOUT_DATA``. Without those in ``uses`` it
-    computes the rest, after the same line, and ``record`` lists them under "missing".
+    ``needs`` names the data folders that the script, or each named part, requires: if one is missing, a line says which
+    and where to obtain it, and the exit status is ``WITHOUT_DATA``. If a folder in ``uses`` is missing, the script
+    prints the same line and computes the rest, and ``record`` lists the folder under "missing".
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Experiment:
         return ["--quick"] * self.quick + full + runs + [f"--seed {self.seed}"]
 
     def _missing(self, folders: Sequence[str]) -> list[str]:
-        """Return the folders that are not among the data, and say on standard error where they are obtained."""
+        """Return the folders missing from the data, and print on standard error where to obtain them."""
         missing = [folder for folder in folders if not (self.data / folder).is_dir()]
         for folder in missing:
             print(
@@ -131,12 +131,12 @@ class Experiment:
         return missing
 
     def require(self, *folders: str) -> None:
-        """End the script, with one line for each, if folders of data are missing."""
+        """End the script if data folders are missing, with one line for each."""
         if self._missing(folders):
             sys.exit(WITHOUT_DATA)
 
     def other_folds(self, *instead_of: str) -> Any:
-        """Return the folds of the LETOR data that ``--data`` names in place of the folders of a script."""
+        """Return the folds of the LETOR data that ``--data`` names instead of the folders of a script."""
         from structsvm.cli.studies.folds import find_folds
 
         try:
@@ -146,14 +146,14 @@ class Experiment:
             raise
 
     def part(self, name: str) -> bool:
-        """From here on the named part, quick or in full as the options say; whether it is to be computed."""
+        """Begin the named part, quick or full according to the options; return whether it is to be computed."""
         self.quick = self.options.quick and name not in self.options.full
         self._close_part()
         self.title = name
         return name in self.options.only
 
     def _close_part(self) -> None:
-        """Notes how the part that ends was made, and what it cost."""
+        """Record how the part that ends was computed, and what it cost."""
         if self.title != "all" or not self.all_parts:
             before = self.record["parts"].get(self.title, {"cpu seconds": 0.0})  # a part may be in pieces
             self.record["parts"][self.title] = {
@@ -163,17 +163,17 @@ class Experiment:
         self.told_cpu = self.cpu()
 
     def runs(self, quick: int, full: int) -> int:
-        """How many runs, of the quick and of the full form."""
+        """Return the number of runs, given the numbers for the quick and the full form."""
         n = quick if self.quick else full
         return n if self.options.runs is None else min(n, self.options.runs)
 
     def cpu(self) -> float:
-        """Processor seconds until now, with those of pieces that were kept."""
+        """Return the processor seconds so far, including those of cached pieces."""
         return time.process_time() - self.started_cpu + self.kept_cpu
 
     @property
     def pieces(self) -> Path:
-        """Where finished pieces of the present part are kept."""
+        """Folder with the finished pieces of the current part."""
         runs = "" if self.options.runs is None else f"-runs{self.options.runs}"
         form = f"{'quick' if self.quick else 'full'}{runs}-seed{self.seed}"
         return self.options.out / "parts" / f"{self.title}-{form}"
@@ -185,7 +185,7 @@ class Experiment:
 
     @contextmanager
     def _counted(self, piece: Path) -> Iterator[None]:
-        """Adds up the processor time of a piece over all commands that worked on it."""
+        """Add up the processor time of a piece over all commands that worked on it."""
         file = piece.with_suffix(".cpu")
         before = float(file.read_text()) if file.exists() else 0.0
         self.kept_cpu += before
@@ -196,7 +196,7 @@ class Experiment:
             file.write_text(f"{before + time.process_time() - start:.3f}")
 
     def simulate(self, bandit: str, world: Any, *, seed: int | None = None, **options: Any) -> Any:
-        """``structsvm.online.simulate`` from the seed of the experiment; finished runs are kept."""
+        """Call ``structsvm.online.simulate`` with the seed of the experiment; finished runs are cached."""
         from structsvm.online import simulate
 
         piece = self._piece()
@@ -205,7 +205,7 @@ class Experiment:
             return simulate(bandit, world, seed=self.seed if seed is None else seed, **options)
 
     def once(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Arrays by name, computed now or kept from a command that was interrupted."""
+        """Return arrays by name, computed now or cached by an interrupted command."""
         path = self._piece()
         with self._counted(path):
             if not path.exists():
@@ -218,25 +218,25 @@ class Experiment:
         self, figures: str, *, paper: str, part: str | None = None, ours: str, length: tuple[str, str], verdict: str,
         reason: str, brief: str | None = None,
     ) -> None:  # fmt: skip
-        """A row of the index for a table or figure, or for several that go together ("Figure 3, Figure 5").
+        """Add a row to the index for a table or figure, or for several that go together ("Figure 3, Figure 5").
 
         Parameters
         ----------
         figures : str
             As named in ``papers.toml``.
         paper : str
-            Key of the paper there.
+            Key of the paper in that file.
         part : str, optional
-            The part that computed it; by default the present one.
+            The part that computed it; by default the current part.
         ours, reason : str
-            What was measured, beside what the paper says; and why it differs, or how far the agreement goes.
+            What was measured, compared with the paper; and why it differs, or how far the agreement goes.
         length : (str, str)
-            How long ours and the paper's ran.
+            How long our runs and the paper's runs were.
         verdict : {"agrees", "agrees in part", "differs", "other data", "cannot be run"}
-            "other data": the paper's data are not public, and what stands in for them cannot decide.
+            "other data": the paper's data are not public, and the substitute cannot decide.
         brief : str, optional
-            What the index says, in 40 words at most; by default ``ours`` and ``reason`` if they are short, or the first
-            sentences of ``reason``. The page has all of both.
+            Text for the index, at most 40 words; by default ``ours`` and ``reason`` if they are short, or the first
+            sentences of ``reason``. The page has both in full.
         """
         if verdict not in VERDICTS:
             raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
@@ -253,7 +253,7 @@ class Experiment:
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
 
     def judged_again(self) -> bool:
-        """With ``--judge``: write the verdicts of the results that are there; whether that is all there is to do.
+        """With ``--judge``, write the verdicts of the existing results; return whether nothing else is to be done.
 
         ``judge`` of the experiment reads ``record`` and calls :meth:`verdict`. Scripts without one have no ``--judge``.
         """
@@ -269,7 +269,7 @@ class Experiment:
         return True
 
     def _verdicts_text(self) -> str:
-        """Return the last section of the page: every verdict in full, once for figures that share it."""
+        """Return the last section of the page: every verdict in full, only once if several figures share it."""
         names: dict[int, list[str]] = {}
         rows = {id(row): row for row in self.verdicts.values()}
         for figure, row in self.verdicts.items():
@@ -292,7 +292,7 @@ class Experiment:
             file.write((json.dumps(index, indent=1) + "\n").encode())
 
     def say(self, text: str) -> None:
-        """A paragraph."""
+        """Add a paragraph."""
         print(text, flush=True)
         self.text.append(text)
 
@@ -302,7 +302,7 @@ class Experiment:
         self.text.append(f"## {title}")
 
     def table(self, key: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """A table, also as records in the JSON file under ``key``."""
+        """Add a table, also as records in the JSON file under ``key``."""
         cells = [[_cell(value) for value in row] for row in rows]
         widths = [max(len(c), *(len(row[i]) for row in cells)) for i, c in enumerate(columns)]
         lines = [" | ".join(c.ljust(w) for c, w in zip(columns, widths, strict=True))]
@@ -314,7 +314,7 @@ class Experiment:
         self.record[key] = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
 
     def plot(self, title: str, draw: Callable[[Any], None]) -> None:
-        """A panel; ``draw`` is given the axes."""
+        """Add a panel; ``draw`` is called with the axes."""
         self.figures.append((title, draw))
 
     def save(self) -> None:
@@ -374,7 +374,7 @@ class Experiment:
 
         drawn = BytesIO()
         figure.savefig(drawn, dpi=72, format="png")
-        # few colours are enough for lines, and fewer bytes
+        # few colours suffice for lines and take fewer bytes
         with replacing(path) as file:
             Image.open(drawn).convert("RGB").quantize(160).save(file, format="PNG", optimize=True)
         pyplot.close(figure)
@@ -396,7 +396,7 @@ def commit() -> str:
 
 
 def source(folder: str) -> str:
-    """Return what a folder of the data is and where it is obtained, as ``data/README.md`` says."""
+    """Return what a data folder contains and where to obtain it, according to ``data/README.md``."""
     for line in (ROOT / "data" / "README.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(f"| `{folder}` |"):
             return re.sub("`", "", ", from ".join(cell.strip() for cell in line.split("|")[2:4]))
@@ -404,7 +404,7 @@ def source(folder: str) -> str:
 
 
 def curves(runs: dict[str, Any], *, log_y: bool = True, log_x: bool = True) -> Callable[[Any], None]:
-    """Draws mean cumulative regret and the range of the runs for each named ``Simulation``."""
+    """Return a function that draws mean cumulative regret and the range of the runs for each named ``Simulation``."""
 
     def draw(ax: Any) -> None:
         for name, run in runs.items():
@@ -428,7 +428,7 @@ def curves(runs: dict[str, Any], *, log_y: bool = True, log_x: bool = True) -> C
 
 
 def matrix(data: Path, name: str) -> Any:
-    """A preference matrix of the data folder."""
+    """Return a preference matrix from the data folder."""
     path = data / MATRICES / name
     if name.endswith(".npz"):
         with np.load(path) as file:
@@ -437,12 +437,12 @@ def matrix(data: Path, name: str) -> Any:
 
 
 def mq2008(data: Path, parts: Sequence[str] = ("S1", "S2", "S3")) -> Any:
-    """The named parts of MQ2008 as one QueryData; S1 to S3 are the training set of fold 1."""
+    """Return the named parts of MQ2008 as one QueryData; S1 to S3 are the training set of fold 1."""
     return together([data / "letor4_mq2008" / f"{part}.txt.gz" for part in parts])
 
 
 def together(files: Sequence[Path]) -> Any:
-    """LETOR files of different queries as one QueryData."""
+    """Return LETOR files with different queries as one QueryData."""
     from structsvm.queries import QueryData
     from structsvm.readers import read_letor
 
@@ -457,7 +457,7 @@ def together(files: Sequence[Path]) -> Any:
 
 
 def mean_error(values: Any) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """Return the mean and its standard error."""
     array = np.asarray(values, dtype=np.float64)
     return float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else float(
         "nan"
@@ -482,7 +482,7 @@ def _cell(value: Any) -> str:
 
 
 def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> Any:
-    """Estimated preferences of the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
+    """Return estimated preferences between the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
     from structsvm.online import rank_queries
     from structsvm.online.interleaving.compiled.comparisons import preference_matrix
     from structsvm.online.users import CascadeUser
@@ -498,12 +498,12 @@ def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> A
 
 
 def alphabetical(n: int, first: int = 0) -> Any:
-    """The arms 0 to n - 1, numbered from ``first``, in the order of these numbers as words (RCS, section 5)."""
+    """Return the arms 0 to n - 1, numbered from ``first``, in alphabetical order of the numbers (RCS, section 5)."""
     return np.array(sorted(range(n), key=lambda i: str(i + first)))
 
 
 def first_with_winner(P: Any, k: int, order: Any) -> Any:
-    """The preferences of the first k arms of the order, arms being exchanged for later ones until one wins."""
+    """Return the preferences of the first k arms of the order, replacing arms by later ones until one wins."""
     from structsvm.online.simulation.worlds import condorcet_winner
 
     for start in range(len(order) - k + 1):

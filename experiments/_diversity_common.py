@@ -15,7 +15,7 @@ from structsvm.metrics import compare, weighted_subtopic_loss
 
 
 def counted(sets: Sequence[CandidateSet], vectorizer: Any = None) -> list[CandidateSet]:
-    """The sets with their words counted, so that many trainings read them once."""
+    """Sets with counted words, so that many trainings count them only once."""
     out = []
     for one in sets:
         words = count_words(one, vectorizer)
@@ -36,14 +36,14 @@ def pick(items: Sequence[Any], rows: Sequence[int]) -> list[Any]:
 def held_out(
     model: Any, sets: Any, labels: Any, rows: Sequence[int], Cs: Sequence[float], folds: int
 ) -> np.ndarray:
-    """Loss of every C on each of ``rows`` when it is held out, shape (len(Cs), len(rows))."""
+    """Return the loss of every C on each held-out row of ``rows``, shape (len(Cs), len(rows))."""
     return cross_validate_C(model, pick(sets, rows), pick(labels, rows), Cs, folds=folds).losses.T
 
 
 def choose_and_fit(
     model: Any, sets: Any, labels: Any, rows: Sequence[int], Cs: Sequence[float], folds: int
 ) -> Any:
-    """The model of the C that is best on held-out ``rows``; of equal ones the smaller."""
+    """Return the model with the best C on held-out ``rows``; ties go to the smaller C."""
     losses = held_out(model, sets, labels, rows, Cs, folds).mean(axis=1)
     C = sorted(Cs)[int(np.argmin(losses))]
     return clone(model).set_params(C=C).fit(pick(sets, rows), pick(labels, rows))
@@ -52,7 +52,7 @@ def choose_and_fit(
 def cross_validated(
     model: Any, sets: Any, labels: Any, Cs: Sequence[float], *, folds: int, inner: int, seed: int
 ) -> tuple[np.ndarray, list[float]]:
-    """Loss of each query when its fold is held out, C chosen on the others; and the values of C."""
+    """Return the loss of each query in its held-out fold, with C chosen on the other folds; and the values of C."""
     order = np.random.default_rng(seed).permutation(len(sets))
     losses, chosen = np.empty(len(sets)), []
     for fold in range(folds):
@@ -67,7 +67,7 @@ def cross_validated(
 def split_by_query(
     model: Any, sets: Any, labels: Any, Cs: Sequence[float], *, train: int = 12, validate: int = 4, seed: int
 ) -> dict[str, np.ndarray]:
-    """Loss of each query by a model of ``train`` others, of the C that is best on ``validate`` more; and that C."""
+    """Return the loss of each query by a model from ``train`` others, with the best C on ``validate`` more; and C."""
     rng = np.random.default_rng(seed)
     losses, chosen = np.empty(len(sets)), []
     for test in range(len(sets)):
@@ -81,6 +81,6 @@ def split_by_query(
 
 
 def against(ours: np.ndarray, theirs: np.ndarray) -> tuple[str, float]:
-    """Wins, ties and losses of ``ours`` (lower is better), and Wilcoxon's p."""
+    """Return wins, ties and losses of ``ours`` (lower is better), and Wilcoxon's p."""
     result = compare(theirs, ours)
     return f"{result.wins}/{result.ties}/{result.losses}", result.p_value

@@ -23,7 +23,7 @@ from structsvm.features import smooth_similarity
 
 
 def counts_by_set(texts: Sequence[Sequence[str]], vectorizer: Any) -> list[Any]:
-    """Counts of each set's texts over one vocabulary; entities of HTML are decoded first."""
+    """Return the word counts of each set's texts over one vocabulary; HTML entities are decoded first."""
     flat = [html.unescape(html.unescape(text)) for one in texts for text in one]
     counts = sparse.csr_matrix(vectorizer.fit_transform(flat), dtype=np.float64)
     ends = np.cumsum([len(one) for one in texts])
@@ -31,8 +31,8 @@ def counts_by_set(texts: Sequence[Sequence[str]], vectorizer: Any) -> list[Any]:
 
 
 def weighted(counts: Sequence[Any]) -> list[Any]:
-    """Unit vectors ``(1 + log count) * sqrt(idf in the set * idf in all sets)``: a word of every result of one query
-    tells its results apart no more than a word of every page of the web."""
+    """Return unit vectors ``(1 + log count) * sqrt(idf in the set * idf in all sets)``: a word in every result of a
+    query distinguishes its results as little as a word on every web page."""
     n_all = sum(one.shape[0] for one in counts)
     idf_all = np.log(n_all / np.maximum(1, sum(_frequency(one) for one in counts)))
     out = []
@@ -43,9 +43,10 @@ def weighted(counts: Sequence[Any]) -> list[Any]:
 
 
 def latent(counts: Sequence[Any], n_dimensions: int = 100) -> list[np.ndarray]:
-    """Unit vectors of latent semantic analysis of all sets' texts together.
+    """Return unit vectors from a latent semantic analysis of the texts of all sets together.
 
-    Words of more than half of a set's texts are left out in that set: dimensions would go to the queries otherwise.
+    Words in more than half of a set's texts are ignored in that set; otherwise they would use up dimensions for the
+    queries.
     """
     n_all = sum(one.shape[0] for one in counts)
     idf = np.log(n_all / np.maximum(1, sum(_frequency(one) for one in counts)))
@@ -58,12 +59,12 @@ def latent(counts: Sequence[Any], n_dimensions: int = 100) -> list[np.ndarray]:
 
 
 def beside(first: Any, second: np.ndarray, share: float = 0.1) -> Any:
-    """Vectors whose cosine is the mean of both cosines, ``share`` the weight of the second."""
+    """Return vectors whose cosine is the mean of both cosines; ``share`` is the weight of the second."""
     return sparse.hstack([np.sqrt(1 - share) * first, np.sqrt(share) * sparse.csr_matrix(second)]).tocsr()
 
 
 def expanded(vectors: Any) -> np.ndarray:
-    """Cosines of unit vectors, smoothed; a text without words is similar to itself alone."""
+    """Return smoothed cosines of unit vectors; a text without words is similar only to itself."""
     near = np.asarray((vectors @ vectors.T).toarray())
     np.fill_diagonal(near, 1.0)
     similarity = smooth_similarity(CandidateSet.from_similarity(near)).similarity
@@ -72,7 +73,7 @@ def expanded(vectors: Any) -> np.ndarray:
 
 
 def smoothed(texts: Sequence[Sequence[str]], vectorizers: Sequence[Any]) -> list[np.ndarray]:
-    """Cosines of each set's texts, expanded, the mean over the ways of reading them that the vectorizers are."""
+    """Return the expanded cosines of each set's texts, averaged over the vectorizers."""
     total: list[np.ndarray] = []
     for vectorizer in vectorizers:
         counts = counts_by_set(texts, vectorizer)
@@ -83,7 +84,7 @@ def smoothed(texts: Sequence[Sequence[str]], vectorizers: Sequence[Any]) -> list
 
 
 def with_tree(similarity: np.ndarray) -> np.ndarray:
-    """The mean of a similarity and of that at which average-link clustering joins the two documents."""
+    """Return the mean of a similarity and the similarity at which average-link clustering joins the documents."""
     if len(similarity) < 2:
         return similarity
     distance = np.maximum(1.0 - (similarity + similarity.T) / 2, 0.0)
@@ -93,7 +94,7 @@ def with_tree(similarity: np.ndarray) -> np.ndarray:
 
 
 def pair_auc(similarity: np.ndarray, labels: np.ndarray) -> float:
-    """How well the similarity tells pairs that share a subtopic from others; NaN where there is one kind only."""
+    """Return how well the similarity separates pairs with a shared subtopic from others; NaN for only one kind."""
     cover = np.asarray(labels) > 0
     above = np.triu_indices(len(cover), 1)
     same = (cover.astype(int) @ cover.T.astype(int) > 0)[above]
@@ -105,6 +106,6 @@ def _frequency(counts: Any) -> np.ndarray:
 
 
 def _scaled(counts: Any, weights: np.ndarray) -> Any:
-    """Unit rows ``(1 + log count) * weight``."""
+    """Return unit rows ``(1 + log count) * weight``."""
     data = (1.0 + np.log(counts.data)) * weights[counts.indices]
     return normalize(sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape))

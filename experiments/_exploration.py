@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, in_threads
 from structsvm.online.bandits.compiled.run import begin
 from structsvm.online.simulation.runs import (
     REGRETS,
     as_world,
     bandit_maker,
     generators,
-    in_order,
     in_processes,
-    in_threads,
     regret_of,
     run_streams,
 )
@@ -28,7 +27,7 @@ from structsvm.protocols import Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Number of comparisons, regret and answer of each run until the bandit has decided."""
+    """Number of comparisons, regret and answer of each run at the time of the bandit's decision."""
 
     steps: Int
     regret: Float
@@ -57,7 +56,7 @@ def explore(
     check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
-    # no practical limit, so that exploration ends by itself
+    # practically no limit, so that exploration ends by itself
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()
@@ -83,5 +82,7 @@ def explore(
         return run, n_steps, total, policy.best(ties)
 
     outcomes = (in_threads if compiled else in_processes)(job, range(len(streams)), workers)
-    spent, values, answers = in_order(outcomes)
+    _, spent, values, answers = (
+        np.array(column) for column in zip(*sorted(outcomes, key=itemgetter(0)), strict=True)
+    )
     return Exploration(spent, values, answers, np.isin(answers, world.winners))

@@ -6,24 +6,25 @@ The policies of ``structsvm.online.bandits.gradient`` are the literal twins, wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.portable import elementary
 from structsvm.common.portable.compiled import exp, log2
 from structsvm.common.portable.elementary import exp2
 from structsvm.common.portable.sums import dot
 from structsvm.online.bandits.gradient import DBGD
-from structsvm.online.simulation.runs import generators, in_order, in_threads, run_streams, time_grid
+from structsvm.online.simulation.runs import generators, run_streams, time_grid
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
 METHODS = ("dbgd", "bgd1", "bgd2")
-"""Methods that observe the winner, the probability that the present point wins, and that probability minus 1/2."""
+"""Methods that observe the winner, the probability that the current point wins, and this probability minus 1/2."""
 
 PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
 """Names of the five value functions of the thesis (6.3.1), :func:`_value`; 0 is best for each."""
@@ -92,7 +93,8 @@ def descend(
         _descend(problem_number, feedback, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
         return run, regret, w
 
-    regret, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
+    outcomes = sorted(in_threads(job, range(len(streams)), count_threads(n_jobs)), key=itemgetter(0))
+    _, regret, weights = (np.array(column) for column in zip(*outcomes, strict=True))
     return Descent(grid, regret, weights)
 
 
@@ -131,7 +133,7 @@ def descend_rankings(
 
     def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
-        # without a start each run begins in a random direction of its own
+        # without a start each run begins in its own random direction
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
         w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))
@@ -140,7 +142,8 @@ def descend_rankings(
         )
         return run, ndcg, w
 
-    ndcg, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
+    outcomes = sorted(in_threads(job, range(len(streams)), count_threads(n_jobs)), key=itemgetter(0))
+    _, ndcg, weights = (np.array(column) for column in zip(*outcomes, strict=True))
     return RankingDescent(grid, ndcg, weights)
 
 
@@ -239,7 +242,7 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
         # regret of both points of the comparison: e(w*, w) + e(w*, w')
         candidate_value = _value(problem, candidate)
         total += loss + _wins(best - candidate_value) - 0.5
-        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the present point wins
+        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the current point wins
         step = 0.0
         if feedback == 0:
             if rng.random() < _wins(candidate_value - value):

@@ -25,7 +25,7 @@ def multileave_outcomes(
     credit: Credit = "sign",
     random_state: int = 0,
 ) -> NDArray[np.float64]:
-    """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
+    """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses in ``n_samples`` multileavings.
 
     Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM
     it wins with a probability equal to the difference, as a share of the largest possible. ``(1 + outcomes / n_samples)

@@ -19,8 +19,8 @@ from structsvm.queries import labels_of, places_in, row_groups
 class PositionNDCG:
     """Margin-rescaled hinge of ``1 - NDCG@k``, to reproduce results: its optimum is often ``w = 0``.
 
-    That is so wherever queries have some hundred documents or the labels noise: of the rankings with the largest loss
-    the hinge takes that with the best of the other documents on top. ``loss="ndcg@k"`` is
+    This happens whenever queries have about a hundred documents or the labels are noisy: among the rankings with the
+    largest loss the hinge picks the ranking with the best of the other documents on top. ``loss="ndcg@k"`` is
     :class:`~structsvm.oracles.NDCG`, which learns there.
 
     Parameters
@@ -44,7 +44,7 @@ class PositionNDCG:
 
     @property
     def measure(self) -> str:
-        """What ``score`` of a ranker measures."""
+        """The measure that a ranker's ``score`` returns."""
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
     def bind(self, y: Float, offsets: Int) -> _Separator:
@@ -62,7 +62,7 @@ class PositionNDCG:
         order, query, places = by_grade(grades, offsets), row_groups(offsets), places_in(offsets) - 1
         informative = order.pair_counts > 0
         rows = offsets[query] + order.members
-        # rows of one grade share the mean of their places, those of uninformative queries have none
+        # rows of one grade share the mean alpha of their positions; rows of uninformative queries have zero
         ends = offsets[query] + order.lower
         number = np.cumsum(np.diff(ends, prepend=ends[:1]) > 0)
         means = np.bincount(number, alpha[places]) / np.bincount(number)

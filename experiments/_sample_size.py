@@ -20,12 +20,12 @@ from structsvm.online.statistics.significance import (
 from structsvm.protocols import Float
 
 _CELLS = 1 << 21
-"""Most resampled values in memory at a time (16 MB)."""
+"""Maximum number of resampled values in memory at a time (16 MB)."""
 
 
 @dataclass(frozen=True)
 class SampleSizeCurve:
-    """The p-value that the share ``power`` of experiments of each size reaches."""
+    """The p-value that the share ``power`` of the experiments of each size reaches."""
 
     sizes: NDArray[np.int64]
     p_values: Float
@@ -60,8 +60,8 @@ def sample_size_curve(
 ) -> SampleSizeCurve:
     """Resample the queries at growing sizes (25, 50, ... by default) and record the p-values (thesis Figs 7.2-7.4).
 
-    Resamples of all sizes are the beginnings of one long resample (with replacement), so the curve is smooth. Sizes
-    beyond that of the data treat the data as the population.
+    The resamples of all sizes are prefixes of one long resample (with replacement), so the curve is smooth. Sizes
+    larger than the data treat the data as the population.
     """
     values = check_delta(delta)
     check_choice("test", test, TESTS)
@@ -97,7 +97,7 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
         drawn = np.round(drawn, DECIMALS)
         positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
         return np.asarray(sign_p(positive, n)[1])
-    # moments of all beginnings by running sums, so that each resample is read once
+    # moments of all prefixes from running sums, so that each resample is read once
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2

@@ -49,7 +49,7 @@ def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Floa
 
 
 def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
-    """Return the preference matrix of users who prefer the ranker of the higher value for a query (thesis, 5.5.2)."""
+    """Return the preference matrix of users who prefer the ranker with the higher value on a query (thesis, 5.5.2)."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")

@@ -31,7 +31,7 @@ def learner(loss: str, n_bins: int):
 
 
 def only(task: Task, chosen: set[str]) -> Task:
-    """Some of the functions alone."""
+    """A subset of the functions."""
     names = tuple(name for name in task.pool.names if name in chosen)
     keep = [task.pool.names.index(name) for name in names]
     pool = replace(task.pool, scores=task.pool.scores[:, keep], names=names)

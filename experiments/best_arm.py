@@ -23,7 +23,7 @@ PARTS = ("votes", "worlds", "error", "strengths")
 
 
 def synthetic(n: int, seed: int) -> list[np.ndarray]:
-    """Ten models whose log-odds are differences of normal strengths, plus a little of each pair's own."""
+    """Return ten models whose log-odds are differences of normal strengths plus a small deviation per pair."""
     out = []
     for k in count():
         rng = np.random.default_rng([seed, k])
@@ -37,7 +37,7 @@ def synthetic(n: int, seed: int) -> list[np.ndarray]:
 
 
 def judged(run: Experiment) -> np.ndarray:
-    """Win rates of eight models by the scores of a judge; an equal score is half a win."""
+    """Return win rates of eight models from the scores of a judge; an equal score is half a win."""
     scores = np.genfromtxt(run.data / "votes" / "wildbench_scores.csv.gz", delimiter=",", skip_header=1)[
         :, 1:
     ]
@@ -48,7 +48,7 @@ def judged(run: Experiment) -> np.ndarray:
 def by_default(
     P: np.ndarray, rng: np.random.Generator, cap: int, batch: int = 10, top: int = 1, **options: Any
 ) -> tuple[int, ...]:
-    """Votes until ``BestArm`` stops, and its answer, an arm or ``top`` of them: -1 undecided, -2 "no best"."""
+    """Return the votes until ``BestArm`` stops, and its answer, an arm or ``top`` arms: -1 undecided, -2 "no best"."""
     bandit, t = BestArm(len(P), top=top, **options), 0
     while t < cap and not bandit.finished:
         for duel in bandit.select_batch(batch, rng):
@@ -172,13 +172,13 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
 
 
 def of_error(run: Experiment) -> None:
-    """Wrong verdicts in worlds where each is wrong, or where one arm is hardly the best; looked at after every vote."""
+    """Count wrong verdicts after every vote in worlds where every verdict is wrong or one arm is barely the best."""
     n, horizon = max(4, run.runs(20, 400)), 500 if run.quick else 4000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
 
-        # peaks never fall, so that what was ever declared is what the last peaks declare
+        # peaks never fall, so the last peaks declare everything that was ever declared
         def even(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k, levels: Any = levels) -> int:
             rng, evidence = np.random.default_rng([run.seed, seed]), Evidence(k)
             i = rng.integers(k, size=horizon)
@@ -214,7 +214,7 @@ def of_error(run: Experiment) -> None:
 
 
 def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
-    """Name, preferences, share of ties, and the best arm: -1 where there is none."""
+    """Yield name, preferences, share of ties, and the best arm (-1 if there is none)."""
     equal = lambda k: np.full((k, k), 0.5)  # noqa: E731
     yield "2 equal", equal(2), 0.0, -1
     yield "2 equal, 40 % ties", equal(2), 0.4, -1
@@ -235,7 +235,7 @@ def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
 
 
 def of_strengths(run: Experiment) -> None:
-    """How often intervals and ranks cover the truth, six models."""
+    """Measure how often intervals and ranks cover the truth for six models."""
     k, n, rows = 6, run.runs(20, 100), []
     truth = np.linspace(1, -1, k)
     for name, votes, questions, spread, shift, ties in (

@@ -36,11 +36,11 @@ ALPHA = 0.05
 ALLOWED = 0.06
 METHODS = {method.name: method for method in (TeamDraft(), Probabilistic(), Optimized(), SOSM())}
 BLOCK = 250
-"""Logs in memory at a time, with sizes of users of their own."""
+"""Number of logs in memory at a time, each batch with different user sizes."""
 
 
 class Users(NamedTuple):
-    """How many queries each user has, and how they repeat themselves."""
+    """Number of queries of each user, and how users repeat themselves."""
 
     sizes: Callable[[np.random.Generator], np.ndarray]
     repeat: float = 0.8
@@ -60,13 +60,13 @@ USERS = {
     "sessions": Users(lambda rng: rng.geometric(0.2, 100), chained=True),
     "180 and one of 180": Users(lambda rng: np.append(np.ones(180, dtype=int), 180)),
 }
-"""One bot clicks on one side 1,000 times; sessions are autocorrelated, the others lean as a whole."""
+"""One bot clicks on one side 1,000 times; sessions are autocorrelated, other users are biased as a whole."""
 
 COLUMNS = ("sign", "z", "t", "wilcoxon", "always valid")
 
 
 def law(method: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The statistic of a query of an indifferent user in [-1, 1] and its probabilities; mean 0."""
+    """Values in [-1, 1] of a query's statistic for an indifferent user and their probabilities; mean 0."""
     values, chances = [], []
     rankings = [list(r) for r in permutations("abcd")][1::5]
     for other in rankings:
@@ -83,7 +83,7 @@ def law(method: Any) -> tuple[np.ndarray, np.ndarray]:
 def logs(
     users: Users, law: tuple[Any, Any], n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistics of ``n`` logs (n, n_queries), and the users' sizes."""
+    """Return statistics of ``n`` logs (n, n_queries), and the users' sizes."""
     sizes = users.sizes(rng)
     x, p = law
     cumulative = p.cumsum()[:-1]
@@ -105,12 +105,12 @@ def logs(
 
 
 def means(outcomes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The mean of each user, (n, n_users)."""
+    """Return the mean of each user, (n, n_users)."""
     return np.add.reduceat(outcomes, np.cumsum(sizes) - sizes, axis=1) / sizes
 
 
 def t_and_z(units: np.ndarray, clustered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """p-values along the last axis, as ``t_test`` and ``z_test``."""
+    """Return p-values along the last axis, like ``t_test`` and ``z_test``."""
     n = units.shape[1]
     mean, error = units.mean(axis=1), units.std(axis=1, ddof=1) / np.sqrt(n)
     t = mean_p(mean, error, n, True)[1]
@@ -118,7 +118,7 @@ def t_and_z(units: np.ndarray, clustered: bool) -> tuple[np.ndarray, np.ndarray]
 
 
 def capital(units: np.ndarray) -> np.ndarray:
-    """Logarithm of the capital against mean 0 after each unit, (n, n_units), as ``confidence_sequence``."""
+    """Return the log capital against mean 0 after each unit, (n, n_units), like ``confidence_sequence``."""
     shares = np.concatenate([betting.SHARES, -betting.SHARES])
     total = np.zeros(units.shape)
     for c in shares:
@@ -127,7 +127,7 @@ def capital(units: np.ndarray) -> np.ndarray:
 
 
 def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.Generator) -> dict[str, float]:
-    """Shares of ``n`` A/A logs in which each test speaks, at the end and at the best of all looks."""
+    """Return the shares of ``n`` A/A logs in which each test rejects, at the end and at the best of all looks."""
     found: dict[str, list[np.ndarray]] = {}
     own, limit = law(METHODS[method]), np.log(1 / ALPHA)
     for start in range(0, n, BLOCK):
@@ -157,7 +157,7 @@ def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.G
 
 
 def unfinished(outcomes: np.ndarray, sizes: np.ndarray, n_looks: int, rng: np.random.Generator) -> np.ndarray:
-    """The largest log capital of looks at a growing log whose users come and go, their queries in random order."""
+    """Return the largest log capital over looks at a growing log with queries of all users in random order."""
     best = np.full(len(outcomes), -np.inf)
     when = rng.random(outcomes.shape[1])
     for share in np.geomspace(0.05, 1, n_looks):
@@ -175,7 +175,7 @@ def capital_at_end(units: np.ndarray) -> np.ndarray:
 
 
 def check_against_the_library(rng: np.random.Generator) -> None:
-    """What is vectorised here is what the library computes, log by log."""
+    """Check that the vectorised statistics equal the library's, log by log."""
     for users in USERS.values():
         outcomes, sizes = logs(users, law(METHODS["team_draft"]), 3, rng)
         units = means(outcomes, sizes)
@@ -245,7 +245,7 @@ def false_positives(run: Experiment, n: int, n_looks: int) -> None:
 
 
 def headlines(run: Experiment, n: int) -> None:
-    """What ``analyse`` says of logs in which one user has half of the lists."""
+    """Tabulate the findings of ``analyse`` on logs in which one user has half of the lists."""
     run.section("Headlines where one user has half of the log")
 
     def compute() -> dict[str, Any]:
@@ -273,7 +273,7 @@ def headlines(run: Experiment, n: int) -> None:
 
 
 def effects(users: Users, effect: float, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Blocks of the units of logs of wins and losses whose mean is ``effect``."""
+    """Yield blocks of the units of win/loss logs with mean ``effect``."""
     own = np.array([-1.0, 0.0, 1.0]), np.array([0.35 - effect / 2, 0.3, 0.35 + effect / 2])
     for start in range(0, n, BLOCK):
         yield means(*logs(users, own, min(BLOCK, n - start), rng))
@@ -298,7 +298,7 @@ def coverage(run: Experiment, n: int) -> None:
 
 
 def capital_about(units: np.ndarray, mean: float) -> np.ndarray:
-    """As :func:`capital`, against another mean."""
+    """Return the same as :func:`capital`, against another mean."""
     total = np.zeros(units.shape)
     for c in betting.SHARES:
         total += np.exp(np.log1p(c * ((1 + units) / (1 + mean) - 1)).cumsum(axis=1))
@@ -321,7 +321,7 @@ def power_curve(run: Experiment, n: int) -> None:
             return Users(lambda rng: np.full(m, size), clustered=size > 1)
 
         population[name] = np.concatenate(list(effects(users(2000), 0.1, 20, rng))).ravel()
-        # what is asked for is known exactly: the mean is set to it
+        # the true value is known exactly: the mean is set to it
         units = population[name] - population[name].mean() + 0.1
         for asked in (0.2, 0.5, 0.8, 0.95):
             needed = size * queries_needed(units, alpha=ALPHA, power=asked)

@@ -42,14 +42,14 @@ STATES = ("same", "differs", "runs", "fails", "no data")
 COMPUTED = STATES[:3]
 RESULTS = results_index.HERE / "results"
 SHOWN = 12
-"""Differences of a script that are printed; all are in ``differences.txt`` of its folder under ``--work``."""
+"""Number of printed differences per script; ``differences.txt`` in its folder under ``--work`` has all."""
 NOTHING = "nothing"
 OF_THE_MACHINE = re.compile(r"\b(cpu|seconds|commit)\b", re.IGNORECASE)
 STATED = re.compile(r"\d+ seconds of processor time, at commit \w+\+?\.")
 
 
 class Script(NamedTuple):
-    """An experiment with committed results: the arguments of the command on its page, and what that took."""
+    """An experiment with committed results: the arguments of the command on its page, and its cost."""
 
     name: str
     arguments: tuple[str, ...]
@@ -57,7 +57,7 @@ class Script(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a script, one of ``STATES``; the details, and its CPU seconds."""
+    """Outcome of a script, one of ``STATES``; details, and its CPU seconds."""
 
     script: Script
     state: str
@@ -78,7 +78,7 @@ def scripts(results: Path) -> list[Script]:
 
 
 def values(record: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of a JSON document with its place, but those that depend on the machine."""
+    """Yield every value of a JSON document with its path, except values that depend on the machine."""
     if isinstance(record, dict):
         for key, value in record.items():
             if not OF_THE_MACHINE.search(key.replace("_", " ")):
@@ -93,7 +93,7 @@ def values(record: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def lines(page: str) -> list[str]:
-    """Return the lines of a page; what depends on the machine is replaced by a star."""
+    """Return the lines of a page, with everything that depends on the machine replaced by a star."""
     out: list[str] = []
     hidden: set[int] = set()
     for line in page.splitlines():
@@ -101,7 +101,7 @@ def lines(page: str) -> list[str]:
             cells = [cell.strip() for cell in line.split("|")[1:-1]]
             if not out or not out[-1].startswith("|"):
                 hidden = {i for i, cell in enumerate(cells) if OF_THE_MACHINE.search(cell)}
-            # widths depend on the values, the rule below the names of columns on widths
+            # widths depend on the values, and the rule below the column names depends on the widths
             kept = (
                 "*" if i in hidden else "-" if set(cell) == {"-"} else cell for i, cell in enumerate(cells)
             )
@@ -111,7 +111,7 @@ def lines(page: str) -> list[str]:
 
 
 def differences(committed: Path, computed: Path) -> list[str]:
-    """Return a line for every figure and every other line of a page that is not as committed."""
+    """Return a line for every figure and every other line of a page that differs from the committed page."""
     found = []
     for path in sorted({p.name for folder in (committed, computed) for p in folder.glob("*.json")}):
         if not (committed / path).exists() or not (computed / path).exists():
@@ -132,7 +132,7 @@ def differences(committed: Path, computed: Path) -> list[str]:
 
 
 def by(before: Any, now: Any) -> str:
-    """Return by how much two numbers differ, also numbers that tables hold as text."""
+    """Return the difference of two numbers, which may be text in tables."""
     try:
         return f" ({float(now) - float(before):+.3g})"
     except (TypeError, ValueError):
@@ -140,7 +140,7 @@ def by(before: Any, now: Any) -> str:
 
 
 def compute(script: Script, folder: Path, data: Path, *, compared: bool = True) -> Outcome:
-    """Run a script with results in ``folder``, unless that was done there before; compare them with those committed."""
+    """Run a script with results in ``folder``, unless they exist, and compare them with the committed results."""
     done = folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def compute(script: Script, folder: Path, data: Path, *, compared: bool = True) 
 
 
 def write(name: str, computed: Path, results: Path) -> None:
-    """Put the results of a script in place of those committed."""
+    """Replace the committed results of a script with the new ones."""
     (results / name).mkdir(exist_ok=True)
     for path in computed.iterdir():
         if path.suffix in {".json", ".md", ".png"}:
@@ -179,7 +179,7 @@ def write(name: str, computed: Path, results: Path) -> None:
 
 
 def state_of_code() -> str:
-    """Return a name of the code: results of another code in the same working folder are not taken."""
+    """Return a name for the code version: results of other versions in the same working folder are not reused."""
     digest = hashlib.sha256()
     for folder in ("structsvm", "experiments"):
         for path in sorted((ROOT / folder).glob("**/*.py")):
@@ -188,7 +188,7 @@ def state_of_code() -> str:
 
 
 def chosen(options: argparse.Namespace) -> list[Script]:
-    """Return the scripts that the command line asks for, the longest first."""
+    """Return the scripts selected on the command line, the longest first."""
     known = {script.name: script for script in scripts(RESULTS)}
     for name in options.names:
         if name not in known:

@@ -24,7 +24,7 @@ def average_precisions(model, data):
 
 
 def chosen(run: Experiment, fold: int, tol: float, order: int, Cs) -> dict:
-    """C and test MAP by each selection, as plain numbers that :meth:`Experiment.once` keeps."""
+    """Return C and test MAP of each selection as plain numbers, which :meth:`Experiment.once` can cache."""
     turned = [PARTS[(fold + k) % 5] for k in range(5)]
     train, valid, test = (mq2008(run.data, parts) for parts in (turned[:3], turned[3:4], turned[4:]))
     if order:

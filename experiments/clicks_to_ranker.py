@@ -42,13 +42,13 @@ PEERS = {"LightGBM": "LightGBM position=", "XGBoost": "XGBoost lambdarank_unbias
 
 
 def measured(scores: Any, data: QueryData) -> tuple[float, float]:
-    """MAP and NDCG@10 at label 1."""
+    """Return MAP and NDCG@10 at label 1."""
     relevant = (data.y >= 1).astype(float)
     return tuple(evaluate(m, relevant, scores, qid=data.qid, ties="row").mean for m in ("map", "ndcg@10"))
 
 
 def production(data: QueryData, rng: np.random.Generator, n: int) -> list[Any]:
-    """Rankers trained on 1 % of the queries, at least two, of which one has something to learn."""
+    """Return rankers trained on 1 % of the queries (at least two, of which one is informative)."""
     relevant = data.y >= 1
     sums = np.add.reduceat(relevant, data.offsets[:-1])
     useful = (sums > 0) & (sums < np.diff(data.offsets))
@@ -65,19 +65,19 @@ def production(data: QueryData, rng: np.random.Generator, n: int) -> list[Any]:
 
 
 class Lists(NamedTuple):
-    """Distinct lists, one per query and ranker, entries in the order shown; and each session of small logs."""
+    """Distinct lists, one per query and ranker, with entries in the order shown; and each session of small logs."""
 
     row: Any
     position: Any
     shows: Any
     clicks: Any
     sizes: Any  # documents of each list
-    sessions: Any  # number of the list of each session, None for large logs
+    sessions: Any  # index of the list of each session, None for large logs
     session_clicks: Any  # of its entries, one after the other
 
 
 def simulate(data: QueryData, models: list[Any], n_clicks: int, rng: np.random.Generator) -> Lists:
-    """Lists with about so many clicks; a session draws a query and a ranker."""
+    """Return lists with about this many clicks; each session samples a query and a ranker."""
     lengths = np.diff(data.offsets)
     attraction = np.where(data.y >= 1, 1.0, NOISE)
     ranks = [model.rank(data.X, data.qid) for model in models]
@@ -102,7 +102,7 @@ def simulate(data: QueryData, models: list[Any], n_clicks: int, rng: np.random.G
 
 
 def cells_of(lists: Lists, data: QueryData) -> ClickCells:
-    """Counts of the lists by document and position."""
+    """Return the counts of the lists by document and position."""
     width = int(lists.position.max()) + 1
     key, cell = np.unique(lists.row * width + lists.position, return_inverse=True)
     shows, clicks = (np.bincount(cell, v).astype(np.int64) for v in (lists.shows, lists.clicks))
@@ -114,14 +114,14 @@ def cells_of(lists: Lists, data: QueryData) -> ClickCells:
 
 
 def linear(cells: ClickCells, train: QueryData, test: QueryData, theta: Propensities) -> tuple[float, float]:
-    """A ranker by clicks weighted with these propensities."""
+    """Train and measure a ranker on clicks weighted with these propensities."""
     model = ClickSVMCV(CS, cv=4, loss="mean_pairs", propensities=theta, random_state=0)
     model.fit(train.X, cells, qid=train.qid, docid=np.arange(train.n_rows))
     return measured(model.predict(test.X), test)
 
 
 def lightgbm_trees(X: Any, label: Any, group: Any, position: Any = None) -> Any:
-    """LightGBM with the options of this page."""
+    """Return LightGBM with the options of this page."""
     import lightgbm
 
     options = {"objective": "lambdarank", "num_leaves": 15, "verbose": -1, "seed": 0, "num_threads": 1}
@@ -133,7 +133,7 @@ def lightgbm_trees(X: Any, label: Any, group: Any, position: Any = None) -> Any:
 
 
 def xgboost_scores(X: Any, label: Any, group: Any, test: Any, unbiased: bool) -> Any:
-    """Scores of XGBoost with the options of this page."""
+    """Return scores of XGBoost with the options of this page."""
     import xgboost
 
     options = {
@@ -151,7 +151,7 @@ def xgboost_scores(X: Any, label: Any, group: Any, test: Any, unbiased: bool) ->
 
 
 class Groups(NamedTuple):
-    """What a peer is given: rows of the training data, one group after the other."""
+    """Input of a peer: rows of the training data, one group after the other."""
 
     row: Any
     label: Any
@@ -160,7 +160,7 @@ class Groups(NamedTuple):
 
 
 def groups(lists: Lists, by_session: bool) -> Groups:
-    """A group per session with its clicks, or per distinct list with its click-through."""
+    """Return one group per session with its clicks, or per distinct list with its click-through rate."""
     starts = np.cumsum(lists.sizes) - lists.sizes
     shown = lists.sessions if by_session else np.flatnonzero(np.maximum.reduceat(lists.shows, starts) > 0)
     entries = np.concatenate([np.arange(starts[i], starts[i] + lists.sizes[i]) for i in shown])
@@ -172,7 +172,7 @@ def groups(lists: Lists, by_session: bool) -> Groups:
 
 
 def trees(given: Groups, train: QueryData, test: QueryData, peer: str) -> tuple[float, float]:
-    """Boosted trees of a peer."""
+    """Train and measure the boosted trees of a peer."""
     X = train.X[given.row]
     if peer == "LightGBM":
         scores = lightgbm_trees(X, given.label, given.sizes, given.position).predict(test.X)
@@ -182,7 +182,7 @@ def trees(given: Groups, train: QueryData, test: QueryData, peer: str) -> tuple[
 
 
 def leaves(given: Groups, weights: Any, train: QueryData, test: QueryData) -> tuple[float, float]:
-    """The leaves of LightGBM's trees, and bins of the features, weighted by the loss of the linear rankers.
+    """Train and measure a linear ranker over the leaves of LightGBM's trees and bins of the features.
 
     ``weights`` are those of the rows. C is chosen as by ``ClickSVMCV``, but the trees of a fold are grown without its
     held-out queries.
@@ -194,7 +194,7 @@ def leaves(given: Groups, weights: Any, train: QueryData, test: QueryData) -> tu
     clicked = np.random.default_rng(0).permutation(clicked)
 
     def rankers(queries: Any, Cs: Any) -> Any:
-        """Rankers for each C, that have seen these queries only."""
+        """Yield rankers for each C, trained only on these queries."""
         rows, kept = np.isin(number, queries), np.isin(number[given.row], queries)
         sizes = np.bincount(group_of[kept], minlength=given.sizes.size)
         position = None if given.position is None else given.position[kept]
@@ -217,12 +217,12 @@ def leaves(given: Groups, weights: Any, train: QueryData, test: QueryData) -> tu
 
 
 def truth(n: int) -> Propensities:
-    """The users' own propensities."""
+    """Return the users' true propensities."""
     return Propensities.given(1 / np.arange(1, n + 1))
 
 
 def harvested(cells: ClickCells) -> Propensities:
-    """Ten positions and a power law; fewer while clicks do not determine them."""
+    """Fit ten positions and a power law; fewer while the clicks do not determine them."""
     for last in (10, 7, 5, 3, 2):
         try:
             return harvest(cells, last=last, tail=True)
@@ -232,7 +232,7 @@ def harvested(cells: ClickCells) -> Propensities:
 
 
 def logs(train: QueryData, test: QueryData, size: int, rng: np.random.Generator) -> dict[str, Any]:
-    """What each method makes of logs of one and of three production rankers."""
+    """Return the results of each method on logs of one and of three production rankers."""
     models = production(train, rng, 3)
     one, three = (simulate(train, models[:n], size, rng) for n in (1, 3))
     of_one, of_three = cells_of(one, train), cells_of(three, train)
@@ -256,7 +256,7 @@ def logs(train: QueryData, test: QueryData, size: int, rng: np.random.Generator)
 
 
 def skylines(train: QueryData, test: QueryData) -> dict[str, Any]:
-    """What each method makes of all labels."""
+    """Return the results of each method with all labels."""
     label, sizes = (train.y >= 1).astype(int), np.diff(train.offsets)
     full = PairwiseSVM(C=10, normalize="query").fit(train.X, label.astype(float), qid=train.qid)
     whole = Groups(np.arange(train.n_rows), label, None, sizes)
@@ -281,7 +281,7 @@ DISCLOSED = (
 
 
 def interval(differences: Any) -> tuple[float, float, float]:
-    """Mean and 95 % interval by Student's t."""
+    """Return the mean and its 95 % interval by Student's t."""
     mean, error = mean_error(differences)
     half = float(t.ppf(0.975, len(differences) - 1)) * error
     return mean, mean - half, mean + half
@@ -333,7 +333,7 @@ def main() -> None:
 
 
 def write(run: Experiment, best: dict[str, Any], values: dict[int, dict[str, Any]]) -> None:
-    """The page of what was computed: MAP and NDCG of the skylines, and by size and name of each log."""
+    """Write the page: MAP and NDCG of the skylines, and by size and name of each log."""
     sizes = list(values)
     names = list(values[sizes[0]])
     run.section("Test MAP / NDCG@10, mean over folds and logs (standard error of MAP over seeds)")

@@ -33,7 +33,7 @@ CLAIMED = {"IPS": "dcg", "difference": "difference", "self-normalised": "discoun
 
 
 class Log(NamedTuple):
-    """Lists one after the other: the list of each entry, its query, row, position and click; and where lists begin."""
+    """Concatenated lists: the list of each entry, its query, row, position and click; and the starts of the lists."""
 
     session: Any
     query: Any
@@ -43,14 +43,14 @@ class Log(NamedTuple):
     starts: Any
 
     def cells(self) -> ClickCells:
-        """Their counts."""
+        """Return the counts of the lists."""
         return ClickCells.from_arrays(
             self.query, self.row, self.position, self.clicked, session=self.session, first_position=1
         )
 
 
 def lists(data: QueryData, ranks: list[Any], n: int, rng: np.random.Generator, alpha: Any, beta: Any) -> Log:
-    """A log of ``n`` lists of any of the rankers; clicks with ``alpha * attraction + beta`` by position."""
+    """Return a log of ``n`` lists of random rankers with click probability ``alpha * attraction + beta``."""
     attraction = np.where(data.y >= 1, 1.0, NOISE)
     query, ranker = rng.integers(data.n_queries, size=n), rng.integers(len(ranks), size=n)
     lengths = np.diff(data.offsets)[query]
@@ -63,7 +63,7 @@ def lists(data: QueryData, ranks: list[Any], n: int, rng: np.random.Generator, a
 
 
 def by_list(log: Log, theta: Any, new: Any) -> dict[str, tuple[float, float, float]]:
-    """The intervals by their formulas: value, lower and upper end."""
+    """Compute the intervals from their formulas: value, lower and upper end."""
     weight = log.clicked / theta[log.position - 1]
     value, shown, gain = (
         np.add.reduceat(weight * v, log.starts)
@@ -80,12 +80,12 @@ def by_list(log: Log, theta: Any, new: Any) -> dict[str, tuple[float, float, flo
 
 
 def discounts(rank: Any) -> Any:
-    """Discounts of DCG@10."""
+    """Return the discounts of DCG@10."""
     return np.where(rank <= K, 1 / np.log2(rank + 1.0), 0.0)
 
 
 def propensities(run: Experiment, data: QueryData) -> None:
-    """Errors of harvested propensities, ranks 2 to 10, and how often their intervals hold."""
+    """Tabulate the errors of harvested propensities for ranks 2 to 10, and the coverage of their intervals."""
     rows = []
     n = run.runs(20, 200)
     truth = 1 / np.arange(1, 11)
@@ -110,7 +110,7 @@ def propensities(run: Experiment, data: QueryData) -> None:
 
 
 def evaluation(run: Experiment, data: QueryData) -> None:
-    """Bias, spread and coverage of a new ranker's DCG@10 by logs of others."""
+    """Tabulate bias, spread and coverage of a new ranker's DCG@10 estimated from logs of other rankers."""
     rng = np.random.default_rng([run.seed, 7])
     new = PairwiseSVM(C=10, normalize="query").fit(data.X, (data.y >= 1).astype(float), qid=data.qid)
     scores = new.predict(data.X)
@@ -194,7 +194,7 @@ def estimated(log: ClickCells, query: Any, scores: Any, options: dict[str, Any])
 
 
 def holds(intervals: Any, truth: Any) -> Any:
-    """Which intervals (value, lower, upper) hold the truth."""
+    """Return which intervals (value, lower, upper) contain the truth."""
     return (intervals[:, 1] <= truth) & (truth <= intervals[:, 2])
 
 
@@ -251,7 +251,7 @@ def candidates(n_queries: int) -> tuple[Any, Any]:
 
 
 def gaps(run: Experiment) -> None:
-    """A new ranker's DCG from logs that have lost impressions, other things between results, pages, no sessions."""
+    """Estimate a new ranker's DCG from logs with lost impressions, extra items, pages, or no sessions."""
     n, rows = run.runs(30, 300), []
     for k, (shape, n_queries, share) in enumerate(SHAPES):
         truth, new = candidates(n_queries)
@@ -298,7 +298,7 @@ def of_candidates(cells: ClickCells, new: Any, theta: Any) -> Any:
 
 
 def users(run: Experiment) -> None:
-    """A new ranker's DCG where users differ, or repeat themselves."""
+    """Estimate a new ranker's DCG when users differ or repeat themselves."""
     n, rows = run.runs(30, 300), []
     truth, new = candidates(50)
     best = np.argsort(-new, axis=1)
@@ -342,7 +342,7 @@ def users(run: Experiment) -> None:
 
 
 def trusting(run: Experiment) -> None:
-    """How often the warning of trust bias comes, by the size of the log."""
+    """Tabulate how often trust bias is warned of, by the size of the log."""
     n, rows = run.runs(10, 300), []
     truth, _ = candidates(100)
     fall = np.linspace(0.4, 0.05, 8)

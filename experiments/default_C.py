@@ -33,7 +33,7 @@ RANKERS: dict[str, tuple[Any, str]] = {
     "hinge, query": (PairwiseSVM(normalize="query"), "map"),
     "squared hinge": (PairwiseSVM("squared_hinge"), "map"),
 }
-"""The losses, each with the measure that it is judged by."""
+"""The losses, each with the measure used to judge it."""
 
 
 def sets(run: Experiment) -> Iterator[tuple[str, QueryData, float]]:
@@ -51,7 +51,7 @@ def sets(run: Experiment) -> Iterator[tuple[str, QueryData, float]]:
 
 
 def values(train: QueryData, test: QueryData, relevance: float) -> dict[str, np.ndarray]:
-    """For each loss its measure at each C, at the default and at the C chosen, and that of "map" at its default."""
+    """Return each loss's measure at each C, the default and the chosen C, and "map"'s measure at its default."""
 
     def measured(models: Any, name: str, data: QueryData) -> np.ndarray:
         scores = [model.predict(data.X, qid=data.qid) for model in models]

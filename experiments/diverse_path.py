@@ -32,7 +32,7 @@ PATH = "DiverseRanker"
 
 
 class Questions(NamedTuple):
-    """Passages of each question, the needed facts that each has, and its number of words."""
+    """Passages of each question, the needed facts in each passage, and its number of words."""
 
     sets: list[CandidateSet]
     labels: list[np.ndarray]
@@ -40,7 +40,7 @@ class Questions(NamedTuple):
 
 
 def useful(n: int, seed: int, *, noise=0.6, two=0.0, scores=1, rare=0.0) -> Questions:
-    """Scores are numbers of needed facts, and noise; embeddings are means of the facts' directions, and noise."""
+    """Make scores from numbers of needed facts and embeddings from the facts' mean directions, with noise."""
     rng, out = np.random.default_rng(seed), Questions([], [], [])
     while len(out.sets) < n:
         need, center = rng.permutation(12)[:4], rng.normal(size=(12, 24))
@@ -99,7 +99,7 @@ KINDS: dict[str, tuple[Callable[..., Questions], dict[str, Any]]] = {
 
 
 def drawn(run: Experiment, kind: str) -> tuple[Questions, list[Questions]]:
-    """Test questions, and three draws of training questions."""
+    """Return test questions, and three samples of training questions."""
     make, options = KINDS[kind]
     seed = 10_000 + 1000 * run.seed
     n, draws = (60, 1) if run.quick else (200, 3)
@@ -107,7 +107,7 @@ def drawn(run: Experiment, kind: str) -> tuple[Questions, list[Questions]]:
 
 
 def tuned(sets, labels, loss, k=K) -> MMR:
-    """MMR with the trade-off of least mean loss."""
+    """Return MMR with the trade-off of least mean loss."""
     return min((MMR(k, t) for t in TRADE_OFFS), key=lambda one: np.mean(loss(labels, one.predict(sets))))
 
 
@@ -116,7 +116,7 @@ def missed(labels, chosen) -> np.ndarray:
 
 
 def staged(train: Questions, test: Questions) -> list[np.ndarray]:
-    """Choices of MMR tuned on the score of SVM-map."""
+    """Return the choices of MMR tuned on the score of SVM-map."""
 
     def columns(sets):
         each = [StepFeatures(one) for one in sets]
@@ -140,7 +140,7 @@ def staged(train: Questions, test: Questions) -> list[np.ndarray]:
 
 
 def table(run: Experiment, key: str, losses: dict[str, np.ndarray], *, share: bool) -> None:
-    """A row per method, and its difference to ours; ``share``: 1 - loss is shown."""
+    """Add a row per method with its difference from ours; with ``share`` 1 - loss is shown."""
     ours, rows = losses[PATH], []
     for name, values in losses.items():
         test = None if name == PATH else compare(values, ours)
@@ -304,7 +304,7 @@ def ambient(run: Experiment, *, relevant_only: bool, k: int) -> dict[str, np.nda
 
 
 def by_draws(make: Callable[[int], Any], n_train: int, first_test: int, seeds) -> dict[str, np.ndarray]:
-    """Losses of the test sets of several draws."""
+    """Return the losses on the test sets of several samples."""
     draws: dict[str, list[np.ndarray]] = {}
     for seed in seeds:
         sets, labels = make(seed)

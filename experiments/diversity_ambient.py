@@ -57,7 +57,7 @@ VARIANTS = {
 }  # fmt: skip
 QUICK = ("words", "soft, five cosines, one benefit each", "smoothed, 9 levels")
 LOOKED_AT = np.random.default_rng(12345).permutation(44)[:22]
-"""The topics on which the variant with five cosines was found, among nineteen, by 6-fold loss."""
+"""The topics on which the variant with five cosines was selected among nineteen by 6-fold loss."""
 TRIED = (
     "Nineteen other variants by cosines of words were tried on all topics, by 3 seeds (more and fewer cosines, stems, "
     "runs of letters, latent dimensions, words beside the cosines, other features, losses and ways to choose C): none "
@@ -83,7 +83,7 @@ PUBLISHED = {
 
 
 def tuned_mmr(by_trade_off, folds, seed):
-    """MMR with the trade-off that is best on the training folds."""
+    """Return MMR with the trade-off that is best on the training folds."""
     n = by_trade_off.shape[1]
     order = np.random.default_rng(seed).permutation(n)
     losses = np.empty(n)
@@ -103,7 +103,7 @@ def _texts(one):
 
 
 def similarities(all_results, candidates):
-    """By name, the candidates' similarities of each topic; the last is the one that is learned from."""
+    """Return the candidates' similarities of each topic by name; the last similarity is used for learning."""
     from snowballstemmer import stemmer
 
     rows = [[a.ids.index(i) for i in c.ids] for a, c in zip(all_results, candidates, strict=True)]
@@ -241,7 +241,7 @@ def main() -> None:
             by_seed[name] = np.array([run.once(lambda v=name, s=s: across(v, s))["losses"] for s in seeds])
             means = by_seed[name].mean(axis=1).round(3).tolist()
             print(f"  {name}: {by_seed[name].mean():.3f}, by seed {means}", flush=True)
-    # the choice sees one half only
+    # the choice sees only one half
     halves = {}
     if run.part("choice"):
         for s, half in itertools.product(seeds, (0, 1)):

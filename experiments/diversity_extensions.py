@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Documents, and for true outputs the labels they are measured by."""
+    """Documents, and for true outputs the labels that measure them."""
 
     rows: np.ndarray
     labels: np.ndarray | None = None
@@ -73,7 +73,7 @@ class Distances:
         return np.concatenate((pairs, x.features[y.rows].sum(axis=0)))
 
     def loss(self, y_true: Choice, y: Choice) -> float:
-        """What the choice misses beyond the true output, which is greedy and may miss something too."""
+        """Return the loss of the choice in excess of the true output's, which is greedy and may lose something, too."""
         missed = bind_loss("weighted", y_true.labels, self.k).loss
         return max(0.0, missed(y.rows) - missed(y_true.rows))
 
@@ -99,7 +99,7 @@ class Distances:
 
 
 def by_folds(n: int, folds: int, seed: int, fit, measure, Cs):
-    """Loss of each topic when held out; C is the best on a held-out third of the training fold."""
+    """Return the loss of each held-out topic, with the best C on a held-out third of the training fold."""
     order = np.random.default_rng(seed).permutation(n).tolist()
     losses = np.empty(n)
     for fold in range(folds):

@@ -71,7 +71,7 @@ def make(n_sets: int, seed: int, *, alike: bool):
 
 
 def losses(run: Experiment, seed: int, sizes, Cs, *, alike: bool) -> dict[str, np.ndarray]:
-    """Loss of every test query, by method; of SVM-div for each number of training sets."""
+    """Return the loss of every test query by method; for SVM-div by number of training sets."""
     sets, labels = make(TOTAL, seed, alike=alike)
     validation, test = slice(TRAIN, VALIDATION), slice(VALIDATION, TOTAL)
 
@@ -164,7 +164,7 @@ def as_they_come(run: Experiment, seeds) -> None:
     tests["AMBIENT"] = [(counted(ambient.sets), ambient.labels)]
 
     def trained(model: SVMDiv) -> dict[str, list[SVMDiv]]:
-        """The model trained on each kind of sets, a draw each."""
+        """Return the model trained on each kind of sets, one sample each."""
         fits = {
             name: [clone(model).fit(sets[:TRAIN], labels[:TRAIN]) for sets, labels in draws]
             for name, draws in made.items()
@@ -172,7 +172,7 @@ def as_they_come(run: Experiment, seeds) -> None:
         return {**fits, "AMBIENT": [clone(model).fit(*tests["AMBIENT"][0])]}
 
     def there(model: SVMDiv, fits: dict[str, list[SVMDiv]], name: str) -> np.ndarray:
-        """Loss of each test query, trained on sets of its own kind."""
+        """Return the loss of each test query after training on sets of the same kind."""
         if name != "AMBIENT":
             return np.concatenate(
                 [losses_of(fit, *one) for fit, one in zip(fits[name], tests[name], strict=True)]
@@ -219,7 +219,7 @@ def losses_of(method, sets, labels) -> np.ndarray:
 
 
 def judge(run: Experiment) -> None:
-    """Fig. 4.5; whether the baselines stand as in Table 4.1."""
+    """Write the verdicts of Fig. 4.5 and of the order of the baselines in Table 4.1."""
     told, reached = [], []
     for kind in ("sets alike", "sets that differ"):
         loss = {row["method"]: row["loss"] for row in run.record[f"losses, {kind}"]}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from _common import Experiment
 from _diversity_common import against, counted
+from _exact_selection import exact_choices
 from scipy import sparse
 from sklearn.base import clone
 
@@ -50,7 +51,7 @@ def make(n_sets: int, seed: int, *, noise: float = 0.0, n_documents: int = 100):
 
 
 def fit_and_test(model, sets, labels, Cs, n_train=TRAIN):
-    """Loss on each test query, of the C that is best on the validation sets."""
+    """Return the loss on each test query with the best C on the validation sets."""
     validation, test = slice(TRAIN, VALIDATION), slice(VALIDATION, TOTAL)
     fits = clone(model).path(sets[:n_train], labels[:n_train], Cs)
     losses = [weighted_subtopic_loss(labels[validation], m.predict(sets[validation])).mean() for m in fits]
@@ -167,12 +168,14 @@ def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
         for name, options in TRAININGS.items():
             fits = SVMDiv(k=5, levels=levels, n_jobs=run.jobs, **options).path(sets, labels, Cs)
             for j, m in enumerate(fits):
-                values = {}
-                for how in SEARCHES:
-                    m.set_params(prediction=how)
-                    losses[name, how][i, j] = weighted_subtopic_loss(labels, m.predict(sets)).mean()
-                    values[how] = m.decision_function(sets)
-                reached[name][i, j] = np.mean(values["greedy"] / values["exact"])
+                best = exact_choices(m, sets)
+                chosen = {"exact": [selection.chosen for selection in best]}
+                for how in ("swap", "greedy"):
+                    chosen[how] = m.set_params(prediction=how).predict(sets)
+                for how, rows in chosen.items():
+                    losses[name, how][i, j] = weighted_subtopic_loss(labels, rows).mean()
+                shares = m.decision_function(sets) / np.array([selection.value for selection in best])
+                reached[name][i, j] = np.mean(shares)
                 negative[name][i, j] = (m.benefits_ < 0).mean()
         print(f"  seed {seed} done", flush=True)
     means = {key: values.mean(axis=0) for key, values in losses.items()}
@@ -211,7 +214,7 @@ def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
 
 
 def _verdict(run, title, means, line, Cs):
-    """What of the gap to the clairvoyant line is search error, and what it has to do with negative benefits."""
+    """Analyse how much of the gap to the clairvoyant line is search error due to negative benefits."""
     least = {key: values.min() for key, values in means.items()}
     plain = least["trained by greedy", "greedy"]
     remedies = {

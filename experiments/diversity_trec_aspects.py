@@ -14,6 +14,7 @@ import numpy as np
 from _common import Experiment
 from _diversity_common import against, cross_validated
 
+from structsvm.common.portable.sums import dot
 from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_features import Level, WordFeatures
@@ -112,22 +113,28 @@ def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
 
 
 def _hinges(model, sets, labels, C):
-    """Above the loss of the true outputs: at the weights learned from all sets, at zero, and at equal weights of the
-    runs for three lengths.
+    """Return losses above the true outputs' loss: at weights learned from all sets, at zero, and at equal weights of
+    the runs for three lengths.
     """
     features = WordFeatures([Level.appears()])
     coverages = [features.coverage(s) for s in sets]
-    problem = CoverageProblem(coverages, labels, features.bins(), K, separation="swap")
     w = model.set_params(C=C).fit(sets, labels).coef_
     n_runs = w.size - features.n_bins
     equal = np.concatenate((np.zeros(features.n_bins), np.full(n_runs, 1.0 / n_runs)))
     weights = (w, 0.0 * equal, 0.01 * equal, 0.1 * equal, equal)
-    least = weighted_subtopic_loss(labels, problem.targets).mean()
-    return [float(problem.slacks(v, "swap", range(len(sets))).mean() - least) for v in weights]
+    hinges = []
+    for v in weights:
+        # a problem keeps the outputs of earlier weights and uses them again, so that each has its own here
+        problem = CoverageProblem(coverages, labels, features.bins(), K, separation="swap")
+        loss, joint = np.empty(len(sets)), np.empty((len(sets), problem.n_features))
+        problem.query_cuts(v, 0, len(sets), loss, joint)
+        slacks = np.array([a - dot(row, v) for a, row in zip(loss, joint, strict=True)])
+        hinges.append(float(slacks.mean() - weighted_subtopic_loss(labels, problem.targets).mean()))
+    return hinges
 
 
 def _unit(scores):
-    """Each run's scores between 0 and 1 within the topic; 0 where it lacks the document."""
+    """Return each run's scores scaled to [0, 1] within the topic; 0 if the run lacks the document."""
     low, high = np.nanmin(scores, axis=0, initial=np.inf), np.nanmax(scores, axis=0, initial=-np.inf)
     width = np.where(high > low, high - low, 1.0)
     return np.where(np.isnan(scores), 0.0, (scores - np.where(np.isfinite(low), low, 0.0)) / width)

@@ -45,7 +45,8 @@ def per_query(data: QueryData, scores: Any) -> np.ndarray:
 
 
 def one(data: QueryData, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Errors of the three values, and whether the intervals hold: of the value by both factors, of the difference."""
+    """Return errors of the three values, and coverage of the intervals of the value (both factors) and the
+    difference."""
     order = rng.permutation(data.n_queries)
     train, test = (data.select(part) for part in (order[:n], order[n:][:N_TEST]))
 

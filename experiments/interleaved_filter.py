@@ -21,7 +21,7 @@ HORIZON = 10**7
 
 
 def ratios(run: Experiment, world, *, n_runs: int, seed: int, max_steps: float = np.inf):
-    """For each run the ratios of regret and of comparisons (IF1 over IF2), whether both ended, and who was right."""
+    """Return each run's ratios of regret and comparisons (IF1 over IF2), whether both ended, and which was right."""
     options = {
         "horizon": HORIZON,
         "n_runs": n_runs,

@@ -85,7 +85,7 @@ def seen(noise: float, grade: float = 1.0, title: float = 0.0) -> Ranker:
 
 
 def damaged(ranker: Ranker, damage: str, strength: int) -> Ranker:
-    """The thesis' gold standard: a ranker made worse on purpose, by shuffling its top or dragging documents down."""
+    """Degrade a ranker on purpose, the thesis's gold standard, by shuffling its top or moving documents down."""
 
     def rank(documents: Documents, rng: np.random.Generator) -> Any:
         order = ranker(documents, rng).copy()
@@ -172,7 +172,7 @@ WORLDS: dict[str, tuple[User, dict[str, Ranker]]] = {
 def impressions(
     first: Ranker, second: Ranker, n: int, user: User, rng: np.random.Generator
 ) -> list[Impression]:
-    """Query sessions with clicks, team draft between two rankers."""
+    """Return team-draft query sessions with clicks between two rankers."""
     found: list[Impression] = []
     while len(found) < n:
         grades = rng.choice(3, N_DOCUMENTS, p=[0.75, 0.17, 0.08])
@@ -199,7 +199,7 @@ def impressions(
 
 
 def clicks_of(log: list[Impression]) -> dict[str, float]:
-    """The numbers of :data:`YANDEX` in a log."""
+    """Return the figures of :data:`YANDEX` for a log."""
     ranks = [[click.rank for click in one.clicks] for one in log]
     more = [r for r in ranks if len(r) > 1]
     return {
@@ -211,7 +211,7 @@ def clicks_of(log: list[Impression]) -> dict[str, float]:
 
 
 def curves(test_rows: Any, train_rows: Any, step: int, n_resamples: int, seed: int) -> dict[str, Any]:
-    """Sample-size curves of the baseline and of each learned statistic, on the same resamples."""
+    """Return sample-size curves of the baseline and of each learned statistic on the same resamples."""
     weights = {"baseline": BASELINE, **{name: learn(train_rows) for name, learn in LEARNERS.items()}}
     sizes = np.arange(25, len(test_rows) + 1, step)
     found = {}
@@ -229,7 +229,7 @@ def curves(test_rows: Any, train_rows: Any, step: int, n_resamples: int, seed: i
 
 
 def play(run: Experiment, name: str) -> dict[str, Any]:
-    """All figures of one world."""
+    """Compute all figures of one world."""
     user, rankers = WORLDS[name]
     rng = np.random.default_rng([run.seed, list(WORLDS).index(name)])
     n_gold, n_new, n_resamples = (400, 300, 100) if run.quick else (1000, 600, 1000)

@@ -40,7 +40,7 @@ SHORT = ((2, 0.003, BATCH),)
 
 
 class Scene(NamedTuple):
-    """Training queries, the features as the scorer sees them, and what is measured."""
+    """Training queries, the features given to the scorer, and the measures."""
 
     data: QueryData
     Z: np.ndarray
@@ -51,13 +51,13 @@ class Scene(NamedTuple):
         return np.array([measured(measure, self.data, scores) for measure in self.measures])
 
     def pull(self, utility: str, w: np.ndarray) -> np.ndarray:
-        """The direction LambdaRank goes in, all queries at once."""
+        """Return LambdaRank's direction for all queries at once."""
         force, _ = forces(self.Z @ w, self.data.y, self.data.offsets, Utility.of(utility))
         return self.Z.T @ force / self.data.n_queries
 
 
 class Point(NamedTuple):
-    """Trained weights: with which utility, and for how long."""
+    """Trained weights, their utility and training length."""
 
     name: str
     utility: str
@@ -101,7 +101,7 @@ def measured(measure: str, data: QueryData, scores: np.ndarray) -> float:
 
 
 def beyond_linear(seed: int, n_queries: int = 1000, length: int = 20) -> QueryData:
-    """Grades 0 to 3 by a sum of features and a product of two, with noise."""
+    """Return grades 0 to 3 from a sum of features and a product of two features, with noise."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries * length, 10))
     worth = X @ rng.normal(size=10) / 2 + X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=X.shape[0])
@@ -128,12 +128,12 @@ def prepared(data: QueryData, measures: tuple[str, ...], seed: int) -> tuple[Sce
         points.append(Point(name, utility, fit.weights[0][varying]))
     short = trained(measures[0], data, SHORT, seed).fit_.weights[0][varying]
     points.append(Point(f"LambdaRank {measures[0]}, 2 passes", measures[0], short))
-    # the scaling is that of the columns, whatever the utility
+    # the columns are scaled in the same way for every utility
     return Scene(data, ((data.X - fit.shift) * fit.factor)[:, varying], measures), points
 
 
 def across(w: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random direction without its part along ``w``, which changes no ranking, in units of |w|."""
+    """Return a random direction without its component along ``w``, which changes no ranking, in units of |w|."""
     z = rng.normal(size=w.shape[0])
     return np.linalg.norm(w) * (z - w * (w @ z) / (w @ w))
 
@@ -230,7 +230,7 @@ def check(
 
 
 def conclusion(endings: Sequence[Ending], n_directions: int) -> str:
-    """What was found, beside what the paper says."""
+    """Compare the results with the paper's."""
     n = len(endings)
     free = [
         f"{sum(bool(e.rising[i] == 0) for e in endings)} by one of {step:g}" for i, step in enumerate(STEPS)

@@ -54,7 +54,7 @@ MADE = "synthetic"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is searched in Table 1 (``eta_0``, ``lam``, ``mu``) and what is varied after it."""
+    """Parameters searched for Table 1 (``eta_0``, ``lam``, ``mu``) and parameters varied afterwards."""
 
     n_steps: int = 5000
     eta_0: tuple[float, ...] = (0.01, 0.1, 1.0)
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The rows of some queries."""
+    """Rows of some queries."""
 
     X: np.ndarray
     y: np.ndarray
@@ -94,12 +94,12 @@ class Part(NamedTuple):
         return any(np.ptp(self.y[self.qid == q]) > 0 for q in np.unique(self.qid))
 
     def precision(self, coef: np.ndarray) -> np.ndarray:
-        """Average precision of each query, by ascending number."""
+        """Return the average precision of each query, in ascending order of query numbers."""
         return evaluate("map", self.y, self.X @ coef, qid=self.qid, ties="row").per_query
 
 
 class Bench:
-    """A data set, scaled within queries, which is taken apart by query numbers."""
+    """A data set, scaled within queries, that is split by query numbers."""
 
     def __init__(self, data: QueryData) -> None:
         X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
@@ -118,14 +118,14 @@ class Bench:
 
 
 def train(s: Setting, known: Part, rest: Part, n_steps: int, seed: int) -> dict[str, np.ndarray]:
-    """The last and the averaged weights of one training."""
+    """Return the last and the averaged weights of one training run."""
     common = {"lam": s.lam, "eta_0": s.eta_0, "n_steps": n_steps, "random_state": seed}
     model: Any
     if s.views is None:
         model = PairwiseSGD(**common).fit(known.X, known.y, qid=known.qid)
     else:
         model = CoRegularizedSGD(s.views, l=s.l, mu=s.mu, **common)
-        # without agreement the unlabelled rows would not be touched
+        # without agreement the unlabelled rows would not be used
         extra = {"X_unlabeled": rest.X, "qid_unlabeled": rest.qid} if s.l and s.mu else {}
         model.fit(known.X, known.y, qid=known.qid, **extra)
     out = {}
@@ -154,7 +154,7 @@ def choose(
 
 
 def trial(bench: Bench, plan: Plan, seed: int) -> dict[str, Any]:
-    """One split: the test values of every method, and of every cell of the variations."""
+    """Return the test values of one split for every method and every cell of the variations."""
     order = np.random.default_rng(seed).permutation(bench.n_queries)
     n_train = round(0.7 * bench.n_queries)
     training, test = order[:n_train], bench.part(order[n_train:])
@@ -224,7 +224,7 @@ def data_sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 
 
 def trials(run: Experiment, name: str, bench: Bench, plan: Plan) -> list[dict[str, Any]]:
-    """All seeds of a data set; those done before are read."""
+    """Run all seeds of a data set; finished seeds are read."""
     n_seeds = run.runs(4, 20)
     folder = run.options.out / "results-seeds"
     folder.mkdir(parents=True, exist_ok=True)
@@ -250,7 +250,7 @@ def trials(run: Experiment, name: str, bench: Bench, plan: Plan) -> list[dict[st
 
 
 class Difference(NamedTuple):
-    """A mean over splits with 95 % intervals: ``wide`` allows for queries that the splits share."""
+    """A mean over splits with 95 % intervals; ``wide`` allows for queries shared by splits."""
 
     mean: float
     narrow: float
@@ -258,7 +258,7 @@ class Difference(NamedTuple):
 
 
 def difference(values: Any, test_share: float) -> Difference:
-    """Of paired differences, one a split; ``wide`` by Nadeau and Bengio's (2003) corrected variance."""
+    """Return the mean of paired differences by split; ``wide`` uses Nadeau and Bengio's (2003) corrected variance."""
     d = np.asarray(values, dtype=np.float64)
     if d.shape[0] < 2:
         return Difference(float(d.mean()), float("nan"), float("nan"))
@@ -316,7 +316,7 @@ def table_one(
 
 
 def verdict(found: Sequence[tuple[str, str, Difference]]) -> str:
-    """What the differences of one data set say about the paper's claim."""
+    """Judge the paper's claim by the differences on one data set."""
     above = [d for d in found if d[2].mean > d[2].wide]
     below = [d for d in found if d[2].mean < -d[2].wide]
     positive = sum(d[2].mean > 0 for d in found)

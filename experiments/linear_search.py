@@ -72,7 +72,7 @@ def measured(scores: np.ndarray, test: QueryData) -> list[float]:
 
 
 def best(means: np.ndarray, choices: list[int]) -> tuple[int, int]:
-    """Number of the choice, one of ``choices``, and of C."""
+    """Return the index of the choice, one of ``choices``, and of C."""
     i, j = np.unravel_index(np.argmax(means[choices]), means[choices].shape)
     return choices[int(i)], int(j)
 

@@ -38,7 +38,7 @@ def play(run: Experiment, world, names, horizon: float, n_runs: int, **options) 
 
 
 def mslr(run: Experiment) -> dict:
-    """The matrices of MSLR that are there."""
+    """Return the available MSLR matrices."""
     found = {}
     for name in MSLR:
         try:
@@ -437,7 +437,7 @@ def figure_7(run: Experiment) -> None:
 
 
 def borda_lead(P) -> float:
-    """Mean probability of winning of the Condorcet winner, less the largest of the others."""
+    """Return the Condorcet winner's mean probability of winning minus the largest of the other rankers."""
     scores, winner = P.mean(axis=1), condorcet_winner(P)
     return float(scores[winner] - np.delete(scores, winner).max())
 

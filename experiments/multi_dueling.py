@@ -126,7 +126,7 @@ def with_winner(world: InterleavedRankers) -> tuple[PreferenceMatrix, str]:
 
 
 def leaderless(run: Experiment, world: InterleavedRankers) -> InterleavedRankers | None:
-    """The rankers that are left, at least ten, when the winners are taken out until nobody beats all others."""
+    """Return the rankers that remain (at least ten) after removing winners until no ranker beats all others."""
     left = np.arange(world.n_arms)
     while len(left) >= 10:
         matrix = world.matrix[np.ix_(left, left)]
@@ -229,7 +229,7 @@ def figures_2_4_5_6(run: Experiment, worlds: dict, horizon: float, n_runs: int) 
         return [(name, user) for name in ("MQ2008", "NP2004") for user in clicks if (name, user) in lives]
 
     def least(names) -> int:
-        """How many live rows have MDB with the least regret of the four."""
+        """Count the live rows in which MDB has the least regret of the four."""
         return sum(lives[name][7] == min(lives[name][4:8]) for name in names)
 
     mslr = [("MSLR-Perfect.txt", "–"), ("MSLR-Informational.txt", "–")]

@@ -59,10 +59,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_every_trainer.py",
     ),
     "structsvm/oracles/coverage.py": ("tests/oracles/test_coverage.py", "tests/estimators/test_diversity.py"),
-    "structsvm/oracles/exact_selection.py": (
-        "tests/oracles/test_coverage.py",
-        "tests/estimators/test_diversity.py",
-    ),
     "structsvm/oracles/selection.py": (
         "tests/oracles/test_coverage.py",
         "tests/estimators/test_diversity.py",
@@ -239,12 +235,12 @@ class Mutant:
 
     @property
     def key(self) -> Key:
-        """What tells a mutant again after lines were added elsewhere in the file."""
+        """Identifier of a mutant that survives additions of lines elsewhere in the file."""
         return self.path, self.operator, self.before, self.after, self.nth
 
 
 def mutants_of(path: str, source: bytes) -> list[Mutant]:
-    """All mutants of a file, in the order of the text."""
+    """Return all mutants of a file, in text order."""
     starts = [0]
     for text in source.split(b"\n"):
         starts.append(starts[-1] + len(text) + 1)
@@ -255,7 +251,7 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
         before, after = _changed_line(source, start, end, new)
         if before != after:
             found.append(Mutant(path, node.lineno, operator, start, end, new, before, after))
-    # two operators can make the same fault
+    # two operators can produce the same fault
     found = sorted(
         {(m.start, m.end, m.new): m for m in found}.values(), key=lambda m: (m.start, m.end, m.new)
     )
@@ -353,7 +349,8 @@ def _faults_of_call(node: ast.Call) -> Iterator[tuple[ast.expr, str, str]]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that are run: no annotations, decorators, docstrings, texts, messages of errors, nor names exported."""
+    """Yield nodes that are executed: no annotations, decorators, docstrings, texts, error messages or exported
+    names."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):
             continue
@@ -394,7 +391,7 @@ def draw(paths: Sequence[str], n: int, seed: int) -> list[Mutant]:
 
 
 def tests_of(path: str) -> tuple[str, ...]:
-    """The tests of a file, the closest first, and its own doctests."""
+    """Return the tests of a file, the closest first, and its doctests."""
     known = [name for name in TESTS if path.startswith(name)]
     if not known:
         raise SystemExit(f"{path}: expected a file with tests in TESTS; name them there")
@@ -402,7 +399,7 @@ def tests_of(path: str) -> tuple[str, ...]:
 
 
 class Tree:
-    """A copy of the project in which mutants are run, with compiled code of its own."""
+    """A copy of the project, with separate compiled code, in which mutants are run."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.compiled, self.scratch = folder / "tree", folder / "compiled", folder / "scratch"
@@ -465,7 +462,7 @@ class Tree:
                 NUMBA_CACHE_DIR=str(compiled),
                 STRUCTSVM_DATA=os.environ.get("STRUCTSVM_DATA", str(ROOT.parent / "shared" / "data")),
             )
-            own = {ROOT, ROOT / "experiments"}  # an environment may lie in the project, too
+            own = {ROOT, ROOT / "experiments"}  # an environment may be in the project, too
             sys.path[:] = [str(self.root), *(p for p in sys.path if Path(p or ".").resolve() not in own)]
             import numba
             import pytest
@@ -481,7 +478,7 @@ class Tree:
             os._exit(code)
 
     def time_needed(self, tests: str) -> float:
-        """Processor time of tests without a fault, which must pass; compiled code is kept."""
+        """Return the processor time of the tests without a fault, which must pass; compiled code is cached."""
         if tests not in self.needs:
             code, words, used = self.run([tests], self.compiled, 3000.0)
             if code not in (0, _NO_TESTS):
@@ -543,7 +540,7 @@ def read_results(path: Path) -> dict[Key, dict[str, object]]:
 
 
 def read_equivalent() -> dict[tuple[str, str, str], str]:
-    """(file, line, line with the fault) to "equivalent" or "performance", as judged by hand."""
+    """Map (file, line, line with the fault) to "equivalent" or "performance", as judged by hand."""
     if not EQUIVALENT.exists():
         return {}
     listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])

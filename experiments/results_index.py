@@ -24,7 +24,7 @@ PAGE = HERE / "RESULTS.md"
 COLUMNS = ("table or figure", "verdict", "in brief", "length: ours, paper's", "computed by", "CPU")
 NOTHING = "nothing to measure"
 WORDS = 40
-"""At most so many in a verdict."""
+"""Maximum number of words in a verdict."""
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:

@@ -45,7 +45,7 @@ class Counted(SerialPartitions):
 
 
 def size(value: Any) -> int:
-    """Bytes of the numbers in nested tuples and arrays."""
+    """Return the number of bytes of the numbers in nested tuples and arrays."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     return sum(map(size, value)) if isinstance(value, (tuple, list)) else 8
@@ -60,7 +60,7 @@ def select(data: Any, queries: Any) -> tuple[Any, Any, Any]:
 
 
 def partitions(X: Any, y: Any, offsets: Any, n_parts: int) -> Counted:
-    """Neighbouring queries, dealt evenly; slices of ``X``, no copies."""
+    """Divide neighbouring queries evenly; parts are slices of ``X``, not copies."""
     oracle, parts = get_oracle("map"), []
     borders = np.linspace(0, offsets.shape[0] - 1, n_parts + 1).astype(int)
     for first, last in pairwise(borders):

@@ -39,7 +39,7 @@ def measured(model: object, test: QueryData) -> float:
 
 
 def values(train: QueryData, test: QueryData) -> np.ndarray:
-    """MAP on test queries of the default, of C chosen and of search."""
+    """Return MAP on test queries for the default, the chosen C and search."""
     best, found = -np.inf, []
     default = SVMMap(C=10).fit(train.X, train.y, qid=train.qid)
     for loss, scale in CHOICES:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from _common import Experiment
 from _position_ndcg import PositionNDCG
+from _teachers import make_taught
 from trees import joined, lightgbm_example
 
 from structsvm.features.binning import BinnedFeatures
@@ -24,7 +25,7 @@ from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.queries import QueryData
-from structsvm.readers import candidates, make_ranking, make_taught, read_letor, read_qrels, read_run
+from structsvm.readers import candidates, make_ranking, read_letor, read_qrels, read_run
 from structsvm.trainers import RankingProblem, fit_path
 
 LOSSES = ("ndcg@10", "map", "pairs", "mrr", "precision@10", "hinge")
@@ -109,7 +110,7 @@ def measured(data: QueryData, w: np.ndarray, relevance: float) -> list[float]:
 
 
 def trained(data: QueryData, parts: list[Any], relevance: float) -> dict[str, np.ndarray]:
-    """Test values by loss, split and measure, with C of the best validation value of that measure."""
+    """Return test values by loss, split and measure, with the C that has the best validation value of the measure."""
     out = {}
     for loss in LOSSES:
         rows = []
@@ -124,7 +125,7 @@ def trained(data: QueryData, parts: list[Any], relevance: float) -> dict[str, np
 
 
 def bounds(data: QueryData, train: Any, relevance: float) -> dict[str, np.ndarray]:
-    """The optimum at C = 10,000 over the objective at zero."""
+    """Return the optimum at C = 10,000 divided by the objective at zero."""
     out = {}
     for loss in LOSSES:
         problem = problem_of(loss, data.select(train), relevance)
@@ -135,7 +136,7 @@ def bounds(data: QueryData, train: Any, relevance: float) -> dict[str, np.ndarra
 
 
 def moved(data: QueryData, parts: Any, relevance: float) -> dict[str, np.ndarray]:
-    """NDCG@10 of each split for two tolerances."""
+    """Return NDCG@10 of each split for two tolerances."""
     train, _, test = parts
     problem = problem_of("ndcg@10", data.select(train), relevance)
     fits = [next(fit_path(problem, [10.0], tol=tol)) for tol in (1e-3, 1e-6)]

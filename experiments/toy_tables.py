@@ -28,7 +28,7 @@ EXAMPLES = {
 
 
 def best_accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
-    """The highest accuracy over all thresholds, "all" and "none" among them."""
+    """Return the highest accuracy over all thresholds, including "all" and "none"."""
     ranked = labels[np.argsort(-scores)]
     hits = np.concatenate(([0], np.cumsum(ranked)))  # relevant among the first k
     k = np.arange(labels.size + 1)

@@ -183,7 +183,7 @@ def deal(
 
 
 def structural(loss: str, relevance: float) -> Callable[[Candidates], list[Callable[[Candidates], Any]]]:
-    """From training topics to a scorer for each C."""
+    """Map training topics to a scorer for each C."""
 
     def learn(training: Candidates) -> list[Callable[[Candidates], Any]]:
         path = fusion_path(training, CS, loss=loss, relevance=relevance, within="data")
@@ -236,7 +236,7 @@ def systems(task: Task, quick: bool, acc: bool) -> dict[str, tuple[np.ndarray, A
 
 
 def trial(pool: Candidates, learn: Any, split: Any, task: Task) -> tuple[np.ndarray, int]:
-    """Average precision of the test topics by the model that is best on the validation topics, and which it is."""
+    """Return the average precision on the test topics of the model with the best validation, and its index."""
     training, validation, test = split
     scorers = learn(pool.select(training))
     part = pool.select(validation)
@@ -250,7 +250,7 @@ def trial(pool: Candidates, learn: Any, split: Any, task: Task) -> tuple[np.ndar
 def block(
     run: Experiment, task: Task, trials: Any, *, without_best: bool, acc: bool
 ) -> dict[str, np.ndarray]:
-    """Mean average precision of each topic over the trials that test it, for every learned system."""
+    """Return each topic's mean average precision over the trials that test it, for every learned system."""
     names = [name for name in task.pool.names if not (without_best and name == task.best)]
     columns = [task.pool.names.index(name) for name in names]
     out = {}

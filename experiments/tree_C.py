@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from _common import Experiment, mq2008
+from _teachers import make_taught
 from trees import lightgbm_example
 
 from structsvm import StructuralRanker, TreeRanker
 from structsvm.estimators.structural import model_path
 from structsvm.queries import QueryData
-from structsvm.readers import make_taught
 
 CS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 LOSSES = ("map", "ndcg@10")
@@ -37,7 +37,7 @@ def sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 
 
 def values(loss: str, train: QueryData, test: QueryData) -> dict[str, np.ndarray]:
-    """The measure on test queries by C, of trees and of the linear ranker."""
+    """Return the measure on test queries by C, for trees and for the linear ranker."""
     found = {}
     for name, ranker in (
         ("trees", TreeRanker(loss, random_state=0)),

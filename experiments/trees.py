@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _boosters import PEERS, Point, boosted_path, catboost_model
 from _common import Experiment
+from _teachers import make_taught
 from scipy.stats import wilcoxon
 from sklearn.datasets import load_svmlight_file
 
@@ -41,7 +42,7 @@ from structsvm.features import LeafFeatures
 from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
-from structsvm.readers import make_taught, read_letor
+from structsvm.readers import read_letor
 from structsvm.trainers.certificate import ConvergenceWarning
 
 SETS = ("forest-300", "product-300", "MQ2008", "lightgbm_rank", "step-300", "forest-1500", "product-1500")
@@ -59,12 +60,12 @@ METHODS = (
 )
 """Those that matter most first: a run may end early."""
 SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
-"""Leaves of a tree, learning rate and L2 regularization (None: the library's own), for every method with trees."""
+"""Leaves of a tree, learning rate and L2 regularization (None: the library's default) for every method with trees."""
 
 BASES = ("tree", "tree-catboost")
 BAGS = 4
 SHARE = 0.7
-"""Of the queries that a bag is grown on."""
+"""Share of the queries used to grow a bag."""
 PATIENCE = 100
 
 
@@ -89,11 +90,11 @@ class Chosen(NamedTuple):
     model: Any
     retrain: Callable[[QueryData], Any]
     point: Point | None
-    """Of its trees."""
+    """The grid point of its trees."""
 
 
 class CatBoostBags:
-    """Models of CatBoost grown on parts of the queries, kept while the same queries are asked for."""
+    """CatBoost models grown on parts of the queries, cached while the same queries are requested."""
 
     def __init__(self) -> None:
         self._data: QueryData | None = None
@@ -294,7 +295,7 @@ def grid_of(method: str, smaller: dict[str, Any] | None) -> list[Point]:
 
 
 def piece(method: str, fold: Fold, run: Experiment, smaller: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Values per test query by each measure, of the model that was chosen by it."""
+    """Return the values per test query by each measure, for the model chosen by this measure."""
     started = time.process_time()
     best: list[tuple[float, Chosen | None]] = [(-np.inf, None)] * len(MEASURES)
     for value, chosen in candidates(method, fold, run, grid_of(method, smaller)):
@@ -311,7 +312,7 @@ def piece(method: str, fold: Fold, run: Experiment, smaller: dict[str, Any] | No
 
 
 def kept_rows(run: Experiment) -> list[list[Any]]:
-    """Rows of the page that is there, of data sets that are not computed now."""
+    """Return the rows of the existing page for data sets that are not computed now."""
     others = set(SETS) - set(run.options.only)
     if not others:
         return []

@@ -1,6 +1,6 @@
 """Learning to rank with structural SVMs: the exact optimum, with a certificate, at memory speed.
 
-Names are imported when first used, and numba, scikit-learn, cvxpy and matplotlib with them, so that
+Names are imported on first use, together with Numba, scikit-learn, cvxpy and matplotlib, so that
 ``import structsvm`` is fast.
 
 "The thesis" in docstrings is Y. Yue, "New learning frameworks for information retrieval", PhD thesis, Cornell

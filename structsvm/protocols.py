@@ -1,4 +1,4 @@
-"""Protocols: all interfaces for classes of your own, and the records that they exchange.
+"""Protocols: all interfaces for custom classes, and the records that they exchange.
 
 Classes do not inherit from a protocol. ``structsvm.testing`` has a check for each except CompiledRows: ``check_oracle``
 for an ``Oracle`` and its ``Separator``, ``check_click_model`` for a ``ClickModel``, ``check_ranker`` for estimators.
@@ -29,10 +29,10 @@ Rankings = Sequence[Sequence[Hashable]]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings, no data."""
+    """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings but no data."""
 
     def bind(self, y: Float, offsets: Int) -> Separator:
-        """Precompute what only depends on the labels; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
+        """Precompute everything that depends only on the labels; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
 
 
 class Separator(Protocol):
@@ -45,13 +45,13 @@ class Separator(Protocol):
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
 
-        ``scores`` and ``coef`` only have the rows of the queries ``first:last``. Several threads call this method for
-        disjoint queries at the same time: release the GIL, and keep no state that could change a result.
+        ``scores`` and ``coef`` contain only the rows of the queries ``first:last``. Several threads call this method
+        for disjoint queries at the same time: release the GIL, and keep no state that could change a result.
         """
 
 
 class StructuredModel(Protocol):
-    """A problem whose inputs ``x`` and outputs ``y`` are any objects, for ``oracles.StructuredProblem``.
+    """A problem whose inputs ``x`` and outputs ``y`` are arbitrary objects, for ``oracles.StructuredProblem``.
 
     The joint feature ``Psi(x, y)`` has a fixed length. The loss is >= 0, and 0 if the outputs agree. The maximisers
     return the ``y`` of largest ``loss(y_true, y) + w . Psi(x, y)`` and of largest ``w . Psi(x, y)``.
@@ -99,8 +99,8 @@ class Problem(Protocol):
 
     n_queries: int
     n_features: int
-    weights: Float  #: of the queries in the mean, >= 0, with sum 1
-    exact: bool  #: as of a Separator
+    weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
+    exact: bool  #: as in a Separator
     n_bytes: int  #: size of the data, to which caches may grow in proportion; 0 if unknown
     chunk: int  #: queries whose rows fit into the cache
     n_jobs: int  #: threads a trainer may use; results do not depend on it
@@ -162,8 +162,8 @@ class Duel(NamedTuple):
     """A comparison that a bandit selects: a pair (of equal arms to exploit), or a set of arms for multi-dueling.
 
     The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
-    itself; that of a set is one such number per pair of :meth:`pairs`. ``note`` is data of the bandit in JSON, which
-    the caller returns unchanged.
+    itself; the outcome of a set is one such number per pair of :meth:`pairs`. ``note`` is JSON data of the bandit,
+    which the caller returns unchanged.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class Bandit(Protocol):
 
     ``select`` does not change the state, and ``rng`` is its only source of random numbers. ``update`` learns from the
     outcome of a selected duel, and raises ValueError for other duels. ``best`` returns the best arm so far: ``rng``
-    breaks ties, without it the lowest arm is returned. ``to_json`` returns the complete state, with which a restarted
+    breaks ties; without it the lowest arm is returned. ``to_json`` returns the complete state, with which a restarted
     bandit continues identically; ``from_json`` raises ValueError for other texts.
     """
 
@@ -200,7 +200,7 @@ class Bandit(Protocol):
 
 
 class Interleaver(Protocol):
-    """A method that merges rankings (best document first) and credits rankers for clicks; it only holds settings.
+    """A method that merges rankings (best document first) and credits rankers for clicks; it holds only settings.
 
     ``show`` merges rankings into a list of at most ``length`` documents; ``distribution`` returns all records that
     ``show`` can return, with their exact probabilities (for short lists). ``credit`` returns the credit of each ranker
@@ -219,7 +219,8 @@ class Interleaver(Protocol):
 class ClickTables(NamedTuple):
     """A click model for compiled code: probabilities by grade and position, shape (n_grades, length).
 
-    The user examines the positions in order. At each of them she may click, and may leave after a click or without.
+    The user examines the positions in order. At each position the user may click, and may then leave, with or without a
+    click.
 
     Examples
     --------
@@ -238,8 +239,8 @@ class ClickModel(Protocol):
     """A simulated user who clicks on a list of graded documents; it holds probabilities and no state.
 
     ``click`` draws a vector of clicks, True for each clicked position. ``probability`` returns the exact probability of
-    a click at each position, ``likelihood`` that of a vector of clicks, and ``tables`` the model as tables for lists of
-    ``length`` documents.
+    a click at each position, ``likelihood`` the probability of a vector of clicks, and ``tables`` the model as tables
+    for lists of ``length`` documents.
     """
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]: ...
@@ -250,7 +251,7 @@ class ClickModel(Protocol):
 
 @runtime_checkable
 class World(Protocol):
-    """A world that ``online.simulate`` can play bandits in."""
+    """A world in which ``online.simulate`` can play bandits."""
 
     n_arms: int
     gaps: Float  #: regret of showing each arm, 0 for the best

@@ -1,6 +1,6 @@
 """``QueryData``, the container of labelled rows grouped by query, and checks of its parts.
 
-``fit`` checks what it gets in ``estimators/input_rows.py``.
+``estimators/input_rows.py`` checks the arguments of ``fit``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Grouping:
 def group_queries(qid: Any, n_rows: int) -> Grouping:
     """Group rows by query id; queries are in the order of their first rows, and rows of a query in their own order.
 
-    A single int is the id of all rows, and None means 0; callers warn of None by :func:`one_query`.
+    A single int is the id of all rows, and None means 0; callers warn about None through :func:`one_query`.
     """
     refuse_name(qid)
     if qid is None or (isinstance(qid, (int, np.integer)) and not isinstance(qid, bool)):
@@ -133,7 +133,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
-    # floats only as whole numbers that no rounding could have made equal
+    # floats only if they are integers that no rounding could have made equal
     if ids.dtype.kind == "f":
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
         if (inexact := first_inexact(ids)) is not None:
@@ -164,7 +164,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
 
 
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
-    """Return weights scaled to sum to one; equal ones for None. Errors name by ``each`` what has a weight."""
+    """Return weights scaled to sum to one; equal weights for None. ``each`` names the weighted items in errors."""
     if weights is None:
         return np.full(n, 1.0 / n)
     values = np.asarray(weights, dtype=np.float64)
@@ -203,9 +203,9 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def column_numbers(X: Any) -> tuple[int, ...] | None:
-    """Return the labels of a frame whose columns are whole numbers other than 0, 1, 2, ...; None for other frames.
+    """Return the labels of a frame whose columns are integers other than 0, 1, 2, ...; None for other frames.
 
-    A number is ambiguous for such a frame: it may be a label, or a position.
+    A number is ambiguous for such a frame: it may be a label or a position.
     """
     # 0, 1, 2, ... are both labels and positions
     labels = list(getattr(X, "columns", ()))
@@ -238,7 +238,8 @@ def value_at(X: Any, row: int, column: int) -> str:
 
 
 def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
-    """Return the error of a missing, infinite or too large value; ``at`` is its cell if the user's X is another."""
+    """Return the error for a missing, infinite or too large value; ``at`` is its cell if the user's X is a different
+    array."""
     shown = value_at(X, row, column)
     problem = f"expected a finite number, got {shown}"
     remedy = "replace infinite values first (for example with numpy.clip)"
@@ -324,7 +325,7 @@ class QueryData:
         Parameters
         ----------
         X : array-like or sparse matrix, shape (n_rows, n_features)
-            Float32 and float64 are kept, other types become float64. Only copied if the rows of a query are not
+            Float32 and float64 are kept, other types become float64. Copied only if the rows of a query are not
             contiguous.
         y : array-like of numbers, shape (n_rows,)
         qid : array-like of int or str, shape (n_rows,), optional
@@ -403,7 +404,7 @@ def rows_in_groups(
 
 
 def stacked(parts: Sequence[Any]) -> Any:
-    """Return parts of a column or a matrix as one; None for a column that is missing."""
+    """Concatenate parts of a column or a matrix; return None for a missing column."""
     first = parts[0]
     if first is None or len(parts) == 1:
         return first
@@ -411,7 +412,7 @@ def stacked(parts: Sequence[Any]) -> Any:
 
 
 def widened(X: Any, width: int) -> Any:
-    """Return a matrix with ``width`` features, omitted ones being 0."""
+    """Return a matrix with ``width`` features, where omitted features are 0."""
     if X.shape[1] >= width:
         return X
     if not isinstance(X, np.ndarray):
@@ -425,7 +426,7 @@ def offsets_of(lengths: Any) -> Int:
 
 
 def query_pieces(offsets: Int, n_rows: int = 1 << 18) -> Iterator[tuple[int, int]]:
-    """Yield first and last query (exclusive) of pieces of at most ``n_rows`` rows, or of one query."""
+    """Yield the first and last query (exclusive) of pieces of at most ``n_rows`` rows, or of a single query."""
     first = 0
     while first < offsets.shape[0] - 1:
         last = int(np.searchsorted(offsets, offsets[first] + n_rows, side="right")) - 1
@@ -452,12 +453,14 @@ def places_in(offsets: Int) -> Int:
 
 
 def choose_groups(offsets: Int, chosen: Any) -> tuple[Int, Int, Any]:
-    """Return the numbers of chosen groups (indices or a mask), their new offsets, and the index of their rows."""
+    """Return the indices of the chosen groups (indices or a mask), their new offsets, and the index of their rows."""
     numbers = np.asarray(chosen)
     numbers = (np.flatnonzero(numbers) if numbers.dtype == np.bool_ else numbers).astype(np.int64)
     numbers = np.where(numbers < 0, numbers + offsets.shape[0] - 1, numbers)
     lengths = np.diff(offsets)[numbers]
-    if numbers.size and (np.diff(numbers) == 1).all():  # consecutive: a slice, which copies nothing
+    if (
+        numbers.size and (np.diff(numbers) == 1).all()
+    ):  # consecutive groups: use a slice, which copies nothing
         rows: Any = slice(int(offsets[numbers[0]]), int(offsets[numbers[-1] + 1]))
     else:
         rows = rows_from(offsets[:-1][numbers], lengths)

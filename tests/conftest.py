@@ -35,7 +35,8 @@ def shared_data() -> Callable[..., Path]:
         path = folder / name
         if not path.exists():
             where = "STRUCTSVM_DATA" if "STRUCTSVM_DATA" in os.environ else "../shared/data"
-            pytest.skip(f"needs {name} of the public data sets in {where} (see data/README.md)")
+            needed = "" if name == "." else f"{name} of "
+            pytest.skip(f"needs {needed}the public data sets in {where} (see data/README.md)")
         return path
 
     return find
@@ -85,6 +86,15 @@ def cli(capsys, tmp_path, monkeypatch):
     """The command line, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return CommandLine(capsys)
+
+
+@pytest.fixture
+def routing():
+    """Let scikit-learn pass query ids on."""
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        yield
 
 
 @pytest.fixture(scope="session")

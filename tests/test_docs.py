@@ -86,22 +86,6 @@ def test_each_name_has_an_example_or_says_where_one_is(names):
     assert [lack for name, m in called.items() if (lack := _without_example(name, m))] == []
 
 
-def test_a_name_without_an_example_is_found():
-    def none():
-        """Return 1."""
-
-    def lost():
-        """Return 1.
-
-        Examples
-        --------
-        See :func:`structsvm.live.store.opening.open_database` and :class:`structsvm.live.store.queries.Store`.
-        """
-
-    assert "no section" in _without_example("x", none)
-    assert "no example" in _without_example("x", lost)
-
-
 def test_no_name_twice(names):
     assert len({lives_in(name) for name in names}) == len(names)
 
@@ -156,13 +140,13 @@ def test_the_page_has_every_name(reference, names, tmp_path):
 def test_pages_whose_code_uses_a_name_are_found():
     from shown_in import shown_in
 
-    from structsvm import SVMMap, metrics, plots
+    from structsvm import SVMMap, metrics, plots, readers
 
     found = shown_in()
     assert "/guide/choosing" in found[id(metrics.compare)]
     assert "/guide/inspecting" in found[id(plots.gap)]  # as an attribute of a module
     assert "/gallery/01_average_precision_or_roc_area" in found[id(SVMMap)]
-    assert id(metrics.ndeval) not in found
+    assert id(readers.convert_csv) not in found
     for document in {document for documents in found.values() for document in documents}:
         page, gallery = DOCS / f"{document[1:]}.md", DOCS / "examples" / f"{Path(document).stem}.py"
         assert page.exists() or gallery.exists(), document

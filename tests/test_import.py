@@ -50,20 +50,6 @@ def test_a_csv_is_read_without_pandas(tmp_path, table, python):
     )
 
 
-REACH = """
-import importlib, sys
-for room in ("features", "metrics", "oracles", "readers", "testing"):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "structsvm"]:
-        del sys.modules[name]
-    print(getattr(importlib.import_module("structsvm"), room).__name__)
-"""
-
-
-def test_rooms_are_reached_by_attribute(python):
-    names = python(REACH).split()
-    assert names == [f"structsvm.{room}" for room in ("features", "metrics", "oracles", "readers", "testing")]
-
-
 @pytest.fixture(scope="module", params=["a zip", "compiled files without sources"])
 def elsewhere(request, tmp_path_factory):
     """The package in a zip, or as compiled files."""

@@ -13,6 +13,7 @@ from blocks import blocks, run, with_output
 
 from structsvm.metrics import evaluate
 from structsvm.readers import read_letor
+from tests.refusing import rejected
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -83,8 +84,7 @@ def test_files_that_the_readme_names_exist():
 def test_a_block_of_no_known_language_is_refused(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```\nx\n```\n")
-    with pytest.raises(ValueError, match=r"page\.md:2: expected python"):
-        run(page)
+    rejected(r"page\.md:2: expected python", run, page)
 
 
 def test_an_error_names_the_line_of_the_page(tmp_path):

@@ -24,7 +24,6 @@ ALLOWED = {
     "qp/cone.py": "the rank of the rows of a cone decides whether they are refused, and bounds a multiplier from above",
     "trainers/ordinal.py": "states the problem for cvxpy",
     "oracles/squared_pairs.py": "sorts in a kernel, where argsort is Numba's own",
-    "oracles/exact_selection.py": "argsort in a kernel, which is Numba's own; products of sparse matrices, as below",
     "estimators/tree.py": "products of sparse leaf columns, which SciPy adds in the order of the entries",
     "estimators/fusion.py": "products of sparse bin columns, which SciPy adds in the order of the entries",
     "estimators/linear.py": "products of sparse rows, which SciPy adds in the order of the entries",
@@ -34,7 +33,6 @@ ALLOWED = {
     "online/arena/strengths.py": "products of sparse gradients, which SciPy adds in the order of the entries",
     "online/statistics/click_weights.py: np.einsum": "minimised by SciPy, whose own products are LAPACK's",
     "trainers/rows.py: queries @ stored": "which features a query has: truth values",
-    "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }
 
 

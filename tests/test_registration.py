@@ -11,6 +11,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+
+def _subclass(base, name, /, **members):
+    """Return the source of a class that differs from its base by a few members."""
+    module, _, of = base.rpartition(".")
+    body = "".join(f"    {key} = {value!r}\n" for key, value in members.items())
+    return f"from {module} import {of}\n\n\nclass {name}({of}):\n    'A made-up one.'\n\n{body}"
+
+
 # kind -> new files, and (file, line it goes before, line)
 FILES = {
     "oracles/made.py": """
@@ -33,45 +41,19 @@ class MadeLoss:
     def bind(self, y, offsets):
         return AveragePrecision(self.relevance).bind(y, offsets)
 """,
-    "online/bandits/made.py": """
-from structsvm.online.bandits.rucb import RUCB
-
-
-class MadeBandit(RUCB):
-    '''A made-up bandit.'''
-
-    label = "made"
-    assumes = "a good deal"
-    compiled = "structsvm.online.bandits.compiled.made"
-""",
+    "online/bandits/made.py": _subclass(
+        "structsvm.online.bandits.rucb.RUCB",
+        "MadeBandit",
+        label="made",
+        assumes="a good deal",
+        compiled="structsvm.online.bandits.compiled.made",
+    ),
     "online/bandits/compiled/made.py": "from structsvm.online.bandits.compiled.rucb import play\n",
-    "online/interleaving/made.py": """
-from dataclasses import dataclass
-from typing import ClassVar
-
-from structsvm.online.interleaving.balanced import Balanced
-
-
-@dataclass(frozen=True)
-class MadeInterleaver(Balanced):
-    '''A made-up interleaver.'''
-
-    name: ClassVar[str] = "made"
-""",
-    "online/users/made.py": """
-from structsvm.online.users.by_position import PositionBasedUser
-
-
-class MadeUser(PositionBasedUser):
-    '''A made-up user.'''
-""",
-    "estimators/made.py": """
-from structsvm.estimators.structural import StructuralRanker
-
-
-class MadeRanker(StructuralRanker):
-    '''A made-up estimator.'''
-""",
+    "online/interleaving/made.py": _subclass(
+        "structsvm.online.interleaving.balanced.Balanced", "MadeInterleaver", name="made"
+    ),
+    "online/users/made.py": _subclass("structsvm.online.users.by_position.PositionBasedUser", "MadeUser"),
+    "estimators/made.py": _subclass("structsvm.estimators.structural.StructuralRanker", "MadeRanker"),
     "clicks/made.py": """
 from structsvm.clicks.cascades import DependentClickModel
 from structsvm.clicks.cells import ClickCells

@@ -5,10 +5,11 @@ much of the measure is lost when a feature is shuffled?
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from sklearn.inspection import PartialDependenceDisplay
 
 from structsvm import LambdaRank, SVMMap
+from structsvm.estimators import as_regressor
 from structsvm.metrics import permutation_importance
-from structsvm.plots import partial_dependence
 from structsvm.readers import make_ranking
 
 made = make_ranking(60, 20, 5, grades=3, noise=0.5, random_state=2)
@@ -31,6 +32,7 @@ ax.set_xlabel("NDCG@10 lost when the feature is shuffled")
 network = LambdaRank("ndcg@10", hidden=(8,), random_state=0, max_epochs=30).fit(X, y, qid=qid)
 fig, axes = plt.subplots(2, 2, layout="constrained", figsize=(7, 5), sharex="col")
 for ranker, row in ((model, axes[0]), (network, axes[1])):
-    partial_dependence(ranker, X, ["age", "length"], ax=row, grid_resolution=20)
+    scores = as_regressor(ranker)  # a ranker is no regressor for scikit-learn
+    PartialDependenceDisplay.from_estimator(scores, X, ["age", "length"], ax=row, grid_resolution=20)
     row[0].set_ylabel(f"mean score of {type(ranker).__name__}")
     row[1].set_ylabel("")

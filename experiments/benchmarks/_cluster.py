@@ -18,7 +18,7 @@ from structsvm.dask.cluster import DaskPartitions
 from structsvm.readers import make_ranking
 
 DOCS = 120
-"""Documents of a query."""
+"""Number of documents per query."""
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "scale_out"
 
@@ -44,7 +44,7 @@ def cluster_of(n_workers: int, threads: int = 1) -> Iterator[Any]:
 
 
 def warm_up() -> None:
-    """Import what a worker needs, so that no round is timed with it."""
+    """Import what a worker needs, so that no timed round includes imports."""
     import structsvm.dask.rows  # noqa: F401
 
 
@@ -66,14 +66,14 @@ def write_tables(folder: Path, n_queries: int, width: int, n_files: int, seed: i
 
 
 class Round(NamedTuple):
-    """One call of all partitions."""
+    """A call to all partitions."""
 
     method: str
     seconds: float
     cpu: float
-    """Seconds of the processors of all workers; 0 unless they were asked for."""
+    """Processor seconds of all workers; 0 unless requested."""
     sent: int
-    """Bytes to one partition, and back."""
+    """Bytes sent to one partition and received from it."""
     returned: int
 
 
@@ -106,7 +106,7 @@ def watching(before: Any = None, cpu: Any = None) -> Iterator[list[Round]]:
 
 
 def resident(client: Any) -> dict[str, float]:
-    """Return the largest resident memory of a worker now, and the largest that any had, in bytes."""
+    """Return the largest current and the largest peak resident memory of a worker, in bytes."""
 
     def look() -> tuple[int, int]:
         lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

@@ -35,7 +35,7 @@ DOCS = 100
 
 
 class Memory:
-    """The most anonymous memory of the process, in bytes."""
+    """Peak anonymous memory of the process, in bytes."""
 
     def __init__(self) -> None:
         self.most = self.first = self.now()
@@ -52,7 +52,7 @@ class Memory:
         return 1024 * int(status.split("RssAnon:")[1].split()[0])
 
     def above(self) -> int:
-        """Return the most above the beginning, and begin again."""
+        """Return the peak above the starting value, and reset it."""
         most, self.most = max(self.most, self.now()) - self.first, 0
         return most
 

@@ -24,7 +24,7 @@ from structsvm.readers import make_ranking
 
 
 def write(path: Path, n_events: int, seed: int = 0) -> None:
-    """Write about ``n_events`` events of lists of ten, and their queries."""
+    """Write about ``n_events`` events on lists of ten, and their queries."""
     rng = np.random.default_rng(seed)
     hour = 1733788800
     with path.open("w", encoding="utf-8") as file:
@@ -62,11 +62,11 @@ def cpu(function) -> float:
 
 
 def training(n_clicks: int, repeats: int = 5) -> tuple[float, int]:
-    """CPU seconds of a fit to about so many clicks, the median of some; and its passes over the data."""
+    """Return the median CPU seconds of a fit to about this many clicks, and its passes over the data."""
     data = make_ranking(1000, 20, 50, grades=2, noise=0.5, random_state=0)
     rng = np.random.default_rng(1)
     docid = np.tile(np.arange(20), 1000)
-    # two rankers, each query by the one half the time; position k is looked at with probability 1 / k
+    # two rankers, each used half the time for a query; position k is examined with probability 1 / k
     orders = np.argsort(-data.X[:, :2].T.reshape(2, 1000, 20), axis=2)
     chance = np.where(data.y.reshape(1000, 20) > 0, 0.9, 0.1)
     chance = np.take_along_axis(chance[None], orders, axis=2) / np.arange(1, 21)

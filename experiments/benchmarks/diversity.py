@@ -26,7 +26,6 @@ from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles.coverage import CoverageProblem
-from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import greedy
 
 LEVELS = [
@@ -39,21 +38,16 @@ K = 5
 CS = np.logspace(-2, 2, 9)
 
 
-SIZES = (25, 50, 75, 100)
-
-
-def make(
-    n_sets: int, rng: np.random.Generator, n_documents: int = 100
-) -> tuple[list[CandidateSet], list[Any]]:
+def make(n_sets: int, rng: np.random.Generator) -> tuple[list[CandidateSet], list[Any]]:
     zipf = 1 / np.arange(1, 5001)
     popularity = 1 / np.arange(1, 26) ** 0.7
     popularity /= popularity.sum()
     sets, labels = [], []
     for _ in range(n_sets):
         topics = rng.dirichlet(50 * zipf / zipf.sum() + 1e-3, size=25)
-        covers = np.zeros((n_documents, 25), dtype=bool)
+        covers = np.zeros((100, 25), dtype=bool)
         rows = []
-        for d in range(n_documents):
+        for d in range(100):
             own = rng.choice(25, size=rng.integers(1, 4), replace=False, p=popularity)
             covers[d, own] = True
             mixture = rng.dirichlet(np.ones(own.size)) @ topics[own]
@@ -64,7 +58,7 @@ def make(
 
 
 class Straightforward:
-    """Greedy as one would write it: benefits of words, flags of covered ones, a product a level and step."""
+    """Choose greedily in the obvious way: word benefits, flags of covered words, one product per level and step."""
 
     def __init__(self, features: WordFeatures, candidates: CandidateSet) -> None:
         self.features, self.n = features, len(candidates)
@@ -93,35 +87,16 @@ class Straightforward:
         return chosen
 
 
-def to_the_optimum(n_documents: int, n_sets: int, rng: np.random.Generator) -> list[float]:
-    """Processor seconds to the proven best five documents, with benefits learned on other sets."""
-    sets, labels = make(10 + n_sets, rng, n_documents)
-    model = SVMDiv(C=10.0, k=K, levels=LEVELS[:1]).fit(sets[:10], labels[:10])
-    features = WordFeatures(LEVELS[:1])
-    times = []
-    for one in sets[10:]:
-        coverage = features.coverage(one)
-        start = time.thread_time()
-        best_subset(coverage, model.benefits_.ravel(), np.zeros(n_documents), K)
-        times.append(time.thread_time() - start)
-    return sorted(times)
-
-
 def seconds(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def _high(times: list[float]) -> float:
-    return times[int(0.9 * (len(times) - 1))]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", type=int, default=100)
     parser.add_argument("--predict-sets", type=int, default=1000)
-    parser.add_argument("--exact-sets", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
@@ -163,7 +138,6 @@ def main() -> None:
     models[-1].predict(many)
     figures["predict"] = time.perf_counter() - start
     figures["predict, processor"] = time.process_time() - processor
-    optima = {n: to_the_optimum(n, options.exact_sets, rng) for n in SIZES}
     ratio = figures["straightforward"] / figures["greedy"]
     n = options.sets
     print(f"{n} sets x 100 documents x 300 words, 10 levels, k = {K}, {options.threads} threads")
@@ -178,12 +152,6 @@ def main() -> None:
     print(f"  the same, benefits >= 0            {figures['train benefits']:9.1f} s")
     print(f"  predict for {options.predict_sets} sets of counts     {figures['predict']:9.2f} s")
     print(f"    of the processor, both threads   {figures['predict, processor']:9.2f} s")
-    print(f"proven best {K} documents, one level, {options.exact_sets} sets of each size, processor seconds")
-    for n, times in optima.items():
-        print(
-            f"  {n:3d} documents: median {statistics.median(times):.3f}, 90% {_high(times):.3f}, most {times[-1]:.3f}"
-        )
-    figures |= {f"optimum, {n} documents": statistics.median(times) for n, times in optima.items()}
     print(
         json.dumps({**{k: round(v, 5) for k, v in figures.items()}, "ratio": round(ratio, 2), "same": same})
     )

@@ -22,7 +22,7 @@ from structsvm.online.users import CascadeUser
 
 
 def synthetic(n_rankers: int = 20, n_queries: int = 200, n_documents: int = 100) -> RankedQueries:
-    """Rankers that agree in part, as real ones do; one document in four relevant."""
+    """Return rankers that agree in part, as real rankers do; one document in four is relevant."""
     rng = np.random.default_rng(0)
     rows = n_queries * n_documents
     scores = rng.normal(size=(rows, 1)) + rng.normal(size=(rows, n_rankers))
@@ -31,7 +31,7 @@ def synthetic(n_rankers: int = 20, n_queries: int = 200, n_documents: int = 100)
 
 
 def best_rate(run, n: int, repeats: int) -> float:
-    """Comparisons a second, the best of several runs: other people's load only ever slows."""
+    """Return comparisons per second in the best of several runs, since other load only slows runs down."""
     run()
     seconds = []
     for _ in range(repeats):
@@ -42,7 +42,7 @@ def best_rate(run, n: int, repeats: int) -> float:
 
 
 def plain_rate(method, ranked: RankedQueries, rankers: np.ndarray, user: CascadeUser, n: int) -> float:
-    """The same comparisons through ``show``, ``click`` and ``outcome``, one by one."""
+    """Make the same comparisons one by one through ``show``, ``click`` and ``outcome``."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
     for _ in range(n):

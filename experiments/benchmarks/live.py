@@ -32,7 +32,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Service:
-    """``structsvm live serve`` as a child."""
+    """``structsvm live serve`` as a child process."""
 
     def __init__(self, store: str, workers: int, folder: Path) -> None:
         with socket.socket() as own:
@@ -80,7 +80,7 @@ class Service:
         return group
 
     def cpu_s(self) -> float:
-        """Seconds of processor of all its processes."""
+        """Return the processor seconds of all its processes."""
         total = 0
         for pid in self._members():
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -88,12 +88,12 @@ class Service:
         return total / TICK
 
     def memory_mb(self) -> float:
-        """Resident memory of all its processes."""
+        """Return the resident memory of all its processes."""
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._members())
         return pages * resource.getpagesize() / 1e6
 
     def unrecorded(self) -> dict[str, int]:
-        """Lists that were not interleaved, by the reason that the service counted."""
+        """Return the number of lists that were not interleaved, by the service's reason."""
         text = asyncio.run(self.ask("GET", "/metrics", None))[1].decode()
         found = re.findall(r'live_shown_total\{serve="production",why="(\w+)"\} (\S+)', text)
         return {why: round(float(n)) for why, n in found}
@@ -104,7 +104,7 @@ class Service:
 
 
 class Connection:
-    """A client of HTTP/1.1 that costs as little as possible."""
+    """An HTTP/1.1 client that costs as little as possible."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -168,7 +168,7 @@ def measure_load(store: str, workers: int, seconds: float, folder: Path) -> dict
 
 
 def measure_memory(store: str, n_requests: int, folder: Path) -> dict[str, object]:
-    """Resident memory after each tenth of the requests."""
+    """Return the resident memory after each tenth of the requests."""
     service = Service(store, 1, folder)
     try:
         config = {"rankers": ["prod", "new"], "production": "prod", "window_s": 2}
@@ -188,7 +188,7 @@ def measure_memory(store: str, n_requests: int, folder: Path) -> dict[str, objec
 
 
 def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
-    """Impressions a second that the closer reads, credits, folds and stores."""
+    """Return the impressions per second that the closer reads, credits, folds and stores."""
     from structsvm.live.clock import Clock
     from structsvm.live.closing import Closer
     from structsvm.live.config import check_config
@@ -237,7 +237,7 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
 
 
 def measure_report(store: str, n: int) -> dict[str, object]:
-    """Time of a report over ``n`` closed impressions."""
+    """Return the time of a report over ``n`` closed impressions."""
     from structsvm.live.assign import Experiment
     from structsvm.live.closing import Folded, next_snapshot
     from structsvm.live.config import check_config
@@ -253,7 +253,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     rng = np.random.default_rng(0)
     teams = [tuple(int(t) for t in rng.permutation([0, 1] * 5)) for _ in range(100_000)]
     documents = tuple(RANKINGS["prod"][:10])
-    rows = [CreditRow(k, documents, (team,), (int(rng.integers(10)),), 1.0) for k, team in enumerate(teams)]
+    rows = [CreditRow(k, documents, (team,), (int(rng.integers(10)),)) for k, team in enumerate(teams)]
     folded = Folded(config)
     assert folded.running is not None
     began = time.perf_counter()

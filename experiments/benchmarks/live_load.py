@@ -44,7 +44,7 @@ _SENT = json.dumps(RANKINGS, separators=(",", ":")).encode()
 
 
 class _Visitor:
-    """A connection on which lists and clicks take turns."""
+    """A connection on which lists and clicks alternate."""
 
     __slots__ = ("began", "buffer", "is_show", "n", "socket")
 
@@ -61,7 +61,7 @@ class _Visitor:
         self.socket.sendall(request)
 
     def answer(self) -> bytes | None:
-        """Read what has come; the answer, where it is whole. ConnectionError where the service has hung up."""
+        """Read the received bytes and return the answer once complete; raise ConnectionError if the service hung up."""
         came = self.socket.recv(65536)
         if not came:
             raise ConnectionResetError
@@ -78,7 +78,7 @@ class _Visitor:
 
 
 def _take(visitor: _Visitor, answer: bytes, times: Times) -> bytes | None:
-    """Note the time of an answer; the token, if it is a list that was recorded."""
+    """Record the time of an answer; return the token if the answer is a recorded list."""
     times["show" if visitor.is_show else "click"].append(time.perf_counter() - visitor.began)
     if not answer.startswith(b"HTTP/1.1 200"):
         times["refused"].append(1.0)
@@ -107,7 +107,7 @@ def _connect(port: int, n: int) -> tuple[select.epoll, dict[int, _Visitor]]:
 
 
 def closed_loop(port: int, n_connections: int, seconds: float, prefix: bytes) -> Times:
-    """As many connections, each of which sends a request when the one before is answered."""
+    """Run this many connections, each of which sends a request after the answer to the previous request."""
     times: Times = {"show": [], "click": [], "refused": []}
     poll, visitors = _connect(port, n_connections)
     n, end, busy = 0, time.perf_counter() + seconds, n_connections
@@ -148,7 +148,7 @@ def closed_loop(port: int, n_connections: int, seconds: float, prefix: bytes) ->
 
 
 def open_loop(port: int, rate: float, seconds: float, prefix: bytes) -> Times:
-    """Visits begin at random times, whether or not earlier ones are done; waiting counts from when one should begin."""
+    """Start visits at random times, even before earlier visits end; waiting counts from the intended start."""
     times: Times = {"show": [], "click": [], "refused": []}
     poll, visitors = _connect(port, 64)
     free = list(visitors.values())
@@ -184,14 +184,14 @@ def _child(kind: str, port: int, amount: float, seconds: float, prefix: str, pip
 
 
 def load(kind: str, port: int, amount: float, seconds: float, prefix: str) -> Times:
-    """Return the times in seconds of a load that another process makes.
+    """Return the times in seconds under a load from another process.
 
     Parameters
     ----------
     kind : {"closed", "open"}
     port : int
     amount : float
-        Connections (closed) or visits per second (open), each a list and a click.
+        Connections (closed) or visits per second (open), each with a list and a click.
     seconds : float
     prefix : str
         Of the request ids.
@@ -199,7 +199,7 @@ def load(kind: str, port: int, amount: float, seconds: float, prefix: str) -> Ti
     Returns
     -------
     dict
-        ``show``, ``click``: times of answers; ``refused``: one entry per answer that was not as hoped; ``cpu``: of the
+        ``show``, ``click``: times of answers; ``refused``: one entry per unexpected answer; ``cpu``: of the
         load itself.
     """
     ours, theirs = multiprocessing.Pipe()

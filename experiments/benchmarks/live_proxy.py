@@ -28,7 +28,7 @@ SIZE = 10
 
 
 def engine(pipe: Any) -> None:
-    """Serve until the process is ended; tells its port."""
+    """Serve until the process is ended; report the port."""
 
     def answer(path: str, sent: Any) -> bytes:
         ids = [f"d{k:04d}" for k in range(1000)]
@@ -68,7 +68,7 @@ def engine(pipe: Any) -> None:
 
 
 def percentiles(seconds: list[float]) -> tuple[float, float]:
-    """Median and 99 of 100, in milliseconds."""
+    """Return the median and the 99th percentile, in milliseconds."""
     middle, most = np.percentile(seconds, [50, 99])
     return round(1000 * float(middle), 1), round(1000 * float(most), 1)
 

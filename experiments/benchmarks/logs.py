@@ -31,7 +31,7 @@ OBJECTS = (
 
 
 def write(path: Path, method: TeamDraft | Probabilistic, n: int, n_lists: int, seed: int = 0) -> None:
-    """A log of ``n`` impressions of ``n_lists`` lists; whoever ranks first is clicked a little more."""
+    """Write a log of ``n`` impressions of ``n_lists`` lists, with slightly more clicks on the first document."""
     rng = np.random.default_rng(seed)
     lists = []
     for query in range(n_lists):
@@ -63,7 +63,7 @@ def write(path: Path, method: TeamDraft | Probabilistic, n: int, n_lists: int, s
 
 
 def cost(*command: str) -> tuple[float, float]:
-    """Processor seconds and peak memory in GB of a command in a process of its own."""
+    """Return the processor seconds and peak memory in GB of a command in its own process."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.DEVNULL, env={**os.environ, **one}

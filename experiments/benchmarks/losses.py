@@ -37,14 +37,14 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "losses"
 REAL = {"mq2008": "letor4_mq2008", "np2004": "letor3_np2004_fold1", "robust": "trec_robust2003"}
 _SHORT, _REPEATS = 0.1, 5
-"""Fits of at most so many seconds are repeated, and the median is taken."""
+"""Fits of at most this many seconds are repeated, and the median is taken."""
 
 LOSSES = ("map", "ndcg@10", "mrr", "precision@10")
 
 
 @cache
 def load(name: str, queries: int, noise: float, folder: str) -> Any:
-    """Rows, labels and offsets."""
+    """Return rows, labels and offsets."""
     if name == "made":
         from structsvm.readers import make_ranking
 
@@ -72,7 +72,7 @@ def load(name: str, queries: int, noise: float, folder: str) -> Any:
 
 
 def pass_pair(X: Any, threads: int) -> tuple[float, float]:
-    """Processor and clock seconds of one, medians of five; of rows in a format of their own, over dense ones."""
+    """Return processor and wall-clock seconds, medians of five; for rows in another format, relative to dense rows."""
     n_rows, n_features = X.shape
     if not isinstance(X, np.ndarray) or X.dtype != np.float32:
         X = np.ones((n_rows, n_features), np.float32)
@@ -104,7 +104,7 @@ def compiled(name: str, loss: str, folder: str, solver: Any, threads: int) -> No
 
 
 def answer(task: dict[str, Any]) -> dict[str, Any]:
-    """One fit, or one path, as the task says."""
+    """Run one fit or one path, depending on the task."""
     from structsvm.oracles import get_oracle
     from structsvm.trainers.passes import RankingProblem
     from structsvm.trainers.path import fit_path
@@ -132,7 +132,7 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
 
 
 class Worker:
-    """A process with one checkout of the package, which keeps its data and its compiled code."""
+    """A process with one checkout of the package that keeps its data and compiled code."""
 
     def __init__(self, checkout: Path, *, fresh: bool = False) -> None:
         self._checkout, self._fresh = checkout, fresh

@@ -60,7 +60,7 @@ def child(store: str, solver: str, C: float) -> None:
 
 
 def limited(command: list[str], limit: int, name: str) -> dict[str, Any]:
-    """Run a command in a control group of so much memory."""
+    """Run a command in a control group with this much memory."""
     group = _GROUPS / name
     group.mkdir()
     try:

@@ -28,7 +28,7 @@ from structsvm.readers.synthetic import make_ranking
 
 
 def sampled_differences(data: QueryData, per_query: int, seed: int) -> tuple[Any, Any]:
-    """Differences of pairs of different grades, drawn with replacement; every other one turned round."""
+    """Return differences of pairs with different grades, sampled with replacement; every other pair is reversed."""
     rng = np.random.default_rng(seed)
     left, right = [], []
     for first, last in zip(data.offsets[:-1], data.offsets[1:], strict=True):

@@ -68,7 +68,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def write_tables(folder: Path, n_rows: int) -> None:
-    """Write features (20 columns) and clicks (lists of ten, ids of text), as CSV and as Parquet."""
+    """Write features (20 columns) and clicks (lists of ten, text ids) as CSV and as Parquet."""
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.normal(size=(n_rows, 20)).round(5), columns=[f"f{j}" for j in range(20)])
     features.insert(0, "qid", np.arange(n_rows) // 20)
@@ -114,7 +114,7 @@ def tables(n_rows: int) -> None:
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS"), "1")
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        # in a process of its own: a child begins with the peak of its parent
+        # in its own process: a child starts with the peak of its parent
         subprocess.run([sys.executable, __file__, "--tables", str(n_rows), "--path", folder], check=True)
         for data, readers in (("features", ("features",)), ("clicks", ("clicks", "counts"))):
             for kind in ("csv", "parquet"):

@@ -147,7 +147,7 @@ def memory_section(folder: Path, sizes: list[int], width: int) -> list[dict[str,
 
 
 def _forget_peak() -> None:
-    """Let the peak of this process begin anew (Linux)."""
+    """Reset the peak memory of this process (Linux)."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -32,7 +32,7 @@ from structsvm.readers import read_parquet
 
 WORKERS = 3
 LIMIT = 240.0
-"""Seconds after which a fit counts as hanging."""
+"""Number of seconds after which a fit counts as hanging."""
 
 
 class Truth:
@@ -56,7 +56,7 @@ class Truth:
 
 
 def killer(client: Any, count: int) -> Any:
-    """Return what kills workers now; which ones is found out beforehand."""
+    """Return a function that kills workers at once; which workers is decided beforehand."""
     pids = list(client.run(os.getpid).values())[:count]
     return lambda: [os.kill(pid, signal.SIGKILL) for pid in pids]
 
@@ -70,7 +70,7 @@ def all_but_one(client: Any) -> Any:
 
 
 def restart(client: Any) -> Any:
-    """Return what restarts a worker in good order."""
+    """Return a function that restarts a worker gracefully."""
     address = next(iter(client.run(os.getpid)))
     return lambda: client.restart_workers([address], raise_for_error=False, timeout=60)
 
@@ -82,9 +82,9 @@ def fit(client: Any, tables: str, C: float, **options: Any) -> Any:
 
 
 def struck(tables: str, truth: Truth, name: str, calm: list[Any], blows: dict[int, Any]) -> dict[str, Any]:
-    """Fit on a cluster of its own while ``blows`` fall into rounds, by their number.
+    """Fit on a separate cluster while ``blows`` hit rounds, given by round number.
 
-    Blow -1 falls while files are read.
+    Blow -1 hits while files are read.
     """
     timers = []
 
@@ -117,7 +117,7 @@ def struck(tables: str, truth: Truth, name: str, calm: list[Any], blows: dict[in
 
 
 READING = 2.0
-"""Seconds that reading takes; measured by the undisturbed fit."""
+"""Seconds that reading takes, measured in the undisturbed fit."""
 
 CLIENT = """
 import os, signal, sys
@@ -135,7 +135,7 @@ with Client(sys.argv[1]) as client:
 
 
 def killed_client(client: Any, folder: Path, tables: str, truth: Truth, passes: int) -> dict[str, Any]:
-    """Kill the process that asked for the fit after so many passes; another one goes on."""
+    """Kill the process that started the fit after this many passes; another process resumes the fit."""
     path = folder / "fit.checkpoint"
     command = [
         sys.executable, "-c", CLIENT, client.scheduler.address, tables, str(path), str(truth.C), str(passes)

@@ -61,7 +61,7 @@ def fit_lightgbm(client: Any, tables: str, trees: int) -> Any:
 
 
 def _sizes(frame: Any) -> Any:
-    """Return the number of rows of each query, in their order."""
+    """Return the number of rows of each query, in query order."""
     return frame.groupby(level=0, sort=False).size()
 
 
@@ -80,7 +80,7 @@ def fit_xgboost(client: Any, tables: str, trees: int) -> Any:
 
 
 def crossed() -> int:
-    """Return the bytes that crossed the loopback device of this network so far."""
+    """Return the number of bytes that have crossed the loopback device of this network."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, figures = line.partition(":")
         if name.strip() == "lo":
@@ -124,7 +124,7 @@ def child(ranker: str, folder: Path, trees: int, blow: float) -> dict[str, Any]:
 
 
 def _last(row: dict[str, Any]) -> None:
-    """Say the result and end at once: what a killed worker left behind is not waited for."""
+    """Print the result and end at once, without waiting for what a killed worker left behind."""
     print(json.dumps(row), flush=True)
     for process in _children(os.getpid()):
         with contextlib.suppress(ProcessLookupError):
@@ -133,7 +133,7 @@ def _last(row: dict[str, Any]) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they did."""
+    """Return the child processes of a process, and their descendants."""
     found = [
         child
         for task in Path(f"/proc/{pid}/task").iterdir()
@@ -143,7 +143,7 @@ def _children(pid: int) -> list[int]:
 
 
 def apart() -> list[str]:
-    """Return the words before a command that give it a network of its own, none where that is not possible."""
+    """Return the command prefix that creates a separate network; empty where that is impossible."""
     words = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
     if shutil.which("unshare") and shutil.which("ip"):
         tried = subprocess.run([*words, "true"], capture_output=True)
@@ -154,7 +154,7 @@ def apart() -> list[str]:
 
 
 def run(command: list[str], limit: float) -> dict[str, Any]:
-    """Run a command for so many seconds at most, and return what its last line says."""
+    """Run a command for at most this many seconds, and return the content of its last line."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
         try:

@@ -29,7 +29,7 @@ LENGTH = 120
 
 
 def seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Median processor time of this thread: other processes on the machine do not count, their cache misses do."""
+    """Return the median processor time of this thread: other processes do not count, except their cache misses."""
     times = []
     for _ in range(repeats):
         begun = time.thread_time()
@@ -49,7 +49,7 @@ def make_rows(n: int, dtype: Any = np.float32) -> tuple[Any, Any, Any]:
 
 @njit(nogil=True)
 def read_pairs(X: Any, better: Any, worse: Any) -> float:
-    """Differences of the rows of each pair, summed: the memory traffic of SPD."""
+    """Sum the differences of the rows of each pair: the memory traffic of SPD."""
     total = np.zeros(X.shape[1])
     for i in range(better.shape[0]):
         a, b = X[better[i]], X[worse[i]]
@@ -78,7 +78,7 @@ def measure_descent(
 
 
 def measure_scikit(n: int, repeats: int) -> float:
-    """Pairs a second of ``SGDClassifier`` on differences that are there already."""
+    """Return pairs per second of ``SGDClassifier`` on precomputed differences."""
     X, y, grouping = make_rows(n)
     better, worse = draw_pairs(index_pairs(y, grouping), 0, 0, 50_000)
     sign = np.where(np.arange(50_000) % 2, 1, -1)
@@ -88,7 +88,7 @@ def measure_scikit(n: int, repeats: int) -> float:
 
 
 def measure_epoch(hidden: tuple[int, ...], utility: str, repeats: int) -> float:
-    """Seconds of one epoch on 2,000 queries of 120 documents: the fit of four minus that of one, by three."""
+    """Return the seconds per epoch on 2,000 queries of 120 documents: a third of four epochs minus one."""
     X, y, grouping = make_rows(2000 * LENGTH)
     qid = np.repeat(np.arange(2000), LENGTH)
     del grouping

@@ -45,12 +45,12 @@ def pass_pair(X: Any, threads: int, repeats: int = 3) -> float:
 
 
 def peak(store: Path, Cs: list[float], tol: float) -> None:
-    """Run in a process of its own: peak resident memory of training, beside the size of X."""
+    """Print the peak resident memory of training and the size of X; runs in its own process."""
     data = open_store(store)
     X = np.array(data.X)
     for C in Cs:
         StructuralRanker(C=C, tol=tol, n_jobs=2).fit(X, data.y, qid=data.qid)
-    # the mapped pages read while copying count as resident too: they are the page cache's, not ours
+    # the mapped pages read while copying count as resident, too, but belong to the page cache
     with Path("/proc/self/status").open() as status:
         lines = dict(line.split(":", 1) for line in status)
     mapped = int(lines["RssFile"].split()[0]) * 1024

@@ -28,7 +28,7 @@ from structsvm.queries import QueryData
 
 
 def make(n_queries: int, n_docs: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows query by query: no second copy."""
+    """Write rows query by query, without a second copy."""
     rng = np.random.default_rng(0)
     n = n_queries * n_docs
     X, y = np.empty((n, n_features), dtype=np.float32), np.empty(n)

@@ -23,16 +23,16 @@ from structsvm.live.settings import Settings
 
 __all__ = ["create_demo"]
 
-# the verdict stands in a frame of the search page
+# the verdict is in a frame of the search page
 _FRAMED = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'"
 )
 
 
 def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> Starlette:
-    """Return the application of the demo: the service, on a store of its own, with further pages under ``/demo``.
+    """Return the application of the demo: the service, with a separate store and further pages under ``/demo``.
 
-    ``options`` are those of ``Session``.
+    ``options`` are passed to ``Session``.
     """
     service = Service(settings)
     app = create_app(settings, service)

@@ -22,7 +22,7 @@ STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
 LENGTH = 10
 VISITS_PER_S = 25.0
 WINDOW_S = 20
-"""Time for the clicks on a list. Nothing counts before it is over, so the verdict lags by as much."""
+"""Time for the clicks on a list. Nothing counts before it is over, so the verdict lags by this time."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Session:
         self._training = asyncio.Lock()
 
     async def start(self) -> None:
-        """Begin to make the world in the background; pages answer from the first moment."""
+        """Begin to build the world in the background; pages respond immediately."""
         self._tasks = [asyncio.create_task(self._prepare())]
 
     async def stop(self) -> None:

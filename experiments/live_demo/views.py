@@ -30,7 +30,7 @@ _STAGES = {
 
 
 def picture(pixels: Any, *, alt: str, size: int = 32) -> Markup:
-    """Return a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
+    """Return a greyscale image of numbers from 0 to 1 (larger is darker); ``alt`` describes it to screen readers."""
     buffer = io.BytesIO()
     imsave(buffer, np.clip(np.asarray(pixels, dtype=np.float64), 0, 1), cmap="gray_r", vmin=0, vmax=1)
     data = base64.b64encode(buffer.getvalue()).decode()
@@ -50,7 +50,7 @@ def _render(template: str, **values: Any) -> str:
 
 
 def waiting_page(problem: str | None) -> str:
-    """Return the page while the world is made."""
+    """Return the page shown while the world is built."""
     lead = (
         "Reading images and training the first ranker: a few seconds, and up to a minute the first time, while code is "
         "compiled."
@@ -74,7 +74,7 @@ def search_page(session: Session, page: Mapping[str, Any]) -> str:
 
 
 def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
-    """Return what stands in the frame beside the search: the verdict as it forms."""
+    """Return the content of the frame beside the search: the current verdict."""
     playing: list[str] = []
     if found.get("bandit"):
         rankers = found["bandit"]["rankers"]

@@ -33,7 +33,7 @@ _JITTER = 0.2
 
 @dataclass(frozen=True)
 class ClickTraining:
-    """What was learned from clicks."""
+    """The result of learning from clicks."""
 
     name: str
     n_impressions: int
@@ -44,7 +44,7 @@ class ClickTraining:
 
 @dataclass(eq=False)
 class World:
-    """Images, the rankers of them, and visitors."""
+    """Images, rankers of images, and visitors."""
 
     clean: Float
     """Images as they are, one per row; 64 pixels in [0, 1]."""
@@ -126,7 +126,7 @@ class World:
     def ranking(self, ranker: str, query: int, rng: np.random.Generator | None = None) -> list[str]:
         """Return the first documents for an image, best first.
 
-        A twin's are by plain distance with a little noise of its own, drawn anew each time, so that neither is better.
+        Twins rank by plain distance with a little noise, sampled anew each time, so neither is better.
         """
         name = ranker if ranker in self.weights else EUCLIDEAN
         scores = self._scores.get((name, query))
@@ -147,12 +147,12 @@ class World:
         return (self.digits[shown] == self.digits[query]).astype(np.int64)
 
     def clicks(self, query: int, documents: Iterable[str], rng: np.random.Generator) -> list[int]:
-        """Return the places, from 1, that a visitor clicks on."""
+        """Return the positions, from 1, that a visitor clicks on."""
         clicked = self.visitor.click(self.grades(query, documents), rng)
         return [int(place) + 1 for place in np.flatnonzero(clicked)]
 
     def precision(self, ranker: str) -> float:
-        """Return the share of right digits among the first ten, over all queries."""
+        """Return the share of correct digits among the first ten, over all queries."""
         tops = [self.ranking(ranker, int(query))[:10] for query in self.queries]
         found = [self.grades(int(q), top) for q, top in zip(self.queries, tops, strict=True)]
         return float(np.mean(found))

@@ -1,8 +1,8 @@
-"""The command ``structsvm``: each subcommand is one file of this folder and one line of ``COMMANDS`` or ``GROUPS``.
+"""The command ``structsvm``: each subcommand is one file in this folder and one line in ``COMMANDS`` or ``GROUPS``.
 
-Rooms such as ``structsvm.readers`` load what is used of them; modules and libraries are imported inside the commands,
-so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a gate stays
-closed (``--fail-if-...``), 130 interrupted, 141 the reader of the output was gone, 1 an error of this program (with its
+Packages such as ``structsvm.readers`` load their modules on first use; modules and libraries are imported inside the
+commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a gate
+stays closed (``--fail-if-...``), 130 interrupted, 141 the reader of the output has gone, 1 an internal error (with its
 traceback).
 """
 
@@ -39,7 +39,7 @@ COMMANDS = {
     "demo": "demo",
     "warm-up": "warm_up",
 }
-"""Commands, in the order of the help: the module of this folder that has a function of that name."""
+"""Commands in the order of the help: modules of this folder, each with a function of the same name."""
 
 GROUPS = {
     "arena": "arena",
@@ -50,7 +50,7 @@ GROUPS = {
     "interleave": "interleave",
     "live": "live",
 }
-"""Commands with subcommands: the module of this folder whose ``app`` has them."""
+"""Commands with subcommands: modules of this folder whose ``app`` contains them."""
 
 app = typer.Typer(
     name="structsvm",
@@ -89,7 +89,7 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    """``debug`` is looked up by :func:`main`, which also meets the errors that come before this."""
+    """``debug`` is looked up by :func:`main`, which also handles errors that occur earlier."""
     if max_expansion is not None:
         from structsvm.common.files import allowing_expansion
 
@@ -100,7 +100,7 @@ def _options(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (by default that of the process), and return the exit code."""
+    """Run a command line (``sys.argv`` by default) and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     with warnings.catch_warnings(), telling(note):
         warnings.showwarning = warn
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit as end:
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
-            return CLOSED  # by rich, where the reader of the help is gone
+            return CLOSED  # from rich, if the reader of the help has gone
         except Exception as error:
             message = describe(error, converting="convert" in arguments)
             if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):

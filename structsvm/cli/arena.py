@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +11,14 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import GATE, group, print_json
-from structsvm.common.checks import BadInput
 
 VotesFile = Annotated[
     Path,
     typer.Argument(
         metavar="VOTES",
-        help="Table with a row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
+        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
         "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
@@ -32,22 +29,18 @@ class Voting(Group):
     """Options for reading votes, and for the decision."""
 
     alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
-    epsilon: Annotated[float, "Be content with a win rate above 1/2 - EPSILON against each other model."] = (
-        0.0
-    )
+    epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = 0.0
     top: Annotated[int, "Number of best models to find."] = 1
     order: Annotated[
         str,
-        "matched: either order of showing counts in equal numbers. random: the order of each vote was drawn. "
+        "matched: both orders of showing count in equal numbers. random: the order of each vote was drawn at random. "
         "unknown: a is not known to be the first shown.",
     ] = "matched"
     cluster: Annotated[
         str | None,
         "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
     ] = None
-    columns: Annotated[list[str] | None, "A column that is called otherwise: a=left; repeat for others."] = (
-        None
-    )
+    columns: ColumnNames = None
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -58,7 +51,7 @@ class Voting(Group):
         """Return the votes of a file."""
         from structsvm.online.arena import read_votes
 
-        return read_votes(path, columns=dict(_column(each) for each in self.columns or []))
+        return read_votes(path, columns=named_columns(self.columns))
 
 
 def report(
@@ -78,7 +71,7 @@ def report(
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Report which model of VOTES is best, how surely, and what is still open.
+    """Report which model of VOTES is best, with what certainty, and what is still open.
 
     The verdict is valid at every look: run it after each batch of votes, and stop when it is decided. It holds for any
     way in which the pairs were chosen, if questions are drawn at random.
@@ -105,24 +98,24 @@ def next_(
     votes: VotesFile,
     n: Annotated[int, typer.Option("-n", "--number", help="Number of pairs.")] = 20,
     models: Annotated[
-        Path | None, typer.Option(help="Text file with a model per line, to include models without votes.")
+        Path | None, typer.Option(help="Text file with one model per line, to include models without votes.")
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(help="Text file with a question per line: one that the pair has not had is drawn."),
+        typer.Option(help="Text file with one question per line; a pair gets questions that are new to it."),
     ] = None,
     *,
     voting: Voting,
     seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV to write; - for the terminal.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output CSV; - for the terminal.")] = Path(
         "-"
     ),
 ) -> None:
     """Write the pairs to ask next as CSV: a (to be shown first), b, and question (empty without --questions).
 
     Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
-    order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes
-    yet, VOTES has a header alone and --models names all.
+    order of each pair is random: if all votes were collected this way, --order random needs fewer of them. Before the
+    first vote, VOTES has only a header and --models names all models.
     """
     from structsvm.online.arena import add_models, next_pairs
 
@@ -134,18 +127,7 @@ def next_(
         read = add_models(read, read_names(models))
     asked = None if questions is None else read_names(questions)
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["a", "b", "question"])
-    rows.writerows(pairs)
-    paths.write_lines(output, text.getvalue().splitlines())
-
-
-def _column(text: str) -> tuple[str, str]:
-    role, equals, name = text.partition("=")
-    if not (role and equals and name):
-        raise BadInput(f"--columns {text}", "expected ROLE=NAME, such as a=left")
-    return role, name
+    paths.write_lines(output, paths.csv_lines([("a", "b", "question"), *pairs]))
 
 
 app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

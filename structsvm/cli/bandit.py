@@ -17,11 +17,12 @@ from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
-from structsvm.common.arrays import Archive, Damaged, read_header
+from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.files import read_blocks, read_lines, shorten
+from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.files import is_json_lines
+from structsvm.common.tables.ids_and_times import NUMBER
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
@@ -33,12 +34,12 @@ Players = dict[str, tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Letor(Group):
-    """Options of a world of LETOR data: its rankers, its simulated users, and the regret of a ranker."""
+    """Options of a world from LETOR data: its rankers, its simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
-    model: Annotated[
-        list[Path] | None, "LETOR: a saved model as a ranker, instead of the features; repeat for more."
-    ] = None
+    model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, in place of features; repeat."] = (
+        None
+    )
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
     samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000
@@ -137,7 +138,7 @@ app = group("Simulate dueling bandits, which find the best ranker while they ser
 
 
 def _players(text: str, regret: str, horizon: int) -> Players:
-    """Return name and options of each bandit by label; raise for misspellings before anything is read or played."""
+    """Return the name and options of each bandit by label; raise for misspellings before any work starts."""
     from structsvm.online.bandits import make
 
     players: Players = {}
@@ -252,30 +253,19 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
 
 
 def _is_letor(path: Path) -> bool:
-    """Return whether a path is a store, a table, or text whose first line has a pair with a colon before any comment.
+    """Return whether a path is a store, a table or LETOR text.
 
-    A ``.csv`` is a table if its first line has the names of columns, else a matrix.
+    A ``.csv`` file is a table if its first line holds column names, otherwise a matrix.
     """
     if path.is_dir():
         return True
     if paths.is_table(path) and not is_json_lines(path):
-        return path.suffix == ".parquet" or _has_names(path)
-    if path.suffix in (".npy", ".npz"):
-        return False
-    for block in read_blocks(path, 1 << 16):
-        for line in block.tobytes().split(b"\n"):
-            content = line.split(b"#")[0].strip()
-            if content:
-                return b":" in content
-    raise BadInput(path, "expected a preference matrix or LETOR data, got an empty file")
+        from structsvm.readers.categories import columns_of
 
+        return not all(map(NUMBER.fullmatch, columns_of(path)))
+    from structsvm.readers.describing import first_line, kind_of
 
-def _has_names(path: Path) -> bool:
-    words = next((line.replace("\t", ",").split(",") for _, line in read_lines(path) if line.strip()), [])
-    try:
-        return not [float(word) for word in words]
-    except ValueError:
-        return True
+    return path.suffix not in (".npy", ".npz") and kind_of(first_line(path)) == "letor"
 
 
 def _read_matrix(path: Path) -> Any:
@@ -286,13 +276,8 @@ def _read_matrix(path: Path) -> Any:
                     if len(archive.names) != 1:
                         raise Damaged(f"the arrays {', '.join(sorted(archive.names)) or 'none'}")
                     return archive.array(*archive.names)
-            with path.open("rb") as file:
-                header = read_header(file)
-                n_bytes = file.seek(0, 2) - header.start
-                if n_bytes != header.n_bytes:
-                    raise Damaged(f"{n_bytes} bytes of an array of {header.n_bytes}")
-            return np.load(path, allow_pickle=False)
-        except Damaged as error:
+            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map is not longer than its file
+        except ValueError as error:
             problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             raise BadInput(path, problem) from None
     table = []
@@ -301,7 +286,7 @@ def _read_matrix(path: Path) -> Any:
         if not cells:
             continue
         try:
-            if "_" in line or not line.isascii():  # float() takes 1_000 and the digits of every script
+            if "_" in line or not line.isascii():  # float() accepts 1_000 and the digits of every script
                 raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
@@ -320,7 +305,7 @@ def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | No
             task = shown.add_task(label, total=settings["n_runs"])
 
             def tell(progress: Any, task: Any = task) -> None:
-                # within a run only the uncompiled bandits report progress
+                # only the uncompiled bandits report progress within a run
                 part = progress.step / settings["horizon"] if progress.step < settings["horizon"] else 0.0
                 shown.update(task, completed=progress.n_done + part)
 

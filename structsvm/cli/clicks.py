@@ -1,4 +1,4 @@
-"""``structsvm clicks``: from a click log to propensities, a ranker, an evaluation, judgments."""
+"""``structsvm clicks``: estimate propensities, train and evaluate rankers, and write judgments from a click log."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
-    max_position: Annotated[int | None, "Leave out positions beyond, counted from 1. (default: 1000)"] = None
-    application: Annotated[str | None, "UBI: read this application only."] = None
+    max_position: Annotated[int | None, "Ignore positions beyond this, from 1. (default: 1000)"] = None
+    application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
     document: Annotated[str | None, "Column of the document in a table. (default: document)"] = None
@@ -47,7 +47,7 @@ class Reading(Group):
     until: Annotated[str | None, "Only rows before this time."] = None
 
     def read(self, log: Path) -> Any:
-        """Return the click cells of a log; say which columns were found by usual names."""
+        """Return the click cells of a log; report which columns were recognised by name."""
         options = dataclasses.asdict(self)
         span = options.pop("since"), options.pop("until")
         cells = clicks.read_clicks(log, **options, between=None if span == (None, None) else span)
@@ -59,7 +59,7 @@ class Reading(Group):
 
 @dataclass(frozen=True)
 class ReadingOfUsers(Reading):
-    """Options of logs whose lists depend on users or were drawn at random."""
+    """Options for logs whose lists depend on users or were drawn at random."""
 
     cluster: Annotated[
         str | None, "Column of the user in a table; a user's lists depend on each other. (default: no users)"
@@ -73,12 +73,12 @@ class ReadingOfUsers(Reading):
 Candidates = Annotated[Path, "<DATA> Candidates of each query: text or a table with docids, or a store."]
 Holdout = Annotated[
     float,
-    "Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
-    "same queries. (By time: --until to train, --since to evaluate.) (default: 0, all queries for both)",
+    "Share of the queries that train leaves out and only evaluate uses; the same share gives the same "
+    "queries. (By time: --until to train, --since to evaluate.) (default: 0, all queries for both)",
 ]
 Theta = Annotated[
     Path | None,
-    "Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log.",
+    "Propensities, one per line from position 1, as from clicks propensities; default: estimated from the log.",
 ]
 
 
@@ -87,7 +87,7 @@ def describe(
     models: Annotated[bool, "Also fit click models."] = True,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Report the contents of LOG, what was left out, and how well click models predict its clicks."""
+    """Report the contents of LOG, which rows were left out, and how well click models predict its clicks."""
     paths.check_outputs({"--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
     qualities = []
@@ -118,7 +118,7 @@ def propensities(
     output: Annotated[Path | None, "-o File to write: a propensity per line, from position 1."] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Estimate how often users look at each position of LOG."""
+    """Estimate how often users examine each position of LOG."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
     from structsvm.clicks.page import errors_of
@@ -177,7 +177,7 @@ def train(
     cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
-    # before C is chosen there is no model to save
+    # there is no model to save before C is chosen
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
         _naming_log(log, "max_position"),
@@ -209,7 +209,7 @@ def train(
 
 @dataclass(frozen=True)
 class Estimate(Group):
-    """Options of the estimate, and of the weights of clicks."""
+    """Options of the estimate and of the click weights."""
 
     k: Annotated[int, "Cut-off of the DCG."] = 10
     theta: Theta = None
@@ -217,15 +217,13 @@ class Estimate(Group):
         Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
     ] = None
     most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
-    weighting: Annotated[
-        str | None, "policy, ips or logged. (default: policy; logged with --probability)"
-    ] = None
+    weighting: Annotated[str | None, "policy, ips or logged. (default: policy; --probability: logged)"] = None
     gaps: Annotated[str, "Positions of a list without an impression: empty, or lost."] = "empty"
 
     def options(self) -> dict[str, Any]:
-        """Return arguments of evaluate_from_clicks, with propensities as read from a file."""
+        """Return the arguments of evaluate_from_clicks, with the propensities read from a file."""
         if self.theta is not None and self.trust is not None:
-            raise BadInput("--theta", "expected none with --trust, which has its own numbers of positions")
+            raise BadInput("--theta", "expected none with --trust, which states its own numbers per position")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
         named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
         return named | {"propensities": given}
@@ -243,7 +241,7 @@ def evaluate(
     table: Table,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Estimate the utility of a new ranker from LOG, which other rankers produced."""
+    """Estimate the utility of a new ranker from LOG, whose lists came from other rankers."""
     files = [model] if baseline is None else [model, baseline]
     paths.check_outputs(
         {"--report": report}, [paths.check_file(log), *map(paths.check_file, files), paths.check_input(data)]
@@ -311,7 +309,7 @@ def judge(
     theta: Theta = None, *, reading: Reading,
     report: Report = None,
 ) -> None:  # fmt: skip
-    """Write judgments of the documents of LOG by their clicks."""
+    """Write judgments of the documents of LOG based on their clicks."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     if output.suffix in (".csv", ".parquet"):
         raise BadInput(
@@ -346,7 +344,7 @@ def judge(
 
 
 class _GivingUp(GapProgress):
-    """Progress of a training that Ctrl-C ends at once, without a model."""
+    """Progress of a training run that Ctrl-C ends at once, without a model."""
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -356,10 +354,10 @@ app = group("Turn click logs into rankers and judgments.", describe, propensitie
 
 
 _IDS = ("query", "document", "docid")
-"""Further fields that are read from the candidates."""
+"""Additional fields that are read from the candidates."""
 
 _MOST_LEARNED = 0.2
-"""Share of queries with the counts of the training log beyond which there is a warning; a few agree by chance."""
+"""Share of queries with the same counts as in the training log that triggers a warning; a few agree by chance."""
 
 
 def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
@@ -373,7 +371,7 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
 
 
 def _candidates(data: Path, table: Table) -> Any:
-    """Read the rows; ids may be in columns with a usual name, as in a log."""
+    """Read the rows; ids may be in columns with a conventional name, as in a log."""
     if paths.is_table(data):
         from structsvm.clicks.tables import USUAL
         from structsvm.readers.categories import columns_of
@@ -397,7 +395,8 @@ def _candidates(data: Path, table: Table) -> Any:
 
 @contextlib.contextmanager
 def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
-    """Name the file in errors about the counts of a log; ``last`` is the argument that leaves out later positions."""
+    """Name the file in errors about the counts of a log; ``last`` names the argument that leaves out later
+    positions."""
     try:
         yield
     except BadInput as error:
@@ -412,14 +411,15 @@ def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
 
 
 def _theta_lines(found: Any) -> str:
-    """Return a line per position: the propensity, the covariances of its logarithm, and their degrees of freedom."""
+    """Return one line per position: the propensity, the covariances of its logarithm, and their degrees of freedom."""
     freedom = [math.inf] * found.theta.shape[0] if found.freedom is None else found.freedom.tolist()
     rows = zip(found.theta.tolist(), found.covariance.tolist(), freedom, strict=True)
     return "".join("\t".join(map(repr, [value, *row, f])) + "\n" for value, row, f in rows)
 
 
 def _theta(path: Path | None) -> Any:
-    """Return the propensities of a file: one per line, as known, or with covariances as :func:`_theta_lines` writes."""
+    """Return the propensities of a file: one per line, taken as exact, or with the covariances of
+    :func:`_theta_lines`."""
     if path is None:
         return None
     rows = _numbers(
@@ -447,13 +447,13 @@ def _theta(path: Path | None) -> Any:
 
 
 def _trust(path: Path) -> Any:
-    """Return alpha and beta of a file, a line per position."""
+    """Return alpha and beta from a file with one line per position."""
     pairs = _numbers(path, "alpha and beta of position {}, two numbers", lambda *row: len(row) == 2)
     return tuple(zip(*pairs, strict=True))
 
 
 def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list[float]]:
-    """Return the numbers of each line, one line per position."""
+    """Return the numbers on each line, one line per position."""
     rows: list[list[float]] = []
     for number, line in read_lines(paths.check_file(path)):
         try:
@@ -469,7 +469,7 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
-    """Return query and document of each row as the log has them: numbers or strings."""
+    """Return the query and document of each row with the types of the log: numbers or strings."""
     out = []
     for known, ids in ((cells.query_ids, rows.qid), (cells.docid, rows.docid)):
         if known.dtype.kind in "iu" and ids.dtype.kind not in "iu":
@@ -485,7 +485,7 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> None:
-    """Write the page about a log if ``path`` is given."""
+    """Write the HTML page about a log if ``path`` is given."""
     if path is not None:
         from structsvm.clicks.page import clicks_page
 

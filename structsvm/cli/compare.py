@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +54,7 @@ Source = Annotated[
 ]
 
 _MINUTE = 60.0
-"""Seconds between two lines of progress where there is no terminal to draw a bar on."""
+"""Seconds between two lines of progress if there is no terminal for a progress bar."""
 _DEFAULT_METHODS = ("svm-map", "svm-roc")
 _NOT_SAVED = ("lightgbm", "best-feature")
 
@@ -83,14 +81,18 @@ class Study(Group):
     monotone: Monotone = None
     positive: Positive = False
     folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
-    seed: Annotated[int, "Seed of the shuffle before the cut, and of random methods."] = 0
+    seed: Annotated[
+        int,
+        "Seed of the shuffle before the cut, and of random methods. Folds also depend on the order of the queries "
+        "in DATA.",
+    ] = 0
     tol: Tol = 1e-3
     jobs: Annotated[
         int,
         typer.Option(
             callback=check_jobs,
-            help="Largest number of processes; -1 is one per processor. Short work is done in one, which is faster. "
-            "Results do not depend on it.",
+            help="Largest number of processes; -1 is one per processor. Short work uses a single process, which is "
+            "faster. Results do not depend on it.",
         ),
     ] = -1
     work: Annotated[Path | None, "Folder of finished results, from which a stopped run continues."] = None
@@ -119,7 +121,7 @@ class Study(Group):
             paths.check_kept(self.work)
 
     def measures(self, report: Sequence[str]) -> Any:
-        """Return the measures of the study; those of ``report`` are for the test queries."""
+        """Return the measures of the study; the ``report`` measures are for the test queries."""
         from structsvm.cli.studies.folds import Measures
 
         selection: Any = self.selection
@@ -133,7 +135,7 @@ class Study(Group):
         return read_signs(self.monotone)
 
     def training(self) -> Any:
-        """Return how each method is trained."""
+        """Return the training settings of the methods."""
         from structsvm.cli.studies.folds import Training
 
         bound: Any = {"monotone": tuple(self.signs.items()), "positive": self.positive}
@@ -181,7 +183,7 @@ def compare(
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        "What the others are compared with: a method; a feature, by name or number from 1; or the file of a TREC run, "
+        "Baseline of the comparisons: a method; a feature, by name or number from 1; or the file of a TREC run, "
         "or of a model trained on other queries. Several with commas or repeated. (default: the first)",
     ] = None,
     *,
@@ -197,9 +199,9 @@ def compare(
 ) -> None:
     """Compare methods on test queries, with C chosen on validation queries.
 
-    One table has the mean of each measure, the C chosen, the duality gap and the training time. The other has the
-    difference of each method from each baseline in each measure, its 95% interval, queries won and lost, the two-tailed
-    Wilcoxon and t tests, and Holm's correction of the former for all of them.
+    The first table shows the mean of each measure, the chosen C, the duality gap and the training time. The second
+    shows the difference of each method from each baseline in each measure, its 95% interval, queries won and lost, the
+    two-tailed Wilcoxon and t tests, and Holm's correction of all Wilcoxon tests.
     """
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
@@ -227,7 +229,7 @@ def compare(
         print_json(as_records(results, per_query=per_query))
     else:
         _print_comparison(results, study)
-    if report is not None:  # last, so that the results are printed even if the page fails
+    if report is not None:  # written last, so that the results are printed even if the page fails
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
     exit_if_worse(
         [test for test in results.tests.pairs if test.method not in results.baselines], fail_if_worse
@@ -261,16 +263,16 @@ def search(
     table: TrainingTable,
     baseline: Annotated[
         str | None,
-        "What the estimate is compared with: a feature, by name or number from 1, or the file of a TREC run, or of a "
+        "Baseline of the estimate: a feature, by name or number from 1, or the file of a TREC run, or of a "
         "model trained on other queries.",
     ] = None,
-    output: Annotated[Path | None, "-o Train the best on all of DATA and write the model (.npz)."] = None,
+    output: Annotated[Path | None, "-o Train the winner on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.
 
-    If DATA is a folder with folds, the mean is over the validation parts of all of them. The mean of the best of many
-    is too high: the estimate below it measures each part of the queries by the choice of the other parts.
+    If DATA is a folder with folds, the mean is over the validation parts of all of them. The best mean of many is too
+    high. The estimate below it measures each part of the queries with the method and C chosen on the other parts.
     """
     study.check(data)
     for name in study.methods:
@@ -399,14 +401,12 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    """Write a row per method; tests are against the first baseline, and their columns end in the measure."""
+    """Write one row per method; tests are against the first baseline, and their columns end with the measure."""
     names = results.measures.report
     tested = ("difference", "lower", "upper", "wins", "losses", "ties", "p_value", "t_p_value", "holm")
     tests = [f"{column} {name}" for name in names for column in tested]
     columns = ["method", *names, "C", "gap", "unconverged", "seconds", *tests]
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
-    writer.writeheader()
+    rows = [columns]
     for m in results.methods:
         row: dict[str, Any] = {name: m.mean(name) for name in names}
         row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
@@ -414,5 +414,5 @@ def _write_csv(path: Path, results: Any) -> None:
         for test in results.tests.pairs:
             if (test.method, test.baseline) == (m.name, results.baseline):
                 row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
-        writer.writerow(row)
-    paths.write_text(path, buffer.getvalue())
+        rows.append([row.get(column, "") for column in columns])
+    paths.write_lines(path, paths.csv_lines(rows))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class _Table(Table):
-    """A table whose missing values a store may keep."""
+    """A table whose missing values may be kept in the store."""
 
     takes_nan: ClassVar[bool] = True
 
@@ -37,28 +37,28 @@ def convert(
     ],
     store: Annotated[
         Path | None,
-        "<STORE> The folder to write, by custom <name>.store. (default: required without --check)",
+        "<STORE> The folder to write, by convention <name>.store. (default: required without --check)",
     ] = None,
     dtype: Annotated[
-        str | None, "float64, or float32: half the size. (default: float64, or a table's)"
+        str | None, "float64, or float32 for half the size. (default: float64, or the type of the table)"
     ] = None,
     matrix: Annotated[str, "dense, sparse, or auto: sparse if nine of ten cells are 0."] = "auto",
     n_features: Annotated[int | None, "Number of features. (default: the highest in the file)"] = None,
     percentiles: Annotated[
         bool,
-        "Add the percentile of each feature within its query as further features; rows have to fit into "
-        "memory. SOURCE may be a store, too.",
+        "Add the percentile of each feature within its query as additional features; the rows have to "
+        "fit into memory. SOURCE may be a store, too.",
     ] = False,
     *,
     table: _Table,
     jobs: Jobs = -1,
-    check: Annotated[bool, "Convert nothing: read a whole store and report whether it is sound."] = False,
+    check: Annotated[bool, "Convert nothing; read a whole store and report whether it is intact."] = False,
 ) -> None:
-    """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing it.
+    """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing text.
 
-    Neither has to fit into memory. The names of features are kept. Rows of a query that are not
-    contiguous are gathered in the store by a temporary file of its size beside it. The store keeps their order: predict
-    and evaluate use that of the source.
+    Neither source nor store has to fit into memory. The names of features are kept. If the rows of a query are not
+    contiguous, the store gathers them with a temporary file of its own size beside it. The original order is recorded:
+    predict and evaluate use the order of the source.
     """
     if check:
         _check(source, store)
@@ -142,6 +142,6 @@ def _check(source: Path, store: Path | None) -> None:
         typer.echo("All arrays are as they were written.")
         return
     typer.echo(
-        "All values are possible ones. Whether they are those that were written cannot be told: this store is of an "
-        "earlier version, without checksums. Convert the data again to have them."
+        "All values are valid, but changes cannot be detected, as this store is of an earlier version, without "
+        "checksums. Convert the data again to add them."
     )

@@ -13,17 +13,17 @@ from structsvm.common.checks import BadInput
 from structsvm.common.extras import needed
 
 _SECONDS = 30
-"""To reach a scheduler."""
+"""Seconds to wait for a scheduler."""
 
 Dask = Annotated[
     str | None,
     "Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
-    "DATA are then Parquet files, texts or stores that every worker reaches by the same path. "
+    "DATA are then Parquet files, texts or stores that every worker can read under the same path. "
     "(default: in this process)",
 ]
 Groups = Annotated[
     str,
-    "With --dask: what to do with queries split between partitions: refuse, mend (move rows to the "
+    "With --dask: how to treat queries split between partitions: refuse, mend (move rows to the "
     "neighbouring partition) or shuffle.",
 ]
 
@@ -51,13 +51,13 @@ def connecting(address: str) -> Iterator[Any]:
 
 
 def _close(cluster: Any) -> None:
-    """Close a cluster of this machine; ignore workers that take longer to end than Dask waits."""
+    """Close a local cluster; ignore workers that take longer to end than Dask waits."""
     with contextlib.suppress(TimeoutError):
         cluster.close()
 
 
 def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
-    """Return the columns of labels and ids; None for data that are no tables."""
+    """Return the columns of labels and ids; None unless the data are tables."""
     from structsvm.common.tables.files import is_parquet, is_table
 
     if columns.zero_based:
@@ -78,7 +78,7 @@ def train_there(client: Any, data: Path, table: Table, groups: Any, **options: A
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
-    """Return a saved ranker as one that works on a cluster."""
+    """Return a saved ranker in a form that works on a cluster."""
     from structsvm.dask import DaskStructuralRanker
 
     if not hasattr(model, "coef_") or hasattr(model, "leaves_"):

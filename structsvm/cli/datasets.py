@@ -38,7 +38,7 @@ def describe(
     table: Table,
     as_json: AsJson = False,
 ) -> None:
-    """Describe PATH: counts, labels and oddities."""
+    """Describe PATH: counts, labels and irregularities."""
     if str(path) in ("-", "/dev/stdin"):
         raise BadInput(path, "expected a file, got the standard input", "write it to a file first")
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}

@@ -17,7 +17,7 @@ def demo(
 ) -> None:
     """Learn to rank in a minute, on scikit-learn's digits; write a page about it.
 
-    Your own data: see compare.
+    For your own data see compare.
     """
     paths.check_output(output, [])
 

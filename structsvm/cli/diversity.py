@@ -1,4 +1,5 @@
-"""``structsvm diversify``: learn to choose documents that cover different subtopics, choose, and compare methods."""
+"""``structsvm diversify``: learn to choose documents that cover different subtopics, apply the models, and compare
+methods."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ Marks = Annotated[
     str,
     typer.Option(
         callback=known(lambda: MARKS),
-        help="What the subtopics of a document are. subtopics: its topics. judged: it was judged useful if it has "
+        help="Meaning of the subtopics of a document. subtopics: its topics. judged: it was judged useful if it has "
         "any, otherwise not useful. clicks: it was clicked if it has any.",
     ),
 ]
@@ -56,7 +57,7 @@ Budget = Annotated[
 ]
 
 _NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
-"""The numbers that levels take; ``appears`` and ``title`` take none."""
+"""The parameters that levels take; ``appears`` and ``title`` take none."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class ChoiceOfC(Group):
 
     C: Annotated[
         str,
-        "Trade-off; of several, as a,b,c or low:high:number, evenly on a log scale, cross-validation over "
-        "the queries chooses.",
+        "Trade-off; if several are given, as a,b,c or low:high:number (evenly on a log scale), cross-validation "
+        "over the queries chooses one.",
     ] = "1"
-    folds: Annotated[int, "Folds of the choice among several C."] = 5
+    folds: Annotated[int, "Number of folds for the choice among several C."] = 5
     selection: Selection = "max"
 
     @property
@@ -94,7 +95,7 @@ class ChoiceOfC(Group):
 
 @dataclass(frozen=True)
 class OfSVMDiv(Group):
-    """Options that only SVM-div has."""
+    """Options for SVM-div only."""
 
     level: Annotated[
         list[str] | None,
@@ -105,7 +106,7 @@ class OfSVMDiv(Group):
         ),
     ] = None
     feature: Annotated[list[str] | None, "Feature to make: rank, centroid; repeat for both (svmdiv)."] = None
-    prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
+    prediction: Annotated[str, "greedy or swap (svmdiv)."] = "greedy"
     jobs: Jobs = -1
 
 
@@ -126,14 +127,14 @@ def train(
     marks: Marks = "subtopics",
     loss: Annotated[
         str | None,
-        "unweighted: share of subtopics missed; weighted by their documents; alpha_ndcg. "
+        "unweighted: share of subtopics missed; weighted: by their documents; alpha_ndcg. "
         "(default: unweighted; of svmdiv weighted)",
     ] = None,
     rounds: Annotated[
         int | None,
         "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not of svmdiv)",
     ] = None,
-    positive: Annotated[bool, "No weight, or benefit of a word, may be negative."] = False,
+    positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,
     seed: Annotated[int, typer.Option(min=0, help="Seed of ties (diverse).")] = 0,
     tol: Tol = 1e-3,
@@ -200,10 +201,10 @@ def apply(
     words: Annotated[int, typer.Option(min=0, help="Number of words named per document (svmdiv).")] = 5,
     jobs: Jobs = -1,
 ) -> None:
-    """Choose documents from each set of DATA; labels are not needed.
+    """Choose documents from each set of DATA; labels are not required.
 
     In the run a topic is the query with '_' for blanks, or the number of the set; scores count down from the number
-    of documents chosen. Texts without words cost as much as one word of the budget.
+    of documents chosen. Texts without words count as one word of the budget.
     """
     if output is None and run is None:
         raise BadInput("expected --output, --run or both, got neither", "there is nothing to write")
@@ -241,25 +242,25 @@ def apply(
 
 def compare(
     data: Sets,
-    model: Annotated[list[Path] | None, "-m A model; repeat for more. Its name is the file's."] = None,
+    model: Annotated[list[Path] | None, "-m A model; repeat for more. It is named after its file."] = None,
     method: Annotated[
         list[str] | None,
-        "{selections}; several with commas or repeated. score: the documents of the largest first feature. (default: "
-        "all but xquad that the documents have texts, queries and features for)",
+        "{selections}; several with commas or repeated. score: the documents with the largest first feature. (default: "
+        "all except xquad for which the documents have texts, queries and features)",
     ] = None,
     tune: Annotated[
         Path | None,
-        "Labelled sets for MMR to choose its trade-off on, for a fair comparison: the row tuned mmr.",
+        "Labelled sets on which MMR chooses its trade-off, for a fair comparison: the row tuned mmr.",
     ] = None,
     marks: Marks = "subtopics",
     loss: Annotated[
         str,
-        "What methods are compared by: unweighted (subtopic recall, the share of a query's subtopics that the chosen "
+        "Measure of the comparison: unweighted (subtopic recall, the share of a query's subtopics that the chosen "
         "documents cover), weighted by the number of their documents, or alpha_ndcg.",
     ] = "unweighted",
     k: Annotated[
         int | None,
-        "-k Number of documents to choose. (default: that of the first model, else 5; any with --budget)",
+        "-k Number of documents to choose. (default: as in the first model, else 5; any number with --budget)",
     ] = None,
     budget: Budget = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
@@ -267,9 +268,8 @@ def compare(
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
 
-    Wins, losses and p (Wilcoxon, two-tailed, over the queries) are of the first model against the others; without
-    a model, of the first method. With --marks, what is to be covered are the marked documents, of which like ones
-    count once.
+    Wins, losses and p (Wilcoxon, two-tailed, over the queries) compare the first model with the others or, without a
+    model, the first method. With --marks the marked documents are to be covered, and similar ones count once.
     """
     paths.check_input(data)
     models = {path.stem: _load(paths.check_input(path)) for path in model or ()}
@@ -295,6 +295,8 @@ def compare(
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
+        # MMR would learn from a single subtopic that one document is enough
+        # from a single subtopic MMR would learn that one document is enough
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
             note(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
@@ -316,8 +318,8 @@ def compare(
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
-        f"{len(found.sets)} queries{left_out}, {result.limit} each; wins and p: {MEASURES[loss]} of {result.first} "
-        "against the others"
+        f"{len(found.sets)} queries{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
+        f"{result.first} against the others"
     )
     print_table(*table(result))
     typer.echo(headline(result))
@@ -369,9 +371,7 @@ def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
         return stated
     texts = [one.texts if one.documents is None else one.documents.texts for one in found.sets]
     if any(one is None for one in texts):
-        problem = (
-            "expected documents with a cost, or with texts whose words are counted, got embeddings alone"
-        )
+        problem = "expected documents with a cost, or texts whose words are counted, got embeddings alone"
         raise BadInput("--budget", problem)
     return [[max(1, len(t.split() if isinstance(t, str) else t)) for t in one] for one in texts]
 

@@ -19,7 +19,7 @@ from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
 from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
-from structsvm.common.files import is_stream, read_lines
+from structsvm.common.files import is_stream
 
 
 class _Measured(NamedTuple):
@@ -49,20 +49,16 @@ class _Measured(NamedTuple):
         return out
 
 
-def _from_stdin(scores: list[Path]) -> list[Path]:
-    return list(map(paths.stdin_as_path, scores))
-
-
 def evaluate(
     data: Data,
     scores: Annotated[
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), of "
-            "which only the number can be checked; or a csv or Parquet file of predict, whose ids are checked, too. If "
-            "DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
-            callback=_from_stdin,
+            help="One score per line, in the order of the rows of DATA (for a store: of its source text), whose "
+            "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
+            "judgments, a TREC run; with --dask, the model that ranks.",
+            callback=lambda scores: list(map(paths.stdin_as_path, scores)),
         ),
     ],
     metric: Annotated[
@@ -76,24 +72,22 @@ def evaluate(
     columns: Columns,
     common_topics: Annotated[
         bool,
-        "With judgments and a run: only topics of both, as trec_eval does without -c. Otherwise judged topics "
-        "that the run lacks count 0.",
+        "With judgments and a run: use only topics that are in both, as trec_eval does without -c. Otherwise "
+        "judged topics missing from the run count as 0.",
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
-    per_query: Annotated[
-        bool, "Also print the value of each query; of several files with --json only."
-    ] = False,
+    per_query: Annotated[bool, "Also print the value of each query; of several files with --json."] = False,
     as_json: AsJson = False,
     fail_if_worse: FailIfWorse = None,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries, and
     then the 95% interval of the mean by Student's t.
 
-    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
-    with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
-    Another has the difference of each file from the first, the baseline, over the queries of all files, with its 95%
-    interval and paired tests, as of compare.
+    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. For several files
+    with scores or runs, one table shows the means, one line per file; a run is named by its tag, or by its file if tags
+    repeat. Another table shows the difference of each file from the first, the baseline, over the queries that are in
+    all files, with its 95% interval and paired tests, as in compare.
     """
     if len({data, *scores}) < 1 + len(scores):
         raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
@@ -114,9 +108,9 @@ def evaluate(
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise BadInput("--groups", "expected --dask with it")
-    elif _kind(paths.check_input(data)) == "judgments":
+    elif _kind(paths.check_input(data)) == "qrels":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
-    elif _kind(data) == "run" and "judgments" in map(_kind, scores):
+    elif _kind(data) == "run" and "qrels" in map(_kind, scores):
         raise BadInput(data, "expected judgments, got a TREC run", "judgments come first, the run second")
     elif common_topics:
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
@@ -144,7 +138,7 @@ def evaluate(
 
 
 def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> None:
-    """Print a line per measure of the only file."""
+    """Print one line per measure for the only file."""
     width = max(len(name) for name in names)
     for result in next(iter(found.values())).results:
         if per_query:
@@ -156,7 +150,7 @@ def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_quer
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file, with their intervals, and the number of topics if files differ in it."""
+    """Print one line of means per file, with intervals, and the number of topics if files differ in it."""
     from structsvm.plots.pages import Column
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
@@ -235,13 +229,13 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise if a csv of predict has the query or document of another row."""
+    """Raise if a csv file from predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
     for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
-        # without --docid in both, documents are numbers of rows
+        # if neither has --docid, documents are row numbers
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
             raise BadInput(
                 f"{scores}, row {row + 1}",
@@ -250,14 +244,10 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
             )
 
 
-def _kind(data: Path) -> str | None:
-    """Return the kind of a TREC file by its first line; None for a stream, which can be read once only."""
-    if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
-        for _, line in read_lines(data):
-            words = line.split(None, 6)
-            if words and not line.startswith("#"):
-                is_trec = (
-                    len(words) in (4, 6) and ":" not in words[1] and words[3].removeprefix("-").isdecimal()
-                )
-                return {4: "judgments", 6: "run"}[len(words)] if is_trec else None
-    return None
+def _kind(data: Path) -> str:
+    """Return the kind of a text by its first line; none of a stream, which can be read once only."""
+    if data.is_dir() or paths.is_table(data) or is_stream(data):
+        return ""
+    from structsvm.readers.describing import first_line, kind_of
+
+    return kind_of(first_line(data))

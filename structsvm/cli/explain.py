@@ -18,17 +18,17 @@ from structsvm.common.user_warnings import ordered_columns
 
 def show(
     model: Annotated[Path, "<MODEL> A model that train or search wrote."],
-    rows: Annotated[Path | None, "Labelled rows, on which shuffling shows importances."] = None,
-    measure: Annotated[str, "What shuffling loses, one of {measures}."] = "ndcg@10",
+    rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
+    measure: Annotated[str, "Measure of the loss by shuffling, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,
     columns: Table,
 ) -> None:
     """Show the weights of MODEL, or the features of its trees, largest first.
 
-    scaled is the weight of the feature as the model scales it, by which features compare; raw that of the feature as it
-    is, which is what one unit adds to the score. Of trees the number of splits, and the range of scores that the trees
-    and bins of a feature alone add.
+    scaled is the weight of the feature as scaled by the model, which makes features comparable; raw is the weight of
+    the original feature, the amount that one unit adds to the score. For trees: the number of splits, and the range of
+    scores that trees and bins using only this feature add.
     """
     ranker = load_ranker(model)
     table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
@@ -63,7 +63,7 @@ def explain(
 ) -> None:
     """Explain why document A of a query is above or below B: what each feature adds to the difference of their scores.
 
-    The terms add up to the difference. Of trees they are Shapley values.
+    The terms add up to the difference. For trees they are Shapley values.
     """
     from structsvm.export.terms import score_difference
 

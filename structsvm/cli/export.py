@@ -21,32 +21,30 @@ def export(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
     output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
-    feature_names: Annotated[
-        Path | None, "File of the engine's feature names, a line each, in order."
-    ] = None,
+    feature_names: Annotated[Path | None, "The engine's feature names, one per line, in order."] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
     unmatched: Annotated[
         list[str] | None,
-        "What a feature that matches no value meant in training: zero or missing, for all or by name: "
+        "Meaning, in training, of a feature without a match: zero or missing, for all or by name: "
         "title=zero,price=missing. (default: missing for features with missing values in training, else zero)",
     ] = None,
     engine_version: Annotated[
         str | None, "Version of OpenSearch, Solr or Elasticsearch, such as 3.8. (default: the newest)"
     ] = None,
     store: Annotated[str | None, "For solr: the feature store. (default: _DEFAULT_)"] = None,
-    feature_queries: Annotated[Path | None, "For elastic: JSON file of the query of each feature."] = None,
+    feature_queries: Annotated[Path | None, "For elastic: JSON file with the query of each feature."] = None,
     check: Annotated[
         Path | None,
         "Rows to score from the exported text by the rules of the engine; empty cells are features without a value. "
-        "Fails where scores are off.",
+        "Fails if scores differ.",
     ] = None,
     *,
     columns: Table,
 ) -> None:
-    """Write MODEL in the format of a search engine, its scaling included.
+    """Write MODEL, including its scaling, in the format of a search engine.
 
-    Scaling within queries can only be represented in json, and as query-minmax in vespa. json also shows the weights,
-    or the trees, to programs of your own.
+    Scaling within queries can only be represented in json, and as query-minmax in vespa. json also makes the weights,
+    or the trees, available to your own programs.
     """
     paths.check_input(model)
     if output is not None:
@@ -74,7 +72,7 @@ def export(
         note(f"{check}: {result}")
     if (medians := kept_medians(ranker)) is not None:
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
-        were = ranker.table_.get("missing", range(len(medians)))  # model files of 0.1 lack this field
+        were = ranker.table_.get("missing", range(len(medians)))  # model files of version 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
             lost = "training had medians in place of missing features, which no format holds"
             note(f"{lost}; send them: {said}")

@@ -1,4 +1,4 @@
-"""Files of the commands: checks before the work starts, reading, and writing completely or not at all."""
+"""Files of the commands: checks before the work starts, reading, and atomic writing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from structsvm.queries import QueryData
 
 _LONGEST_NUMBER = 1100
-"""Characters of a number: the longest exact decimal of a float64 has 1,077."""
+"""Maximum length of a number: the longest exact decimal of a float64 has 1,077 characters."""
 
 
 def split_names(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of an option that takes several, with commas or repeated."""
+    """Return the names of an option that takes several, separated by commas or repeated."""
     return tuple(name.strip() for text in texts for name in text.split(","))
 
 
@@ -52,12 +52,29 @@ Data = Annotated[
 
 
 @dataclass(frozen=True)
-class Columns(Group):
+class Ids(Group):
     """Names of the columns of labels and ids of a table."""
 
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
     docid: Annotated[str, "Column of the document ids in a table, if there is one."] = "docid"
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns of features; None for all others."""
+        return None
+
+    def options(self, *, labels: bool = True) -> dict[str, Any]:
+        """Return the reader arguments that differ from its defaults; labels may be optional."""
+        values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
+        optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
+        return {name: value for name, value in values.items() if value not in (name, None)} | optional
+
+
+@dataclass(frozen=True)
+class Columns(Ids):
+    """The columns of a table, and the numbers of the features of LETOR text."""
+
     zero_based: Annotated[
         bool,
         typer.Option(
@@ -66,17 +83,9 @@ class Columns(Group):
         ),
     ] = False
 
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None for all others."""
-        return None
-
     def options(self, *, labels: bool = True) -> dict[str, Any]:
         """Return the arguments of a reader that differ from its defaults; labels may be optional."""
-        values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
-        optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
-        optional |= {"one_based": False} if self.zero_based else {}
-        return {name: value for name, value in values.items() if value not in (name, None)} | optional
+        return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
 
 
 @dataclass(frozen=True)
@@ -147,20 +156,20 @@ Jobs = Annotated[
 
 def read_data(
     path: Path,
-    columns: Columns | None = None,
+    columns: Ids | None = None,
     *,
     fill: float | Literal["keep"] | None = None,
     features: Sequence[str] | None = None,
     labels: bool = True,
     **options: Any,
 ) -> QueryData:
-    """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
+    """Read a store, a table (its ``columns``, or these ``features``), or text with the ``options`` that are not None.
 
     Without ``labels`` they are optional. With ``fill="keep"`` missing features are NaN.
     """
-    named = (columns or Columns()).options(labels=labels)
+    named = (columns or Ids()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
-        # the features of a model replace those of the option
+        # the features of the model override the option
         options = {} if features is None else {"features": features}
     if fill == "keep":  # as a store does
         fill = None if (path / "meta.json").exists() else math.nan
@@ -176,7 +185,8 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, if both have names; warn if the model has none."""
+    """Return the rows with the features of a model, in its order, if both have names; warn if the model has no
+    names."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
         unnamed = "the model was trained without names of features"
@@ -214,7 +224,7 @@ def keep_names(model: Any, rows: QueryData) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path, *more: str) -> Iterator[None]:
-    """Name the file in errors about the ``X``, ``y`` or ``qid``, and more, that were read from it."""
+    """Name the file in errors about ``X``, ``y``, ``qid`` and other data that were read from it."""
     try:
         yield
     except BadInput as error:
@@ -245,17 +255,20 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if ids is not None:
                 query, document, word, _ = next(csv.reader([word]))
                 ids.append((query, document))
-            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000 and ١
+            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000, ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
         except (ValueError, csv.Error):
+            is_run = len(line.split()) == 6
             raise BadInput(
                 f"{path}:{number}",
                 f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
                 f"retrieved), got {shorten(line)}",
-                "write one score per line, or predict again",
+                "a TREC run is measured by judgments in place of rows: structsvm evaluate QRELS RUN"
+                if is_run
+                else "write one score per line, or predict again",
             ) from None
         scores.append(score)
     if not scores:

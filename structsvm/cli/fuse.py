@@ -12,7 +12,7 @@ import typer
 import structsvm
 from structsvm import oracles, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, names_of_runs, read_data, split_names
+from structsvm.cli.files import Ids, Jobs, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Group):
-    """Options of the order of runs, of learning from judgments, and of the folds."""
+    """Options for the order of runs, for learning from judgments, and for the folds."""
 
     by_rank: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="RUN", help="One of RUNS to order by its rank column, not by scores; repeat for more."
+            metavar="RUN", help="A run to order by its rank column instead of its scores; repeat for more."
         ),
     ] = None
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
-        "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
+        "table with columns of query ids, labels and scores, whose empty cells are documents that a list lacks.",
     ] = None
     features: Annotated[
         list[str] | None,
@@ -52,8 +52,9 @@ class Learning(Group):
         int | None,
         typer.Option(
             min=1,
-            help="Documents of each run that are pooled, and length of rankings; with --weights-for those that the "
-            "engine fuses. Single runs are measured whole. (default: 1000; 100 with --weights-for)",
+            help="Number of documents of each run that are pooled, and length of rankings; with --weights-for, the "
+            "number that the engine fuses. Single runs are measured at full length. (default: 1000; 100 with "
+            "--weights-for)",
         ),
     ] = None
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
@@ -94,18 +95,19 @@ def fuse(
     ] = None,
     *,
     learning: Learning,
-    tag: Annotated[str, "Name (tag) of the run written."] = "structsvm",
+    columns: Ids,
+    tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
     save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn from judgments how to combine RUNS: write the combined run, or weights of a hybrid query.
+    """Learn from judgments how to combine RUNS; write the combined run, or the weights of a hybrid query.
 
     With --weights-for the weights are for the fusion of the engine. Without it, every judged topic is ranked by a model
     that was trained without it, with C chosen by inner cross-validation. Topics without judgments are ranked by the
-    model of all judged ones, which --save writes. Runs are named by their tag, or by their file name if a tag repeats.
-    With --apply a saved model ranks new runs of the same systems.
+    model trained on all judged topics, which --save writes. Runs are named by their tag, or by their file name if a tag
+    repeats. With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
@@ -120,8 +122,9 @@ def fuse(
                 raise BadInput(
                     f"--{name}", "expected without --weights-for, whose weights it does not change"
                 )
-        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, as_json)
+        _print_weights(learning.weights_for, ranked_by, qrels, output, learning, columns, as_json)
         return
+    _check_no_table(learning, columns)
     if output is None:
         raise ValueError("--output: expected the run to write, got none")
     _check_files(runs, qrels, apply, output, save)
@@ -177,9 +180,10 @@ def _print_weights(
     qrels: Path | None,
     output: Path | None,
     learning: Learning,
+    columns: Ids,
     as_json: bool,
 ) -> None:
-    """Learn weights of a hybrid query; print them with the advice, and the text for the engine."""
+    """Learn weights of a hybrid query; print them with advice, and the text for the engine."""
     from structsvm.estimators import hybrid_weights
 
     files = [path for path, _ in runs]
@@ -187,20 +191,22 @@ def _print_weights(
     if output is not None:
         paths.check_output(output, inputs)
     table = len(files) == 1 and paths.is_table(files[0])
-    if learning.features is not None and not table:
-        raise BadInput("--features", "expected a table with it, got runs")
+    if not table:
+        _check_no_table(learning, columns)
     if table == (qrels is not None):
         raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = _read_lists(files[0], learning.features) if table else _read(runs, depth, status)
+        lists: Any = (
+            _read_lists(files[0], columns, learning.features) if table else _read(runs, depth, status)
+        )
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
     if as_json:
-        columns = (one.tolist() for one in (result.weights, result.lower, result.upper))
+        numbers = (one.tolist() for one in (result.weights, result.lower, result.upper))
         keys = ("name", "weight", "lower", "upper")
-        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *columns, strict=True)]
+        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *numbers, strict=True)]
         found, ends = result.estimate, ("mean_difference", "lower", "upper")
         print_json({
             "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
@@ -215,6 +221,12 @@ def _print_weights(
         paths.write_text(output, result.text())
     elif not as_json:
         typer.echo(result.text(), nl=False)
+
+
+def _check_no_table(learning: Learning, columns: Ids) -> None:
+    """Raise for options of a table of scores, which runs do not have."""
+    for name in columns.options() if learning.features is None else ("features",):
+        raise BadInput(f"--{name}", "expected a table with it, and --weights-for, got runs")
 
 
 def _check_files(
@@ -249,10 +261,12 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
     typer.echo(f"run    {output}")
 
 
-def _read_lists(path: Path, features: list[str] | None) -> QueryData:
-    """Read the candidates of the queries with their scores, labels and holes."""
+def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryData:
+    """Read the candidates of the queries with their scores, labels and missing values."""
     try:
-        data = read_data(path, fill="keep", features=None if features is None else split_names(features))
+        data = read_data(
+            path, columns, fill="keep", features=None if features is None else split_names(features)
+        )
         if features is None and data.feature_names is not None:
             note(
                 f"{path}: searches, by its columns: {', '.join(data.feature_names)}; choose them by --features"
@@ -261,7 +275,7 @@ def _read_lists(path: Path, features: list[str] | None) -> QueryData:
     except BadInput as error:
         if "a finite label" not in error.problem:
             raise
-        # without the rows of unjudged documents each list would be scaled otherwise than the engine scales it
+        # without the rows of unjudged documents, lists would not be scaled as the engine scales them
         remedy = "write 0 for documents that are not judged; keep their rows, by which scores are scaled"
         raise BadInput(error.argument, error.problem, remedy) from None
 

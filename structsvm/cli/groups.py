@@ -21,14 +21,14 @@ _TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*)", re.DOTALL)
 
 
 def _option(name: str, hint: Any, default: Any) -> Any:
-    """Return the annotation of a parameter: an argument or option with the text in it as its help."""
+    """Return the annotation of a parameter: an argument or option whose help is the given text."""
     kind, *metadata = get_args(hint) or (hint,)
     if not metadata or not isinstance(metadata[0], str):
         return hint
     argument, letter, text = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
     if argument:
         return Annotated[kind, typer.Argument(metavar=argument, help=text)]
-    # without names, typer gives a flag that is True by default the option --no-name, too
+    # without names, typer also adds the option --no-name to a flag that is True by default
     names = () if default is True else (f"--{name.replace('_', '-')}", letter)
     return Annotated[kind, typer.Option(*filter(None, names), help=text)]
 
@@ -36,8 +36,8 @@ def _option(name: str, hint: Any, default: Any) -> Any:
 def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command with one parameter for each field of its parameters that are groups.
 
-    ``Annotated[int, "Number of folds."]`` is an option with this help, ``"-f Number of folds."`` one with a letter, and
-    ``"<LOG> The log to read."`` an argument.
+    ``Annotated[int, "Number of folds."]`` is an option with this help, ``"-f Number of folds."`` an option with a
+    letter, and ``"<LOG> The log to read."`` an argument.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {

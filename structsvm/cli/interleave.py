@@ -1,4 +1,4 @@
-"""``structsvm interleave``: analyse a click log, learn statistics from logs of known winners, and simulate logs."""
+"""``structsvm interleave``: analyse click logs, learn statistics from logs with known winners, and simulate logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 from structsvm import clicks, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import compression, is_stream
@@ -25,14 +25,13 @@ from structsvm.common.tables.files import is_json_lines
 from structsvm.online import statistics
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
-MissingRecord = Annotated[str, "Treatment of lines without the shown list: error or skip."]
 
 
 def analyse(
     log: Annotated[
         Path,
         "<LOG> Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
-        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
+        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with one row per document of a list: "
         "impression, rank, document, team, clicked, and, if known, user.",
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
@@ -41,20 +40,20 @@ def analyse(
     correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",
     cluster: Annotated[
         str,
-        "user or session: its queries are dependent, and each cluster counts once. auto: so where users, or "
-        "sessions, come again. none: each query counts.",
+        "user or session: its queries are dependent, and each cluster counts once. auto: do so if users (or "
+        "sessions) return. none: each query counts.",
     ] = "auto",
-    seed: Annotated[int, "Seed of the wins and losses drawn from fractional outcomes (not team draft)."] = 0,
+    seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
-    missing_record: MissingRecord = "error",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
+    columns: ColumnNames = None,
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Report which ranker of LOG wins, with which p-value, and how many more queries are needed.
+    """Report which ranker of LOG wins, with its p-value, and how many more queries are needed.
 
-    The p-value of the test is valid if the size of the log was fixed beforehand; the always-valid p-value however often
-    the log is analysed.
+    The p-value of the test is valid if the size of the log was fixed in advance; the always-valid p-value is valid
+    however often the log is analysed.
     """
     inputs = [paths.check_file(path) for path in (log, statistic) if path is not None]
     paths.check_outputs({"--report": report}, inputs)
@@ -64,12 +63,13 @@ def analyse(
     check_choice("cluster", cluster, ("user", "session", "auto", "none"))
     by = None if cluster == "none" else cluster
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
-    if (drafted := _team_draft_elsewhere(log)) is not None:
+    if (drafted := _team_draft_elsewhere(log, named_columns(columns))) is not None:
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
-            lacking: Any = {"missing_record": missing_record, "missing_feedback": missing_feedback}
-            read = statistics.read_credits(log, cluster=by, weights=weights, **lacking, callback=tell)
+            read = statistics.read_credits(
+                log, cluster=by, weights=weights, missing_feedback=missing_feedback, callback=tell
+            )
     answer = statistics.analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
@@ -84,14 +84,18 @@ def analyse(
         typer.echo(f"report     {report}")
 
 
-def _team_draft_elsewhere(log: Path) -> Any:
-    """Return the click log of a table or a file of UBI events, None for our own format; say what was left out."""
+def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
+    """Return the click log of a table or a file of UBI events, or None for our own format; report which rows were left
+    out."""
     from structsvm.clicks.reading import is_ubi
 
+    table = not is_stream(log) and paths.is_table(log) and not is_json_lines(log)
+    if columns and not table:
+        raise BadInput("--columns", f"expected a table with it (.csv, .tsv, .parquet), got {log}")
     if is_stream(log):
         return None
-    if paths.is_table(log) and not is_json_lines(log):
-        drafted, dropped = clicks.read_team_draft_table(log)
+    if table:
+        drafted, dropped = clicks.read_team_draft_table(log, columns=columns)
     elif is_ubi(log):
         drafted, dropped = clicks.read_team_draft_ubi(log)
     else:
@@ -102,7 +106,7 @@ def _team_draft_elsewhere(log: Path) -> Any:
 
 
 def learn(
-    log: Annotated[list[Path], "<LOG> Click logs of team draft, each of rankers whose best is known."],
+    log: Annotated[list[Path], "<LOG> Team-draft click logs, each with a known best ranker."],
     better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
     output: Annotated[Path, "-o The weights to write (.json)."],
     method: Annotated[
@@ -110,10 +114,9 @@ def learn(
     ] = "inverse_z_test",
     ridge: Annotated[float | None, "Regularisation of the weights of rare clicks. (default: 0)"] = None,
     missing_feedback: MissingFeedback = "skip",
-    missing_record: MissingRecord = "error",
     as_json: AsJson = False,
 ) -> None:
-    """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
+    """Learn weights of the kinds of clicks from logs with a known best ranker, for 'analyse --statistic'."""
     paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
         problem = f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
@@ -124,7 +127,7 @@ def learn(
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
-        found = clicklog.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
+        found = clicklog.read_log(path, missing_feedback=missing_feedback)
         if name not in found.rankers:
             raise BadInput(path, f"--better: expected one of {', '.join(found.rankers)}, got {name!r}")
         read.append((found, name))
@@ -146,7 +149,7 @@ def learn(
 
 @contextlib.contextmanager
 def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
+    """Show a progress bar on a terminal while LOG is read; for compressed text and streams it counts only lines."""
     size = None if is_stream(log) or compression(log) else log.stat().st_size
     with bar("reading", "{task.fields[lines]:,} lines") as shown:
         task = shown.add_task("reading", total=size, lines=0)
@@ -167,7 +170,7 @@ def simulate(
     output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
-        "LETOR text, a table or a store. (default: made data: 200 queries, 20 documents, 10 features)",
+        "LETOR text, a table or a store. (default: synthetic data: 200 queries, 20 documents, 10 features)",
     ] = None,
     ranker: Annotated[list[str] | None, "A feature (from 1) or a model; two or more. (default: 1, 2)"] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",

@@ -49,7 +49,7 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
-    # the command keeps the option made for it
+    # the command keeps the option created for it
     context = typer.Context(command, help_option_names=["-h", "--help"])
     for parameter in command.get_params(context):
         for attribute in ("help", "show_default"):
@@ -65,7 +65,7 @@ def _names(match: re.Match[str]) -> str:
 
 
 def _said(parameter: Any) -> str | None:
-    """Return the name of a value in the help; None for typer's own, which is its type."""
+    """Return the name of a value in the help; None for typer's default, which is its type."""
     if getattr(parameter, "is_flag", False):
         return ""  # recent versions of typer print <bool>, as if a value were expected
     if parameter.param_type_name == "argument" or parameter.multiple:

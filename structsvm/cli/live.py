@@ -1,4 +1,4 @@
-"""``structsvm live``: experiments on live traffic as a service, and what its operator needs."""
+"""``structsvm live``: run experiments on live traffic as a service, with tools for its operator."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
-SecretFile = Annotated[
-    Path | None, "File of the secrets that sign tokens, newest first. (default: FILE.secret)"
-]
+SecretFile = Annotated[Path | None, "Secrets that sign tokens, newest first. (default: FILE.secret)"]
 Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
@@ -39,7 +37,7 @@ def serve(
     config: Annotated[Path | None, "TOML file with the tables engines.NAME and serve."] = None,
     secret_file: SecretFile = None,
     allowed_host: Annotated[
-        list[str] | None, "Host name by which the service may be called; repeat for more."
+        list[str] | None, "Host name under which the service may be called; repeat for more."
     ] = None,
     origin: Annotated[
         list[str] | None, "Site whose pages may send clicks (https://...); repeat for more."
@@ -47,7 +45,7 @@ def serve(
     backup_folder: Annotated[
         Path | None, "Folder for hourly copies of the SQLite store; the last 24 are kept."
     ] = None,
-    no_keys: Annotated[bool, "Let every program of this machine call without a key (loopback only)."] = False,
+    no_keys: Annotated[bool, "Let every program on this machine call without a key (loopback only)."] = False,
     strict: Annotated[bool, "Answer 503 instead of the production list when it cannot be recorded."] = False,
 ) -> None:
     """Run the service until it is interrupted."""
@@ -105,7 +103,7 @@ def init(
     store: StoreUrl = DEFAULT_STORE,
     secret_file: SecretFile = None,
 ) -> None:
-    """Make the store, its secret and the first key, which may do everything and is shown once."""
+    """Create the store, its secret and the first key, which has all permissions and is shown once."""
     from structsvm.live.draw import Secrets
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import open_database, prepare
@@ -188,8 +186,8 @@ def export(
 ) -> None:
     """Write the closed lists of an experiment as a click log for 'structsvm interleave analyse' and 'structsvm clicks'.
 
-    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Those of the control, and lists
-    whose window for clicks is not over, are not written.
+    Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Lists of the control, and lists whose
+    window for clicks is not over, are not written.
     """
     from structsvm.live.reporting import lines_of
 
@@ -262,7 +260,7 @@ def clean(
 
 
 def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
-    """Bring a store to the schema of this release; back it up first."""
+    """Migrate a store to the schema of this release; back it up first."""
     from structsvm.live.store.opening import prepare
 
     _check_there(store)
@@ -271,7 +269,7 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
 
 
 def key_add(scope: Annotated[str, "show, click, read or admin."], store: StoreUrl = DEFAULT_STORE) -> None:
-    """Make a key and show it, once."""
+    """Create a key and show it once."""
     from structsvm.live.keys import new_key
 
     text, identity, hashed = new_key(scope)
@@ -308,7 +306,7 @@ app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, r
 
 @contextmanager
 def _open(url: str) -> Iterator[Store]:
-    """Yield the store, which must exist, have the present schema, and stay readable while in use."""
+    """Yield the store, which must exist, have the current schema, and stay readable while in use."""
     import sqlite3
 
     from sqlalchemy.exc import SQLAlchemyError

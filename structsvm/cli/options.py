@@ -17,7 +17,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
 Relevance = Annotated[float, "Label from which a document is relevant."]
 Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
-PerQuery = Annotated[bool, "With --json: also the value of each query."]
+ColumnNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns", help="Columns of a table that are called otherwise: ROLE=NAME, with commas or repeated."
+    ),
+]
+PerQuery = Annotated[bool, "With --json: also print the value of each query."]
 Tol = Annotated[float, "Relative duality gap to reach."]
 FailIfWorse = Annotated[
     float | None,
@@ -54,8 +60,17 @@ def parse_grid(text: str) -> list[float]:
     return values
 
 
+def named_columns(texts: list[str] | None) -> dict[str, str]:
+    """Return the name of the column of each role, of ``a=left,b=right``."""
+    pairs = [each.strip().partition("=") for text in texts or () for each in text.split(",")]
+    for role, equals, name in pairs:
+        if not (role and name):
+            raise BadInput(f"--columns {role}{equals}{name}", "expected ROLE=NAME, such as query=q")
+    return {role: name for role, _, name in pairs}
+
+
 def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:
-    """Return a callback of an option that raises for values not allowed, before any data are read."""
+    """Return an option callback that raises for invalid values before any data are read."""
 
     def check(option: typer.CallbackParam, value: Any) -> Any:
         names = choices()
@@ -85,7 +100,7 @@ Selection = Annotated[
 
 Monotone = Annotated[
     list[str] | None,
-    "The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1; repeat for more.",
+    "The sign of a weight: +1 or -1 after the number or name of its feature, as in 3:+1; repeat for more.",
 ]
 Positive = Annotated[bool, "Require all weights to be at least 0."]
 

@@ -20,9 +20,9 @@ _SPECIAL = {
 
 
 def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str]], str]:
-    """Return columns, rows and a note: means, the best in bold, with letters of the baselines that differ.
+    """Return columns, rows and a note: means, with the best in bold and letters for the baselines that differ.
 
-    ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
+    ``\\0b`` begins bold text, ``\\0r`` raised text, and ``\\0`` ends both.
     """
     from structsvm.plots.pages import columns, measure_name
 
@@ -54,7 +54,7 @@ def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str
 
 
 def markdown(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of Markdown."""
+    """Return a Markdown table."""
 
     def cell(text: str) -> str:
         text = re.sub(r"([\\|*_<>`])", r"\\\1", text)
@@ -66,7 +66,7 @@ def markdown(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
 
 
 def latex(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Return a tabular of LaTeX, with the rules of booktabs."""
+    """Return a LaTeX tabular with booktabs rules."""
 
     def cell(text: str) -> str:
         text = re.sub(r"[\\~^−–<&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)

@@ -1,32 +1,23 @@
-"""Paths that commands are given: checks before the work starts, and writing completely or not at all."""
+"""Paths given to commands: checks before the work starts, and atomic writing."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, is_packed, replacing
+from structsvm.common.tables.files import is_table as is_table
 
 
 def stdin_as_path(path: Path) -> Path:
     """Return the path of standard input for ``-``, and any other path unchanged."""
     return Path("/dev/stdin") if str(path) == "-" else path
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a path names a table with named columns."""
-    from structsvm.common.tables.files import is_table
-
-    return is_table(path)
-
-
-def check_table(path: Path, option: str) -> None:
-    """Raise unless a path names a table, which an option needs."""
-    if not is_table(path):
-        raise BadInput(option, f"expected a table with it, got {path}")
 
 
 def check_text(path: Path, zero_based: bool) -> None:
@@ -36,14 +27,14 @@ def check_text(path: Path, zero_based: bool) -> None:
 
 
 def check_input(path: Path) -> Path:
-    """Raise if a file does not exist, before minutes of work on another one."""
+    """Raise if a file does not exist, before minutes of work on another file."""
     if not path.exists() and not is_table(path):
         raise BadInput(path, "expected a file to read, got nothing there", "check the path")
     return path
 
 
 def check_file(path: Path) -> Path:
-    """Check like :func:`check_input` an input that cannot be a store."""
+    """Check an input that cannot be a store, as :func:`check_input` does."""
     if check_input(path).is_dir():
         raise BadInput(path, "expected a file to read, got a folder", "add a file name")
     return path
@@ -68,7 +59,8 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
 
 
 def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
-    """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
+    """Check the path of a model, as :func:`check_output` does, since ``save`` would refuse its suffix only after
+    training."""
     if is_packed(path):
         problem = f"expected a name that ends in .npz, got {path.suffix!r}"
         raise BadInput(path, problem, "models are compressed already")
@@ -76,7 +68,7 @@ def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str =
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """Check the files of several options by :func:`check_output`, None if not given; no two may be the same."""
+    """Check the files of several options (None if not given) with :func:`check_output`; no two may be the same."""
     sources, taken = list(inputs), dict[Path, str]()
     for option, path in outputs.items():
         if path is None:
@@ -89,7 +81,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
 
 
 def check_kept(path: Path) -> None:
-    """Check a folder for finished runs, which may exist and has to be writable."""
+    """Check a folder for finished runs, which may exist and must be writable."""
     _check_name(path)
     if path.exists() and not path.is_dir():
         raise BadInput(path, "expected a folder to keep runs in, got a file", "choose another name")
@@ -97,7 +89,7 @@ def check_kept(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Check that the folder of ``path`` exists, is writable, and takes a name like that of ``path``."""
+    """Check that the folder of ``path`` exists, is writable, and accepts the file name."""
     folder = _check_name(path).parent
     if not folder.is_dir():
         raise BadInput(path, f"expected an existing folder, got none called '{folder}'", "create it first")
@@ -129,7 +121,7 @@ def is_stdout(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text that appears completely or not at all."""
+    """Write text atomically."""
     with replacing(path) as file:
         file.write(text.encode())
 
@@ -137,7 +129,7 @@ def write_text(path: Path, text: str) -> None:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines, given without line ends, one by one; a file is replaced when all are written.
 
-    The standard output (``-``) is written when all lines are there.
+    Standard output (``-``) is written when all lines are available.
     """
     if is_stdout(path):
         text = "".join(f"{line}\n" for line in lines)
@@ -147,3 +139,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     with replacing(path) as file:
         for line in lines:
             file.write(f"{line}\n".encode())
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield rows as lines of CSV, without line ends."""
+    text = io.StringIO(newline="")
+    write = csv.writer(text, lineterminator="").writerow
+    for row in rows:
+        write(row)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import tempfile
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,14 +46,14 @@ def predict(
     jobs: Jobs = -1,
     dask: Dask = None,
 ) -> None:
-    """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
+    """Score each row of DATA, in the order of its rows (for a store: of its source text); higher is better.
 
     The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
     missing in a text file are 0. Labels are needed only with --dask.
 
-    Ids of queries and documents are written as DATA have them. In csv and Parquet a row without a document id has its
-    number in DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score rank as
-    trec_eval sorts them.
+    Ids of queries and documents are written as in DATA. In csv and Parquet a row without a document id gets its row
+    number in DATA, from 1, and rows with equal scores rank in their order; in a run, documents with equal scores rank
+    as trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
         problem = "expected a name such as scores.txt, scores.csv or scores.parquet"
@@ -92,7 +89,9 @@ def predict(
         sparse = False if dense else None
         of_text = {"sparse": sparse, "n_features": n_features, "n_jobs": jobs}
         rows = read_data(data, columns, fill=fill, labels=False, **of_text)
-        width = _width(rows.X)
+        # the highest index of a feature that is not 0 in all rows
+        used = np.flatnonzero(rows.X.getnnz(axis=0) if hasattr(rows.X, "getnnz") else rows.X.any(axis=0))
+        width = int(used[-1]) + 1 if used.size else 0
         if width < n_features:
             known = f"features up to {width}, of the model's {n_features}"
             note(f"warning: {data}: {known}; the others count as 0")
@@ -111,7 +110,8 @@ def predict(
         note(f"{data}: no ids of documents ({where}); rows are numbered")
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
-        paths.write_lines(output, chain([",".join(table)], _csv_lines(table)))
+        cells = (map(repr, one.tolist()) if name == "score" else one.tolist() for name, one in table.items())
+        paths.write_lines(output, paths.csv_lines(chain([tuple(table)], zip(*cells, strict=True))))
         return
     import pyarrow
     from pyarrow import parquet
@@ -129,18 +129,6 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
     rank = ranks(scores, Grouping(rows.offsets, rows.query_ids, None))
     documents = number if rows.docid is None else rows.docid
     return {"query": rows.qid, "document": documents, "score": scores, "rank": rank}
-
-
-def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
-    text = io.StringIO(newline="")
-    write = csv.writer(text, lineterminator="").writerow
-    columns: dict[str, Any] = {name: column.tolist() for name, column in table.items()}
-    columns["score"] = map(repr, columns["score"])
-    for line in zip(*columns.values(), strict=True):
-        write(line)
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
 
 
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
@@ -161,12 +149,3 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise
         raise BadInput(data, f"{error.argument}: {error.problem}", "take --format csv") from None
-
-
-def _width(X: Any) -> int:
-    """Return the highest index of a feature that is not 0 in all rows."""
-    for j in range(X.shape[1], 0, -1):
-        column = X[:, j - 1]
-        if column.any() if hasattr(column, "any") else column.nnz:
-            return j
-    return 0

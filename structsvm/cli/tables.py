@@ -1,6 +1,6 @@
 """Tables to train on: a model stores their words and the values that replace missing ones.
 
-The names of features (``brand=acme``) say which columns hold words, so that ``predict`` needs nothing else.
+The names of features (``brand=acme``) show which columns hold words, so that ``predict`` needs no further information.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TrainingTable(Table):
 
     categorical: Annotated[
         list[str] | None,
-        "Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
-        "column=value; in prediction a value that training did not have sets none of them.",
+        "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature, "
+        "called column=value; in prediction, a value that did not occur in training sets none of them.",
     ] = None
 
     def __post_init__(self) -> None:
@@ -61,7 +61,8 @@ class TrainingTable(Table):
         else:
             from structsvm.readers.categories import read_to_train
 
-            paths.check_table(path, "categorical")
+            if not paths.is_table(path):
+                raise BadInput("categorical", f"expected a table with it, got {path}")
             rows = read_to_train(path, words, **named, **_filling(fill))
         if not learned:
             return rows, {}
@@ -76,7 +77,7 @@ def kept_medians(model: Any) -> Float | None:
 
 
 def with_medians(rows: QueryData, model: Any) -> QueryData:
-    """Return rows with medians of the model's training, if it has them, in place of missing features."""
+    """Return the rows with missing features replaced by the medians of the model's training data, if it has any."""
     from structsvm.features.scaling import filled
 
     medians = kept_medians(model)
@@ -97,14 +98,15 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
 
 
 def _filling(fill: Any) -> dict[str, Any]:
-    """Return the argument of a reader of tables for missing features."""
+    """Return the argument of a table reader for missing features."""
     return {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
 
 
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, values of columns included; report values that training lacked.
+    """Read the features of a model from a table, including values of columns; report values that did not occur in
+    training.
 
     For ``categories``, which a model learned from a frame, a column holds values and the feature their numbers. Labels
     are optional.
@@ -130,7 +132,8 @@ def read_as_trained(
 
 
 def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **options: Any) -> QueryData:
-    """Read rows with the features of a model: by name, where it knows names; ``fill`` as it was trained by default."""
+    """Read rows with the features of a model: by name if it knows names; by default with the ``fill`` it was trained
+    with."""
     fill = fill_of(model, table) if fill is None else fill
     known = getattr(model, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))

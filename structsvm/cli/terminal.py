@@ -43,9 +43,9 @@ def note(text: str) -> None:
 
 
 def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
-    """Return a bar, on stderr and on a terminal only: the first text, the bar, and the other texts behind it.
+    """Return a progress bar on stderr, on a terminal only: the first text, the bar, and then the other texts.
 
-    With ``counts`` it says how many of how many are done, with ``data`` how many bytes.
+    ``counts`` adds the number of completed items out of the total, ``data`` the number of bytes.
     """
     from rich import progress
     from rich.console import Console
@@ -77,7 +77,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
-    """End with ``GATE``, and a message, if a difference may be below minus the margin."""
+    """Exit with ``GATE`` and a message if a difference may be below minus the margin."""
     lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
     worse = [test for test in tests if margin is not None and lower[test] < -margin]
     for t in worse:
@@ -98,11 +98,11 @@ def print_json(record: Any) -> None:
 
 
 _options: ContextVar[dict[str, str]] = ContextVar("options")
-"""Options of the command that runs, by arguments of the library."""
+"""Options of the running command, keyed by arguments of the library."""
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in one line, in place of ``warnings.showwarning``, with options for arguments that it names."""
+    """Print a warning in one line, in place of ``warnings.showwarning``, with arguments replaced by options."""
     note(f"warning: {_with_options(str(message), _options.get({}))}")
 
 
@@ -111,13 +111,14 @@ def _with_options(text: str, options: Mapping[str, str]) -> str:
 
     def option(match: re.Match[str]) -> str:
         name = options.get(match[1])
-        return match[0] if name is None else f"{name} {match[2].strip(chr(39))}".rstrip()
+        value = match[2].strip("'\"")
+        return match[0] if name is None else f"{name} {value}".rstrip()
 
-    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|[\w.+-]*\w|)""", option, text)
+    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|"[^"]*"|[\w.+-]*\w|)""", option, text)
 
 
 def describe(error: Exception, *, converting: bool = False) -> str | None:
-    """Return the line that describes an error in the user's input; None for an error of this program.
+    """Return the line that describes an error in the user's input; None for an internal error.
 
     ``converting`` says that the command is ``convert``.
     """
@@ -130,13 +131,15 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
         return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, BadInput):  # of the callback of an option: the command has not begun
+    if isinstance(error, BadInput):  # from the callback of an option: the command has not started
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            enough = "700 MB and 200 bytes per query are enough"
-            remedy = f"{enough} for all but --percentiles and the standard input"
+            enough = "700 MB and 200 bytes per query suffice for all but --percentiles and the standard input"
+            remedy = (
+                f"{enough}; under ulimit set ARROW_DEFAULT_MEMORY_POOL=system, as Arrow reserves 1 GB more"
+            )
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         return str(error) or type(error).__name__
@@ -148,15 +151,17 @@ _EVERYWHERE = {
     "max_expansion": "--max-expansion (before the command)",
     "sparse=True": "--matrix sparse (structsvm convert)",
     "dtype=float32": "--dtype float32 (structsvm convert)",
+    "scale='minmax'": "--scale minmax (structsvm train)",
+    "scale='zscore'": "--scale zscore (structsvm train)",
 }
-"""Options for arguments of the library that most commands can pass on, or that another command has."""
+"""Options for library arguments that most commands can pass on, or that belong to another command."""
 
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
     "since": "between", "weights_for": "to", "zero_based": "one_based=False",
 }  # fmt: skip
-"""Arguments of the library that options have another name for."""
+"""Library arguments whose options have a different name."""
 
 
 def option_names(command: Callable[..., Any]) -> dict[str, str]:
@@ -165,7 +170,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
     for name, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
-                declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
+                declared = (info.default, *(info.param_decls or ()))  # typer keeps the first one as a default
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
     # a command with --method takes the losses from it
@@ -175,7 +180,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the command for typer; it ends silently when the reader of its output has gone.
 
-    Errors about an argument of the library name the option that set it. Groups of options are spelled out.
+    Errors about an argument of the library name the option that set it. Groups of options are expanded.
     """
     command = spelled_out(command)
     names = option_names(command)
@@ -187,16 +192,18 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**options)
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
-        except BrokenPipeError:  # such as of "| head": the reader has closed the pipe
+        except BrokenPipeError:  # as with "| head": the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
 
-    run.__doc__ = _unwrapped(command.__doc__)
+    # paragraphs of one line each, which the help wraps to the width of the terminal
+    paragraphs = re.split(r"\n\s*\n", (command.__doc__ or "").strip())
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     return run
 
 
 def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any]) -> typer.Typer:
-    """Return a command with this help whose subcommands are functions, by their own names or by others."""
+    """Return a command with this help whose subcommands are functions, under their own or other names."""
     app = typer.Typer(help=text, no_args_is_help=True)
     for name, command in ({command.__name__.strip("_"): command for command in commands} | named).items():
         app.command(name)(stoppable(command))
@@ -204,7 +211,7 @@ def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any])
 
 
 class Interruptible(typer.core.TyperGroup):
-    """Commands that Ctrl-C ends with a line instead of a traceback; files are written completely or not at all."""
+    """Commands that Ctrl-C ends with one line instead of a traceback; files are written atomically."""
 
     def invoke(self, ctx: Any) -> Any:
         """Read the options of a command, which may import much, and run it."""
@@ -215,18 +222,12 @@ class Interruptible(typer.core.TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _unwrapped(text: str | None) -> str | None:
-    """Return paragraphs of one line each, which the help wraps to the width of the terminal."""
-    if text is None:
-        return None
-    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
-
-
 class GapProgress:
     """A training callback that draws a bar; at the first Ctrl-C training stops with the best model so far.
 
-    The second Ctrl-C is an ordinary ``KeyboardInterrupt``, and so is the first while trees grow (``growing``), before
-    there is any model. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log scale.
+    The second Ctrl-C is an ordinary ``KeyboardInterrupt``, and so is the first while trees are grown (``growing``),
+    before there is any model. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log
+    scale.
     """
 
     def __init__(self, tol: float, saved_as: Path, *, growing: bool = False) -> None:
@@ -259,7 +260,7 @@ class GapProgress:
         return self.interrupted and math.isfinite(progress.primal)
 
     def check(self, fit: Fit) -> None:
-        """Raise ``KeyboardInterrupt`` if Ctrl-C came before any weights better than zero."""
+        """Raise ``KeyboardInterrupt`` if Ctrl-C arrived before any weights better than zero were found."""
         if self.interrupted and not fit.converged and not fit.w.any():
             raise KeyboardInterrupt("before there was a better model than none")
 

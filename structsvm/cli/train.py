@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 
 _NAMED = 6
-"""Features whose names are printed at most; more are hardly read."""
+"""Largest number of features whose names are printed, since longer lists are hardly read."""
 
 
 def _one_number(text: str) -> float:
@@ -34,11 +34,11 @@ def _one_number(text: str) -> float:
 
 @dataclass(frozen=True)
 class Trees(Group):
-    """Options of trees in place of a linear model."""
+    """Options for trees in place of a linear model."""
 
     trees: Annotated[
         bool,
-        "Grow boosted trees by LightGBM and weight their leaves, instead of the features. Features may be "
+        "Grow boosted trees with LightGBM and learn weights of their leaves instead of the features. Features may be "
         "missing.",
     ] = False
     n_trees: Annotated[int | None, "With --trees: their number. (default: 300)"] = None
@@ -67,7 +67,7 @@ class Trees(Group):
 
 @dataclass(frozen=True)
 class Objective(Group):
-    """Options of the objective and its minimisation."""
+    """Options of the objective and of its minimisation."""
 
     loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
     C: Annotated[
@@ -81,13 +81,13 @@ class Objective(Group):
         ),
     ] = None
     tol: Tol = 1e-3
-    solver: Annotated[str, "One of {solvers}; newton for losses that are smooth."] = "auto"
+    solver: Annotated[str, "One of {solvers}; newton for smooth losses."] = "auto"
     relevance: Relevance = 1.0
     max_passes: Annotated[int, "Largest number of passes over the data."] = 1000
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments that rankers with and without trees share, but for loss and C."""
+        """The arguments that rankers with and without trees share, except loss and C."""
         names = ("tol", "solver", "relevance", "max_passes")
         return {name: getattr(self, name) for name in names}
 
@@ -128,7 +128,7 @@ def train(
     """Learn a ranking from DATA and write the model.
 
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130). While trees
-    grow there is no model, and nothing is saved.
+    are grown there is no model yet, and nothing is saved.
     """
     signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
     paths.check_model_output(output, [paths.check_input(data)])
@@ -160,13 +160,13 @@ def train(
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
         about = f"{there.n_queries_} queries in {there.n_partitions_} partitions"
-        held_there = f"{held:.2f} GB of rows on a worker at the most"
+        held_there = f"{held:.2f} GB of rows per worker at most"
         _say(there, f"{about}, {there.n_features_in_} features; {held_there}", output, progress)
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"
         raise BadInput(f"--{option}", "expected --dask with it")
-    # scaling moves the zeros of a sparse matrix, and trees take none
+    # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
     in_text = not data.is_dir() and not paths.is_table(data)
     sparse = False if (scaled or trees.trees) and in_text else None
     keep = trees.trees and table.missing is None
@@ -193,7 +193,7 @@ def train(
 
 
 def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
-    """Print what was learned, and from which data."""
+    """Print a summary of the model and its data."""
     fit = model.fit_
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
     typer.echo(f"data       {about}{unused}")

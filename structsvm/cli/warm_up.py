@@ -1,4 +1,4 @@
-"""``structsvm warm-up``: run each part of the package that is compiled, on a few synthetic rows."""
+"""``structsvm warm-up``: run each compiled part of the package on a few synthetic rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
 
 
 def warm_up() -> None:
-    """Compile everything now, so that no later process has to.
+    """Compile everything now, so that later processes start fast.
 
-    Compiled code is kept for the processor of this machine, in the folder of the package or, where that cannot be
-    written, in the user's cache; NUMBA_CACHE_DIR names another folder, and NUMBA_CPU_NAME an older processor.
+    Compiled code is kept for the processor of this machine, in the folder of the package or, if that is not writable,
+    in the user's cache. NUMBA_CACHE_DIR selects another folder, and NUMBA_CPU_NAME an older processor.
     """
     from structsvm.common.interpreted import compiling_all
     from structsvm.common.kernel import kept_in
@@ -51,7 +51,7 @@ def warm_up() -> None:
 
 
 def steps() -> list[tuple[str, Callable[[], object]]]:
-    """Return names and functions that compile each part when they are called."""
+    """Return names and functions that compile each part when called."""
     from scipy import sparse
 
     # enough queries for Newton's method to be used
@@ -135,7 +135,7 @@ def _binned(X: Any, y: Any, qid: Any) -> None:
 def _sets() -> None:
     sets = [structsvm.CandidateSet(["apple pie", "apple pie and cake", "sea ship sail"])] * 8
     labels = [[[1, 0], [1, 0], [0, 1]]] * 8
-    for prediction in ("greedy", "swap", "exact"):
+    for prediction in ("greedy", "swap"):
         structsvm.SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
     structsvm.DiverseRanker(2).fit(sets, labels).predict(sets)
 

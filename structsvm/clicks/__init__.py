@@ -1,7 +1,7 @@
 """From click logs to rankers: propensities, click models, training, counterfactual evaluation and judgments.
 
 A log becomes :class:`ClickCells` (how often each document of a query was shown and clicked at each position);
-:func:`harvest` estimates from them how often users look at each position, and everything else builds on the two.
+:func:`harvest` estimates from them how often users examine each position. Everything else builds on these two.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The likelihood of clicks with probability attraction times examination: EM, and Newton with a certificate.
 
-How many rounds of EM: ``n_rounds`` of the models in ``position_based.py`` (``cascades.py`` has an EM of its own).
+The models in ``position_based.py`` set the number of EM rounds, ``n_rounds`` (``cascades.py`` has its own EM).
 
 Cells are (row, level, shows, clicks), with ``P(click) = exp(u[row] + v[level])``. The log-likelihood
 
     sum c (u + v) + (n - c) log(1 - exp(u + v)) + prior (sum_r h(u_r) + sum_e h(v_e)),   h(x) = x + log(1 - exp(x))
 
-is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds the remaining gain. The prior is that of
-one click in two impressions for each parameter, ``prior`` times.
+is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds the remaining gain. The prior adds one
+click in two impressions to each parameter, ``prior`` times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from structsvm.protocols import Float, Int
 LOW = float(elementary.log(1e-6))
 """Smallest logarithm of a probability."""
 _MOST_LEVELS = 2000
-"""Newton solves a dense system of so many levels at most; EM has no such limit."""
+"""Largest number of levels for Newton's dense system; EM has no such limit."""
 
 
 class ProductCells(NamedTuple):
@@ -102,7 +102,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         if free.size:
             dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
         du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
-        # where steps change the value by its rounding only, the gap tells whether they still help
+        # if steps change the value only by rounding, the gap tells whether they still help
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
         if gap <= tol or (level_off and gap > 0.5 * best[0]):
             return (u, v, step) if gap <= best[0] else (*best[1:], step)
@@ -122,10 +122,10 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
 
 
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
-    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information.
+    """Return the covariance of ``v`` and the standard errors of ``u`` from the inverse observed information.
 
-    Parameters at a bound count as known. Without a prior, and with no level at a bound, the first level does, too, as
-    the data do not determine the scale.
+    Parameters at a bound count as known. Without a prior and with no level at a bound, so does the first level, as the
+    data do not determine the scale.
     """
     _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
     fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)
@@ -149,7 +149,7 @@ def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
         new_e[:] = prior
         weight[:] = 2.0 * prior
         for r in range(n_rows):
-            # a click is attraction and examination; of a miss, P(attracted | miss) = a (1 - e) / (1 - a e)
+            # a click implies attraction and examination; for a miss, P(attracted | miss) = a (1 - e) / (1 - a e)
             total, count = prior, 2.0 * prior
             ar = a[r]
             for i in range(offsets[r], offsets[r + 1]):
@@ -168,7 +168,7 @@ def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
 
 @kernel
 def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
-    """Return the penalised log-likelihood, minus infinity where a miss has probability 0."""
+    """Return the penalised log-likelihood, minus infinity if a miss has probability 0."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
         for i in range(offsets[r], offsets[r + 1]):
@@ -222,7 +222,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
     """Return the Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
     # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv), put into the equations of the levels
-    # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row touches the pairs of its levels only.
+    # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its levels.
     n = hv.shape[0]
     schur, right = np.zeros((n, n)), gv.copy()
     for k in range(n):

@@ -1,4 +1,4 @@
-"""Logs counted a part at a time: memory does not grow with their length."""
+"""Count logs in parts, so that memory does not grow with their length."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _BATCH = 1 << 20  # impressions counted at once
 
 
 class Parts:
-    """Counts of the parts of a log, joined as they come."""
+    """Counts of the parts of a log, joined as they arrive."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, ClickCells]] = []
 
     def add(self, part: ClickCells) -> None:
-        """Take one part."""
+        """Add one part."""
         # equal sizes are joined, as in merge sort: each impression is touched a logarithmic number of times
         size = 1
         while self._parts and self._parts[-1][0] <= size:
@@ -47,7 +47,7 @@ class Batches:
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
 
     def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool], offset: int = 0) -> None:
-        """Take one list, of documents from position ``offset + 1`` on."""
+        """Add one list of documents, from position ``offset + 1`` on."""
         n = len(documents)
         values = ([query] * n, documents, range(offset + 1, offset + n + 1), clicked, [self._lists] * n)
         for column, more in zip(self._columns, values, strict=True):

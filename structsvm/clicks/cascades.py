@@ -1,8 +1,8 @@
 """Click models of a user who reads from the top: cascade, DCM, SDBN in closed form, DBN and CCM by EM.
 
-All are one walk. At a place she looks at, she clicks with the attraction of the document. Without a click she reads on
-with probability ``after_skip``. A click satisfies her or not; she then reads on with ``after_satisfied`` or
-``after_unsatisfied``. The models say which of these are parameters and which are 0 or 1.
+All models share one walk. At each examined position the user clicks with the attraction of the document. Without a
+click, the user reads on with probability ``after_skip``. A click satisfies the user or not; the user then reads on with
+``after_satisfied`` or ``after_unsatisfied``. Each model fixes some of these at 0 or 1 and estimates the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
@@ -26,7 +25,7 @@ from structsvm.protocols import Float, Int
 
 
 class _Walk(NamedTuple):
-    """Parameters of the walk for given entries: attraction and satisfaction of each, and three numbers."""
+    """Parameters of the walk for given entries: attraction and satisfaction of each, and three scalars."""
 
     attraction: Float
     satisfaction: Float
@@ -70,7 +69,7 @@ class _WalkModel:
         walk, found = self._posterior(sessions)
         self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
         a = walk.attraction
-        with np.errstate(divide="ignore", invalid="ignore"):  # errors by the squared scores of the sessions
+        with np.errstate(divide="ignore", invalid="ignore"):  # errors from the squared scores of the sessions
             score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
             self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self
@@ -98,16 +97,11 @@ class _WalkModel:
         """Return the log-probability of the clicks of each distinct list."""
         return self._posterior(sessions)[1].log_likelihood
 
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
-        return np.asarray(_read(sessions.offsets, *self._walk(sessions), uniform))
-
     def user(self, query: Any) -> TableUser:
-        """Return the user of one query, as ``structsvm.online`` takes click models."""
+        """Return the user of one query, in the form of a click model of ``structsvm.online``."""
         rows = rows_of_query(self._cells, query)
         n, longest = rows.shape[0], sessions_of(self._cells).longest
-        # each document at each place: lists of one document each would all be at place 1
+        # each document at each position: lists of one document would all be at position 1
         walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
         stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
         shape = (n, longest)
@@ -134,7 +128,7 @@ class CascadeModel(_WalkModel):
     Attributes
     ----------
     attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
-        With standard errors by the squared scores of the sessions.
+        With standard errors from the squared scores of the sessions.
     log_likelihood_ : float
         Minus infinity if any session has two clicks, which the model excludes.
 
@@ -149,7 +143,7 @@ class CascadeModel(_WalkModel):
     array([1., 0.])
     """
 
-    # no abbreviation, so that reports skip it: every log has lists with two clicks, which it excludes
+    # no abbreviation, so that reports skip it: every log has lists with two clicks, which this model excludes
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
@@ -178,7 +172,7 @@ class DependentClickModel(_WalkModel):
     Notes
     -----
     Guo, Liu & Wang (WSDM 2009): counts as if the user left at the last click, which maximises a lower bound of the
-    likelihood; ``log_likelihood_`` is the exact one at these parameters. A list without a click was read to its end.
+    likelihood; ``log_likelihood_`` is exact at these parameters. A list without a click was read to its end.
 
     Examples
     --------
@@ -222,8 +216,8 @@ class SimplifiedDynamicBayesianModel(_WalkModel):
 
     Notes
     -----
-    Chapelle & Zhang (WWW 2009), section 3.3: the last click is taken as the one that satisfied, which is not the
-    maximum of the likelihood; ``log_likelihood_`` is the exact one. :class:`DynamicBayesianModel` maximises it.
+    Chapelle & Zhang (WWW 2009), section 3.3: the last click is assumed to have satisfied, which does not maximise the
+    likelihood; ``log_likelihood_`` is exact. :class:`DynamicBayesianModel` maximises it.
 
     Examples
     --------
@@ -277,7 +271,7 @@ class _ModelByRounds(_WalkModel):
         raise NotImplementedError
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
-        """Take the parameters that maximise the expected log-likelihood."""
+        """Set the parameters that maximise the expected log-likelihood."""
         raise NotImplementedError
 
 
@@ -297,7 +291,7 @@ class DynamicBayesianModel(_ModelByRounds):
     attraction_, satisfaction_, attraction_error_ : ndarray of float64, shape (n_rows,)
     continuation_ : float
     log_likelihood_ : float
-        Of the log, without the prior.
+        Log-likelihood of the log, without the prior.
     history_ : list of float
         Penalised log-likelihood before each round; it never falls.
 
@@ -345,13 +339,13 @@ class ClickChainModel(_ModelByRounds):
     ----------
     attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
     continuation_ : ndarray of float64, shape (3,)
-        Chance to read on without a click, after a click that did not satisfy, and after one that did.
+        Probability of reading on without a click, after a click that did not satisfy, and after a click that did.
     log_likelihood_, history_
         As in :class:`DynamicBayesianModel`.
 
     Notes
     -----
-    Guo et al. (WWW 2009), with point estimates in place of their posteriors.
+    Guo et al. (WWW 2009), with point estimates in place of posteriors.
 
     Examples
     --------
@@ -378,7 +372,8 @@ class ClickChainModel(_ModelByRounds):
 
 @kernel
 def read_until(offsets, clicked):
-    """Return flags of entries up to the first click; and 1 up to the last click, 2 at it (1 without a click)."""
+    """Return a mask of entries up to the first click, and codes: 1 before the last click or without a click, 2 at
+    it."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     for i in range(offsets.shape[0] - 1):
@@ -398,12 +393,12 @@ def read_until(offsets, clicked):
 @kernel
 def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
     """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on."""
-    # Up to the last click every place was looked at. Below, `none[k]` is the probability of no click from `k`
-    # on, given a look at `k`.
+    # Every position up to the last click was examined. Below it, `none[k]` is the probability of no click from `k` on,
+    # given that `k` is examined.
     n_lists = offsets.shape[0] - 1
     log_likelihood = np.zeros(n_lists)
     examined, content = np.zeros(clicked.shape[0]), np.zeros(clicked.shape[0])
-    moves = np.zeros((3, 2))  # without a click, after one that did not satisfy, after one that did
+    moves = np.zeros((3, 2))  # without a click, after a click that did not satisfy, after a click that did
     for i in range(n_lists):
         start, n = offsets[i], offsets[i + 1] - offsets[i]
         last = -1
@@ -428,7 +423,7 @@ def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
                 total += log(1 - a[j]) + log(skip)
                 moves[0, 0] += weight
                 moves[0, 1] += weight
-        reach = 1.0  # probability of a look at the first place below the last click, given the clicks
+        reach = 1.0  # probability that the first position below the last click is examined, given the clicks
         if last >= 0:
             j = start + last
             examined[j] = 1.0
@@ -467,17 +462,3 @@ def _marginals(offsets, a, s, skip, unsatisfied, satisfied):
             stay = s[j] * satisfied + (1 - s[j]) * unsatisfied
             look *= (1 - a[j]) * skip + a[j] * stay
     return out
-
-
-@kernel
-def _read(offsets, a, s, skip, unsatisfied, satisfied, uniform):
-    clicked = np.zeros(a.shape[0], np.bool_)
-    for i in range(offsets.shape[0] - 1):
-        for j in range(offsets[i], offsets[i + 1]):
-            clicked[j] = uniform[j, 0] < a[j]
-            stay = skip
-            if clicked[j]:
-                stay = satisfied if uniform[j, 1] < s[j] else unsatisfied
-            if uniform[j, 2] >= stay:
-                break
-    return clicked

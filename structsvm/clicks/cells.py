@@ -22,7 +22,7 @@ UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown
 
 
 class Dropped(dict[str, int]):
-    """Counts of what was left out of a log, by reason."""
+    """Counts of items left out of a log, by reason."""
 
     def count(self, reason: str, n: int = 1) -> None:
         """Add to the count of a reason."""
@@ -39,8 +39,8 @@ class Dropped(dict[str, int]):
 class ClickCells:
     """Counts of how often each document of a query was shown and clicked at each position.
 
-    A row is a document of a query, a cell a row at a position. Sessions, where the log has them, are kept beside the
-    cells for models in which clicks of a list depend on each other, and for intervals that respect them.
+    A row is a document of a query, a cell a row at a position. Sessions, if the log has them, are kept beside the cells
+    for models in which the clicks of a list depend on each other, and for intervals that account for it.
 
     Build it with :meth:`from_arrays`, :meth:`concatenate` or a reader of ``structsvm.clicks``.
 
@@ -55,15 +55,15 @@ class ClickCells:
     shows, clicks : ndarray of int64, shape (n_cells,)
         Times the document was shown at the position, and lists in which it was clicked there.
     dropped : dict of str to int
-        What was left out, by reason.
+        Number of items left out, by reason.
     sessions : ClickSessions or None
-        Lists from position 1 on without a gap: those that models of whole lists are fitted to.
+        Lists from position 1 on without a gap, to which models of whole lists are fitted.
     gapped : ClickSessions or None
         All other lists, with the positions of their entries.
     cluster_ids : ndarray or None
         Id of each user that ``ClickSessions.cluster`` numbers.
     guessed : dict of str to str
-        Columns of a table that were taken by a usual name: what they hold, and their name.
+        Columns of a table that were recognised by a conventional name: role and name.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class ClickCells:
         first_position: int | None = None,
         max_position: int = MAX_POSITION,
     ) -> ClickCells:
-        """Count impressions, each a document shown once.
+        """Count impressions; each is one document shown once.
 
         Parameters
         ----------
@@ -112,19 +112,19 @@ class ClickCells:
         clicked : array-like of bool, shape (n,)
             0 or 1.
         session : array-like of int or str, shape (n,), optional
-            Impressions with the same session and query are one list, also where a session asked the query again.
-            Without it, or where it is missing (None, NaN, an empty string), impressions are counted and in no list.
+            Impressions with the same session and query are one list, even if a session repeats the query. Without it,
+            or if it is missing (None, NaN, an empty string), impressions are counted but belong to no list.
         cluster : array-like of int or str, shape (n,), optional
-            User of each impression, whose lists depend on each other. A list without one counts as a user.
+            User of each impression, whose lists depend on each other. A list without a user counts as a separate user.
         probability : array-like of float, shape (n,), optional
             Probability, in (0, 1], with which the ranker that was logged showed this document at this position, for
             ``weighting="logged"`` of :func:`~structsvm.clicks.evaluate_from_clicks`. Without ``session`` each
-            impression is then a list of its own (one item per row).
+            impression is then a separate list (one item per row).
         first_position : {0, 1}, optional
-            How the log counts. Needed where positions 0 and 1 both occur, which may also be two logs that count in
-            two ways; a log without position 0 counts from 1.
+            First position in the log. Needed if positions 0 and 1 both occur, which may also be two logs with different
+            conventions; a log without position 0 counts from 1.
         max_position : int, default=1000
-            Impressions beyond (counted from 1) are left out and counted.
+            Impressions beyond this position (counted from 1) are left out and counted.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class ClickCells:
                 dropped.count(reason, count)
 
         def add(values: list[Int]) -> Int:
-            # float64 sums of whole numbers below 2^53 are exact
+            # float64 sums of integers below 2^53 are exact
             return np.bincount(cell, np.concatenate(values), keys.shape[0]).astype(np.int64)
 
         users = [p.cluster_ids for p in parts if p.cluster_ids is not None]
@@ -269,12 +269,12 @@ class ClickCells:
 
     @property
     def row_query(self) -> Int:
-        """Number of the query of each row."""
+        """Index of the query of each row."""
         return np.repeat(np.arange(self.n_queries, dtype=np.int64), np.diff(self.offsets))
 
     @property
     def row_offsets(self) -> Int:
-        """Cells ``row_offsets[r]:row_offsets[r + 1]`` are those of row ``r``."""
+        """Cells ``row_offsets[r]:row_offsets[r + 1]`` belong to row ``r``."""
         return np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
 
     def per_position(self) -> tuple[Int, Int]:
@@ -288,9 +288,9 @@ class ClickCells:
         return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
 
     def lists_per_query(self) -> Int:
-        """Return how many lists of each query were shown, counted by session.
+        """Return the number of lists shown for each query, counted by session.
 
-        At least the number of shows at the position with most, which also counts impressions without a session.
+        At least the largest number of shows at one position, which also counts impressions without a session.
         """
         n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
@@ -307,7 +307,7 @@ class ClickCells:
     def rows_of(self, query: Any, document: Any) -> Int:
         """Return the row of each pair of ids, -1 where the log never showed it.
 
-        Ids are compared as they are, numbers with numbers and strings with strings. A missing id is in no row.
+        Ids are compared as they are, numbers with numbers and strings with strings. A missing id matches no row.
 
         Examples
         --------
@@ -377,7 +377,7 @@ def check_clicked(clicks: Int) -> None:
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
-    """Return the first position of a log, 0 or 1; raise where both occur, as it is then ambiguous."""
+    """Return the first position of a log, 0 or 1; raise if both occur, as the convention is then ambiguous."""
     if first_position is not None:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
@@ -395,7 +395,7 @@ class Ids(NamedTuple):
 
 
 def _ids(name: str, given: Any) -> Ids:
-    """Return ids by the rule of tables: text, or whole numbers, which floats may be; some may be missing."""
+    """Return ids by the rule of tables: text, or integers, possibly stored as floats; some may be missing."""
     if isinstance(given, Ids):
         return given
     ids = np.asarray(given)
@@ -423,7 +423,8 @@ def _check_length(name: str, values: NDArray[Any], n: int) -> None:
 
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the ids of several logs as one array; numbers and strings are not mixed, nor rounded to floats."""
+    """Return the ids of several logs as one array; numbers and strings are not mixed, and integers are not rounded to
+    floats."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
         problem = "expected ids that are all numbers or all strings, got logs of both"
@@ -437,7 +438,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ``values`` in the type of ``known``, and which of them it can hold."""
+    """Return ``values`` in the type of ``known``, and a mask of those that it can represent."""
     if {values.dtype.kind, known.dtype.kind} != {"i", "u"}:
         return values, np.ones(values.shape[0], dtype=bool)
     fits = values >= 0 if values.dtype.kind == "i" else values < np.uint64(2**63)
@@ -452,7 +453,7 @@ def _probabilities(given: Any, n: int) -> Float:
 
 
 def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
-    """Return the number of the user of each chosen impression, -1 where it is missing, and the ids."""
+    """Return the index of the user of each chosen impression (-1 if missing), and the ids."""
     values, known = users.values[chosen], users.known[chosen]
     names, inverse = np.unique(values[known], return_inverse=True)
     numbers = np.full(values.shape[0], -1)
@@ -477,7 +478,7 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
-    """Return positions as whole numbers, and flags of those that are valid."""
+    """Return positions as integers, and a mask of the valid positions."""
     if k.dtype.kind in "iu":
         return k.astype(np.int64, copy=False), np.ones(k.shape, bool)
     if k.dtype.kind == "O":
@@ -521,9 +522,9 @@ def _tally(
 
 
 def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
-    """Return a number for each id, from 0; the number after the largest; and a function from numbers to ids.
+    """Return a code for each id, from 0; the number of codes; and a function from codes to ids.
 
-    The numbers of whole numbers are their distances from the lowest, unless they are far apart.
+    The codes of integers are their distances from the smallest, unless they are far apart.
     """
     if ids.dtype.kind == "i":
         low, high = int(ids.min()), int(ids.max())
@@ -557,18 +558,18 @@ class _Lists:
         self.offsets = np.append(np.flatnonzero(fresh), key.shape[0]).astype(np.int64)
 
     def one_each(self, user: Int, dropped: Dropped) -> Int:
-        """Return the user of each list, that of its first impression."""
+        """Return the user of each list, taken from its first impression."""
         first = user[self.offsets[:-1]]
         other = user != np.repeat(first, np.diff(self.offsets))
         mixed = np.unique(np.searchsorted(self.offsets, np.flatnonzero(other), side="right"))
-        dropped.count("list of several users, taken as of the first", mixed.size)
+        dropped.count("list of several users, assigned to the first", mixed.size)
         dropped.count("list without a user, taken as independent", (first < 0).sum())
         return first
 
 
 @kernel
 def _clean_lists(key, position, document, clicked):
-    """Keep of each list (equal ``key``, by position) one document per position, and each document once."""
+    """For each list (equal ``key``, by position) keep one document per position, and each document once."""
     n = key.shape[0]
     keep = np.ones(n, np.bool_)
     repeated, taken, twice = 0, 0, 0
@@ -583,7 +584,7 @@ def _clean_lists(key, position, document, clicked):
                 same_document = j
                 break
             same_position = same_position or (keep[j] and position[j] == position[i])
-        if same_document >= 0:  # shown once: it was clicked if any of its rows was
+        if same_document >= 0:  # shown once, and clicked if any of its rows was
             keep[i] = False
             clicked[same_document] = clicked[same_document] or clicked[i]
             again = position[same_document] == position[i]

@@ -1,4 +1,4 @@
-"""Usual names of the columns of click logs."""
+"""Conventional names of the columns of click logs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ USUAL = {
     "position": "rank pos place ordinal",
     "clicked": "click clicks is_click is_clicked has_click",
 }
-"""Usual names of columns, in any case; the words of the options are added."""
+"""Conventional column names, in any case; the option names are added."""
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
-    """Return the column that holds ``role`` by its name; raise where none or several could, with this remedy."""
+    """Return the column whose name fits ``role``; raise with this remedy if none or several do."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()
@@ -31,11 +31,10 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
 
 
 def check_columns(names: Sequence[str], found: Sequence[str], source: str, remedy: str = "") -> None:
-    """Raise unless these columns are there."""
-    for name in names:
-        if name not in found:
-            shown = ", ".join(found[:10]) or "an empty file"
-            raise BadInput(
-                source, f"expected a column {name!r}, got {shown}", remedy or
-                "name the columns with {query}, {document}, {position}, {clicked}, {session}",
-            )  # fmt: skip
+    """Raise unless these columns exist."""
+    missing = [repr(name) for name in names if name not in found]
+    if missing:
+        expected = f"columns {', '.join(missing)}" if len(missing) > 1 else f"a column {missing[0]}"
+        shown = ", ".join(found[:10]) or "an empty file"
+        remedy = remedy or "name the columns with {query}, {document}, {position}, {clicked}, {session}"
+        raise BadInput(source, f"expected {expected}, got {shown}", remedy)

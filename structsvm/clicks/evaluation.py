@@ -50,20 +50,20 @@ class CounterfactualEstimate:
     logged_dcg : Interval
         The same of the lists as they were shown.
     difference : Interval
-        New minus shown, paired by list: far narrower than the two apart.
+        New minus shown, paired by list, which is far narrower than the two separate intervals.
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
         Share of the discounts of the new lists on documents the log never showed for the query.
     bounds : tuple of (float, float)
-        ``dcg`` if those were never, or always, attractive.
+        ``dcg`` if these documents were never, or always, attractive.
     n_sessions : int
     effective_sample_size, largest_weight : float
         Of the clicks.
     drivers : tuple of (query, float)
         The ten queries with the largest share in the difference, largest first.
     trust_bias_p : float
-        p of :func:`~structsvm.clicks.trust_bias`; NaN where it was corrected, or the log cannot show it.
+        p of :func:`~structsvm.clicks.trust_bias`; NaN if the bias was corrected, or the log cannot show it.
     k : int
         Cut-off of the DCG.
     level : float
@@ -71,11 +71,11 @@ class CounterfactualEstimate:
     n_gapped : int
         Lists with a position without an impression above their last.
     n_clusters : int or None
-        Users, if the log has some.
+        Number of users, if the log has users.
     effective_clusters : float or None
-        Users of equal size that a mean over lists would be worth.
+        Number of users of equal size to which a mean over lists is equivalent.
     notes : tuple of str
-        How far the figures can be trusted: gaps, users, and which trust bias would have been noticed.
+        How far the figures can be trusted: gaps, users, and the size of a trust bias that would have been detected.
     over_baseline : Interval or None
         New minus ``baseline``, paired by list.
 
@@ -130,20 +130,21 @@ def evaluate_from_clicks(
     most_unseen: float = 0.2,
     baseline: ArrayLike | None = None,
 ) -> CounterfactualEstimate:
-    """Estimate the DCG@k of a new ranker from a log of other rankers.
+    """Estimate the DCG@k of a new ranker from a log produced by other rankers.
 
     Parameters
     ----------
     cells : ClickCells
-        With sessions. Lists with gaps and impressions without a session count like all others. Where the log has users
-        (``cluster`` of the readers), each user counts once, by the mean of his lists, and intervals are over users.
+        With sessions. Lists with gaps and impressions without a session count like all others. If the log has users
+        (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals are over
+        users.
     query, document : array-like, shape (n_candidates,)
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
-        The new ranker's score of each candidate; equal scores rank in row order. With two dimensions, of a ranker
-        that draws its lists: the probability of each candidate at each position. They sum to 1 up to position
-        ``k``, or the last one of the log or of a query's candidates if that is less; one more candidate, which the log
-        does not know, takes what is left to all others.
+        The new ranker's score of each candidate; equal scores rank in row order. Two dimensions are for a ranker that
+        samples its lists: the probability of each candidate at each position. They sum to 1 up to position ``k``, or up
+        to the last position of the log or of a query's candidates if that is less; one additional candidate, unknown to
+        the log, takes the remainder.
     propensities : Propensities, sequence of float or (alpha, beta), optional
         Default: :func:`~structsvm.clicks.harvest` of the log. A pair, two numbers for each position, corrects the trust
         bias of clicks with probability ``alpha[k] * attraction + beta[k]``, without ``weighting`` and ``clip``. Swaps
@@ -154,16 +155,16 @@ def evaluate_from_clicks(
         ``"policy"``: the clicks on a document over the sum of the propensities of its impressions. ``"ips"``: each
         click over the propensity of its own position, which needs no second position but has a larger error.
         ``"logged"``: each click also over the logged probability of its impression (``probability`` of the readers),
-        unbiased where the logged ranker drew by more than the query, such as the user.
-        Default: ``"logged"`` where the log has probabilities, else ``"policy"``.
+        unbiased if the logged ranker also depended on more than the query, such as the user.
+        Default: ``"logged"`` if the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
-        Raises small propensities; biased.
+        Smaller propensities are raised to this value, which introduces bias.
     gaps : {"empty", "lost"}, default="empty"
-        What a list has at positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
+        Meaning of positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
         document whose impression was lost at random; ``logged_dcg`` is divided by the share that arrived.
     level : float, default=0.95
-        Of the intervals, by Student's t over lists or users. They hold the error of propensities too: of those
-        harvested from this log by its lists, of others by their covariance.
+        Of the intervals, by Student's t over lists or users. They include the error of the propensities: through the
+        lists if harvested from this log, otherwise through their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
     baseline : array-like, optional
@@ -183,8 +184,8 @@ def evaluate_from_clicks(
     Warns
     -----
     UserWarning
-        When the log shows trust bias (p below 0.01) that no ``(alpha, beta)`` corrects. No warning does not mean no
-        bias: the last of the notes says how strong it would have to be.
+        When the log shows trust bias (p below 0.01) that no ``(alpha, beta)`` corrects. The absence of a warning does
+        not exclude bias: the last note says how strong a detectable bias would be.
 
     Notes
     -----
@@ -199,7 +200,7 @@ def evaluate_from_clicks(
     >>> found.dcg.value, round(found.logged_dcg.value, 4)
     (1.0, 0.6309)
 
-    A second ranker, which has the documents the other way round:
+    A second ranker, which reverses the order of the documents:
 
     >>> found = evaluate_from_clicks(
     ...     cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5], baseline=[1.0, 0.0]
@@ -313,10 +314,10 @@ def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: T
 
 
 class _Impressions(NamedTuple):
-    """Impressions of a log by unit: a list, or all lists of a user, who counts once."""
+    """Impressions of a log by unit: a list, or all lists of a user (who counts once)."""
 
-    # Equal lists are one unit with a multiplicity. `weight` is what an impression counts in sums over the
-    # log, `part` in those of its unit, `plain` the same if each list counts once.
+    # Equal lists are one unit with a multiplicity. `weight` is the weight of an impression in sums over the log, `part`
+    # its weight within its unit, and `plain` its weight if each list counts once.
 
     unit: Int
     row: Int
@@ -329,11 +330,11 @@ class _Impressions(NamedTuple):
     many: Float  # multiplicity of each unit
     whole: Float  # 1 for a unit that is a list or a user, 0 for an impression without a session
     n: float  # sum of the weights of lists
-    n_lists: Float  # the same of each query
+    n_lists: Float  # the same for each query
     query: Int  # of each impression
     n_sessions: int
     n_gapped: int
-    lost: float  # share of the places above the last of a list that hold nothing
+    lost: float  # share of empty positions above the last position of a list
     n_clusters: int | None
     effective_clusters: float | None
 
@@ -342,7 +343,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
     lists = joined_sessions(cells.all_lists())
     n_listed = lists.n_distinct
     clustered = lists.cluster is not None and bool((lists.cluster >= 0).any())
-    # if users or logged probabilities weigh lists, impressions outside lists only inform the propensities
+    # if users or logged probabilities weight lists, impressions outside lists only inform the propensities
     only_lists = clustered or lists.probability is not None
     lists = joined_sessions([lists, _unlisted(cells, lists)])
     own = np.arange(lists.n_distinct)
@@ -370,7 +371,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
     lengths = np.diff(lists.offsets)
     query = cells.row_query[lists.row[lists.offsets[:-1]]]
 
-    # above the last impression of a list that arrived, each other one arrived with the same chance
+    # above the last recorded impression of a list, each impression was recorded with the same probability
     above = lists.position[lists.offsets[1:] - 1] - 1
     n_above = float((above * lists.count * is_list).sum())
     lost = 1 - float(((lengths - 1) * lists.count * is_list).sum()) / n_above if n_above else 0.0
@@ -388,7 +389,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
 
 
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
-    """Return the impressions outside lists, each alone: the counts of the cells minus those of the lists."""
+    """Return the impressions outside lists as single items: the counts of the cells minus those of the lists."""
     width = cells.n_positions + 1
     count = lists.counts
     key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)
@@ -406,10 +407,10 @@ class _Weights(NamedTuple):
     """How clicks become attractions: an impression adds ``each`` to the sum over lists of attractions."""
 
     each: Float
-    per_click: Float  # the same of an impression that was clicked
-    # propensity of each impression, where its weight depends on all looks on the document
+    per_click: Float  # the same for a clicked impression
+    # propensity of each impression, if its weight depends on all examinations of the document
     looks: Float | None
-    moves: NDArray[np.bool_]  # whether the weight moves with the propensity of the impression
+    moves: NDArray[np.bool_]  # whether the weight depends on the propensity of the impression
     size: int  # number of propensities
 
     def effective(self, log: _Impressions) -> float:
@@ -421,7 +422,7 @@ class _Weights(NamedTuple):
         """Return the contribution of each impression to the value of lists with these discounts of its document."""
         value = self.each * discount
         moved = value * log.weight
-        if self.looks is not None:  # a propensity acts by its share in the looks on the document
+        if self.looks is not None:  # a propensity acts through its share in the examinations of the document
             looks = log.weight * self.looks
             moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
         slope = -np.bincount(log.rank, np.where(self.moves, moved, 0.0), self.size) / log.n
@@ -434,19 +435,19 @@ class _Weights(NamedTuple):
         if self.looks is None:
             shows = np.bincount(log.row, in_lists)[log.row]
             return self.values(log, at * _ratio(shows, log.n_lists[log.query]))
-        # the weights of a document do not depend on where it stood, so its discount must not either: clicks come from
-        # high positions, and each at the discount of its own position would make the shown lists too good
+        # the weights of a document do not depend on its position, so its discount must not either: clicks come from
+        # high positions, and using the discount of each click's own position would overrate the shown lists
         mean = np.bincount(log.row, in_lists * at)[log.row]
         return self.values(log, _ratio(mean, log.n_lists[log.query]))
 
 
 def _ratio(a: ArrayLike, b: ArrayLike) -> Float:
-    """Return ``a / b``, 0 where ``b`` is."""
+    """Return ``a / b``, or 0 where ``b`` is 0."""
     return np.divide(a, b, out=np.zeros(np.shape(a)), where=np.asarray(b) > 0)
 
 
 class _Value(NamedTuple):
-    """Contribution of each impression to the sum over lists, and slope of its mean by the log of each propensity."""
+    """Contribution of each impression to the sum over lists, and the derivative of its mean by each log propensity."""
 
     each: Float
     slope: Float
@@ -484,7 +485,7 @@ def _weights(
 
 
 def _is_pair(propensities: Any) -> bool:
-    """Return whether these are numbers alpha and beta for each position."""
+    """Return whether these are pairs alpha, beta for each position."""
     known = propensities is None or isinstance(propensities, Propensities)
     return not known and len(propensities) == 2 and np.ndim(propensities[0]) > 0
 
@@ -505,7 +506,7 @@ def _affine(log: _Impressions, *pair: Any) -> _Weights:
 
 
 class _Errors(NamedTuple):
-    """Makes intervals of means over lists or users, with the error of the propensities."""
+    """Computes intervals of means over lists or users, including the error of the propensities."""
 
     log: _Impressions
     level: float
@@ -518,7 +519,7 @@ class _Errors(NamedTuple):
         unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
-            # the same clicks move the propensities: the contribution of a unit to the mean through them
+            # the same clicks determine the propensities: add the contribution of a unit through them
             moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:
@@ -590,7 +591,7 @@ def _expected_discounts(
             "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
-    # positions compared with the log's, of each query
+    # number of positions compared with the log, for each query
     filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
         problem = f"expected probabilities for {filled.max()} positions, got {n_places}"

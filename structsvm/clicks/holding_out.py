@@ -1,4 +1,4 @@
-"""Queries of a log that are held out from training, and recognition of the log a ranker was trained on."""
+"""Hold out queries of a log from training, and recognise the log that a ranker was trained on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from structsvm.queries import offsets_of
 
 _KEPT = 1024
 _MOST_OFTEN = 3
-"""Clicks of a query from which its counts are unlikely to be the same in another log."""
+"""Number of clicks above which the counts of a query are unlikely to be the same in another log."""
 
 UInt = NDArray[np.uint64]
 
 
 def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickCells]:
-    """Divide a log by query: counts to train on, and counts to estimate from.
+    """Divide a log by query into counts to train on and counts to estimate from.
 
     A query is on the same side in every log, so ``train`` and ``evaluate`` agree without a list of queries.
 
@@ -58,9 +58,9 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
 
 
 def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
-    """Return the share of the queries of a log that were, with the same counts, in the one of :func:`sketch_of`.
+    """Return the share of the queries of a log that were, with the same counts, in the log of :func:`sketch_of`.
 
-    An estimate from up to 1,024 queries; 0 without a sketch.
+    The estimate uses up to 1,024 queries; 0 without a sketch.
     """
     if sketch is None or not sketch.size:
         return 0.0
@@ -81,14 +81,14 @@ def _digests(cells: ClickCells) -> UInt:
     ids = np.zeros(cells.n_queries, dtype=np.uint64)
     ids[chosen] = [_hash(str(query)) for query in cells.query_ids[chosen].tolist()]
     cell = _mix(_mix(_mix(cells.position) + cells.shows.astype(np.uint64)) + cells.clicks.astype(np.uint64))
-    # sums of whole numbers modulo 2^64, in any order
+    # sums of integers modulo 2^64, in any order
     total = np.zeros(cells.n_queries, dtype=np.uint64)
     np.add.at(total, cells.row_query[cells.row], cell)
     return np.asarray(_mix(ids ^ _mix(total))[chosen])
 
 
 def _mix(values: Any) -> UInt:
-    """Return the finaliser of splitmix64."""
+    """Return the splitmix64 finaliser of each value."""
     z = np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

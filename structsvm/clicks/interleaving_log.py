@@ -19,14 +19,14 @@ from structsvm.protocols import Int
 if TYPE_CHECKING:
     from structsvm.online.clicklog import Line
 
-_LISTS = 1 << 14  # lists held at once as objects
+_LISTS = 1 << 14  # number of lists held as objects at once
 
 
 def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells:
     """Count a click log of ``structsvm.online``.
 
-    The coins of interleaving move documents between positions, so such a log determines propensities, as far as the
-    rankers differ a little (two unrelated ones connect positions badly).
+    The coins of interleaving move documents between positions, so such a log determines propensities if the rankers are
+    similar but not equal (two unrelated rankers connect positions poorly).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
         A path is read a few thousand lines at a time, by the rules of :func:`structsvm.online.clicklog.read_log`.
         Memory grows with the distinct cells and lists, and by 24 bytes per impression with an id.
     max_position : int, default=1000
-        Impressions beyond are left out and counted.
+        Impressions beyond this position are left out and counted.
 
     Returns
     -------
@@ -62,7 +62,6 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     batches = Batches("log", max_position)
     if isinstance(log, ClickLog):
         batches.dropped.count("list without feedback", log.n_missing_feedback)
-        batches.dropped.count("list without a record", log.n_missing_record)
         batches.dropped.count("impression logged again", log.n_repeated)
         _add(batches, map(Line.of, log.impressions))
     elif isinstance(log, (str, PathLike)):
@@ -102,7 +101,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     for lines in numbered_lines(path):
         for number, raw in lines:
             line = reader.read(number, raw)
-            if line is None or not header.admit(number, line):
+            if not header.admit(number, line):
                 continue
             n_used += 1
             if line.name is None:
@@ -114,22 +113,24 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     if held:
         yield from of_held()
     batches.dropped.count("list without feedback", header.n_missing)
-    header.names(str(path), n_used, 0)
+    header.names(str(path), n_used)
 
 
 class _Seen:
-    """Impression ids met so far: hash of the id, hash of what its lines have to agree in, and the line, as arrays."""
+    """Impression ids seen so far, as arrays: hash of the id, hash of the fields that its lines must share, and the
+    line."""
 
     def __init__(self, source: str) -> None:
         self._source = source
-        # of shape (3, n), sorted by the hash of the id; each more than twice as long as the next
+        # arrays of shape (3, n), sorted by the hash of the id, each more than twice as long as the next
         self._parts: list[Int] = []
 
     def look(self, lines: list[tuple[int, Line]]) -> NDArray[np.bool_]:
-        """Return which impressions are the first of their id; raise where two lines with one id do not agree."""
+        """Return which impressions are the first of their id; raise if two lines with the same id do not agree."""
         from structsvm.online.clicklog import refuse_disagreement, said
 
-        rows = [(hash((type(one.name).__name__, one.name)), hash(said(one)), number) for number, one in lines]
+        # ids 1 and "1" differ, and hash(-1) == hash(-2): ids are hashed by their repr
+        rows = [(hash(repr(one.name)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
         # the first line of each id, and the hash of its content
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Judgments from clicks: how good each document is, with counts and intervals, as TREC qrels."""
+"""Judgments from clicks: the quality of each document, with counts and intervals, as TREC qrels."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class ClickJudgments:
     shows, clicks : ndarray of int64, shape (n_rows,)
     method : str
     known : ndarray of bool, shape (n_rows,)
-        Whether the log informs about a document: not if it was shown only where nobody clicks, or looks. Its value is
-        then 0, its interval holds all values, and no qrels are written of it.
+        Whether the log is informative about a document, which it is not if the document was shown only at positions
+        without clicks or examination. Its value is then 0, its interval contains all values, and no qrels are written
+        for it.
 
     Examples
     --------
@@ -56,15 +57,15 @@ class ClickJudgments:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether the log informs about each document."""
+        """Whether the log is informative about each document."""
         return (self.lower > 0) | (self.upper < METHODS[self.method].most)
 
     def grades(
         self, levels: Sequence[float] | None = None, *, bound: Literal["value", "lower"] = "value"
     ) -> Int:
-        """Return whole grades: how many of the ascending ``levels`` (default: by method) the value reaches.
+        """Return whole grades: the number of ascending ``levels`` (default: by method) that the value reaches.
 
-        With ``bound="lower"`` the lower end must reach them, so that few impressions give no high grade.
+        With ``bound="lower"`` the lower end must reach them, so that few impressions do not give a high grade.
         """
         check_choice("bound", bound, ("value", "lower"))
         limits = np.asarray(METHODS[self.method].levels if levels is None else levels, dtype=np.float64)
@@ -132,7 +133,7 @@ def judgments(
         For ``"ips"``; default: :func:`~structsvm.clicks.harvest` of the log.
     level : float, default=0.95
         Of the intervals: exact for Poisson clicks, with rates and propensities taken as known (``"coec"``, ``"ips"``);
-        Wilson's of the share of looks that ended satisfied there (``"sdbn"``).
+        Wilson's interval of the share of examinations that end satisfied there (``"sdbn"``).
 
     Returns
     -------
@@ -175,7 +176,7 @@ def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
     """Return clicks over the clicks expected at these rates of the cells, with exact intervals of Poisson counts."""
     clicks, expected = cells.per_row(cells.clicks), cells.per_row(cells.shows * rate)
     tail = (1 - level) / 2
-    # no clicks are expected of a document that was shown only at positions without any: nothing is known of it
+    # no clicks are expected for a document that was shown only at positions without clicks: nothing is known about it
     safe = np.where(expected > 0, expected, 1.0)
     return (
         np.where(expected > 0, clicks / safe, 0.0),
@@ -207,7 +208,7 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 class Method(NamedTuple):
-    """A way of judging."""
+    """A method of judging."""
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]

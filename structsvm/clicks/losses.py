@@ -1,4 +1,5 @@
-"""Weights of clicks from propensities, and the losses of weighted clicks by name: pairs, and the log of the rank."""
+"""Weights of clicks from propensities, and the losses of weighted clicks by name: pairs, and the logarithm of the
+rank."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class WeightedRows(NamedTuple):
 def click_weights(
     cells: ClickCells, propensities: Propensities, *, weighting: Weighting = "ips", clip: float = 0.0
 ) -> WeightedRows:
-    """Weigh the clicks on each document of a log by inverse propensities.
+    """Weight the clicks on each document of a log by inverse propensities.
 
     Parameters
     ----------
@@ -37,18 +38,19 @@ def click_weights(
     propensities : Propensities
         For every position of the log.
     weighting : {"ips", "policy"}, default="ips"
-        ``"ips"``: a click at ``k`` weighs ``1 / theta[k]``; unbiased where all lists hold all documents.
-        ``"policy"``: all clicks on a document weigh one over its mean propensity over the lists of its query, 0 in a
-        list without it; unbiased for documents in some of the lists too (several rankers, of which the top is shown).
+        ``"ips"``: a click at ``k`` has weight ``1 / theta[k]``; unbiased if all lists contain all documents.
+        ``"policy"``: clicks on a document have the inverse of its mean propensity over the lists of its query as weight
+        (0 in a list without it); also unbiased for documents in only some of the lists (several rankers, of which the
+        top is shown).
     clip : float, default=0.0
-        Propensities below are raised to it. Off by default: clipping gives up low positions, where the clicks are
-        that tell the new.
+        Smaller propensities are raised to this value. Off by default: clipping discards low positions, whose clicks are
+        the most informative.
 
     Returns
     -------
     WeightedRows
         ``values``, ndarray of shape (n_rows,): estimated number of clicks of a user who looks at every position;
-        ``largest`` weight of a single click; ``effective``: number of clicks of equal weight that would tell as much,
+        ``largest`` weight of a single click; ``effective``: number of clicks of equal weight with the same information,
         ``(sum w)^2 / sum w^2``.
 
     Notes
@@ -89,7 +91,7 @@ def loss_by_name(name: Any) -> Oracle:
 
 
 def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
-    """Return the value of a click by the measure behind a loss, and the largest value it could have."""
+    """Return the value of a click by the measure behind a loss, and its largest possible value."""
     kind, k = _parsed(name)
     others = (length - 1).astype(np.float64)
     if kind == "pairs":

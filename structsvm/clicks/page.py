@@ -1,4 +1,4 @@
-"""HTML page about a click log: propensities with intervals, click models, what was left out, queries that decide."""
+"""HTML page about a click log: propensities with intervals, click models, omissions, and influential queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _MOST_DOCUMENTS = 20
 
 
 class Search(NamedTuple):
-    """How C was chosen: the values tried, the share of the best possible held-out value of each, and the best."""
+    """How C was chosen: the values tried, the share of the best possible held-out value for each, and the best
+    value."""
 
     Cs: Sequence[float]
     scores: Sequence[float]
@@ -44,8 +45,8 @@ def clicks_page(
 ) -> str:
     """Return an HTML page about the log ``name``, in one file.
 
-    ``lead`` is a sentence below the title, by default the size of the log; ``weights`` are figures of a training,
-    ``search`` how its C was chosen, and ``levels`` those of the grades ``judged``.
+    ``lead`` is a sentence below the title, by default the size of the log; ``weights`` are figures of a training run,
+    ``search`` how its C was chosen, and ``levels`` the levels of the grades ``judged``.
     """
     values = _positions(cells, propensities)
     if estimate is not None:
@@ -130,7 +131,7 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
 
 
 def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
-    # the curves of models lie close together: their distance from the best at each position is what differs
+    # the curves of models lie close together, so plot their distance from the best at each position
     curves = [q.perplexity_by_position.tolist() for _, q in qualities]
     lowest = [min(filter(None, column)) for column in zip_longest(*curves)]
     rows = [(_words(label), f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
@@ -138,10 +139,8 @@ def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
         pages.Series(name, list(range(1, len(curve) + 1)), np.subtract(curve, lowest[: len(curve)]).tolist())
         for (name, *_), curve in zip(rows, curves, strict=True)
     ]
-    return {
-        "models": rows,
-        "curves": Lines(lines, x="position", y="perplexity above the lowest", whole_x=True),
-    }
+    figure = Lines(lines, x="position", y="perplexity above the lowest", whole_x=True)
+    return {"models": rows, "curves": figure}
 
 
 def _estimate(estimate: CounterfactualEstimate) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
@@ -93,11 +92,11 @@ class PositionBasedModel(_ProductModel):
     prior : float, default=1.0
         Each parameter is smoothed as if by ``prior`` clicks in ``2 * prior`` impressions. 0 is maximum likelihood.
     solver : {"newton", "em"}, default="newton"
-        ``"em"`` stops after ``n_rounds``, often far from the maximum: a likelihood that rises slowly has not converged.
+        ``"em"`` stops after ``n_rounds``, often far from the maximum: a slowly rising likelihood has not converged.
     n_rounds : int, default=50
         Rounds of EM, from one half for all parameters.
     tol : float, default=1e-6
-        Newton stops when at most this much log-likelihood is left to gain.
+        Newton's method stops when the possible gain in log-likelihood is at most this.
 
     Attributes
     ----------
@@ -108,15 +107,16 @@ class PositionBasedModel(_ProductModel):
     log_likelihood_ : float
         Of the log, without the prior.
     gap_ : float
-        Bound of what the penalised log-likelihood could still gain.
+        Bound on the remaining gain of the penalised log-likelihood.
     n_steps_ : int
         Newton steps.
 
     Notes
     -----
     Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008). Attractions near 1 and few impressions per
-    document bias the examinations of any such fit: for propensities :func:`~structsvm.clicks.harvest` is better. Of one
-    deterministic ranker the product is not identified, and the prior alone decides (:meth:`propensities` refuses).
+    document bias the examinations of any such fit: :func:`~structsvm.clicks.harvest` is preferable for propensities.
+    For a single deterministic ranker the product is not identified, and the prior alone decides (:meth:`propensities`
+    refuses).
 
     Examples
     --------
@@ -141,13 +141,13 @@ class PositionBasedModel(_ProductModel):
     def propensities(self) -> Propensities:
         """Return the examinations as propensities, relative to the first position.
 
-        The errors are those of the model (independent impressions), smaller than the robust ones of
+        The errors assume the model (independent impressions) and are smaller than the robust errors of
         :func:`~structsvm.clicks.harvest`.
 
         Raises
         ------
         BadInput
-            When no documents connect the positions, so that the examinations are not identified.
+            If no documents connect the positions, so that the examinations are not identified.
         """
         cells = self._cells
         check_connected(cells.row, cells.position - 1, cells.shows, cells.clicks, cells.n_positions)
@@ -162,10 +162,6 @@ class PositionBasedModel(_ProductModel):
         return unseen(self.attraction_)[sessions.row] * at_positions(self.examination_, sessions.position)
 
     _given_above = marginals
-
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        return np.random.default_rng(rng).random(sessions.row.shape[0]) < self.marginals(sessions)
 
     def user(self, query: Any) -> TableUser:
         """Return the user of one query, as ``structsvm.online`` takes click models.
@@ -186,7 +182,7 @@ class PositionBasedModel(_ProductModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UserBrowsingModel(_ProductModel):
-    """Click model: the look at a position depends on the position of the last click above (UBM), fitted to sessions.
+    """Click model fitted to sessions: examination depends on the position and that of the last click above (UBM).
 
     ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``, concave in the logarithms like the
     position-based model, and fitted in the same way.
@@ -201,12 +197,12 @@ class UserBrowsingModel(_ProductModel):
     attraction_, attraction_error_, log_likelihood_, gap_, n_steps_
         As in :class:`PositionBasedModel`.
     examination_ : ndarray of float64, shape (longest, longest)
-        ``examination_[k - 1, j]``: position ``k``, last click at ``j``, 0 for none above; NaN where ``j >= k``.
+        ``examination_[k - 1, j]``: position ``k``, last click at ``j``, 0 if there is none above; NaN if ``j >= k``.
 
     Notes
     -----
-    Dupret & Piwowarski (SIGIR 2008). With rank and rank of the last click as there, or with their distance, the
-    parameters are the same.
+    Dupret & Piwowarski (SIGIR 2008). Whether parametrised by the two ranks, as there, or by their distance, the model
+    is the same.
 
     Examples
     --------
@@ -245,19 +241,10 @@ class UserBrowsingModel(_ProductModel):
         level = _levels(sessions.offsets, sessions.clicked)
         return unseen(self.attraction_)[sessions.row] * self._levels[level]
 
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        at_positions(self.examination_[:, 0], sessions.position)
-        uniform = np.random.default_rng(rng).random(sessions.row.shape[0])
-        return np.asarray(
-            _browse(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels, uniform),
-            dtype=bool,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class TableUser(TableClicks):
-    """A fitted model as a user of ``structsvm.online``, by tables of shape (n_documents, longest).
+    """A fitted model as a simulated user of ``structsvm.online``, with tables of shape (n_documents, longest).
 
     The documents of one query are its grades.
     """
@@ -295,12 +282,12 @@ def sessions_of(cells: ClickCells) -> ClickSessions:
 
 
 def unseen(values: Float) -> Float:
-    """Append the mean of the values, which row -1, a document that the model's log did not show, selects."""
+    """Append the mean of the values, selected by row -1: a document that the model's log did not show."""
     return np.append(values, values.mean() if values.size else 0.5)
 
 
 def at_positions(table: Float, position: Int) -> Float:
-    """Return the values at positions; raise for one beyond the lists that a model was fitted to."""
+    """Return the values at positions; raise for positions beyond the lists that the model was fitted to."""
     if position.size and position.max() > table.shape[0]:
         raise BadInput(
             "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
@@ -325,7 +312,7 @@ def _levels(offsets, clicked):
 
 @kernel
 def _browsing_marginals(offsets, row, attraction, examination):
-    """Return P(click) at each entry: a forward pass over where the last click is."""
+    """Return P(click) at each entry: a forward pass over the position of the last click."""
     out = np.empty(row.shape[0])
     for i in range(offsets.shape[0] - 1):
         n = offsets[i + 1] - offsets[i]
@@ -341,16 +328,3 @@ def _browsing_marginals(offsets, row, attraction, examination):
             state[k + 1] = total
             out[offsets[i] + k] = total
     return out
-
-
-@kernel
-def _browse(offsets, row, attraction, examination, uniform):
-    clicked = np.zeros(row.shape[0], np.bool_)
-    for i in range(offsets.shape[0] - 1):
-        last = 0
-        for j in range(offsets[i], offsets[i + 1]):
-            k = j - offsets[i]
-            if uniform[j] < attraction[row[j]] * examination[k * (k + 1) // 2 + last]:
-                clicked[j] = True
-                last = k + 1
-    return clicked

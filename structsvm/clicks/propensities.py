@@ -1,4 +1,4 @@
-"""``harvest``: how often users look at each position, from documents that were shown at several."""
+"""``harvest``: how often users examine each position, estimated from documents that were shown at several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
 
 _BOX = 30.0
-"""Bound of the magnitude of log propensities: the optimum is certified within it, and beyond is no estimate."""
+"""Bound of the magnitude of log propensities: the optimum is certified within it; estimates beyond it are refused."""
 _MAX_STEPS = 50
 
 
@@ -44,20 +44,20 @@ class Propensities:
         ``theta[k - 1]`` belongs to position ``k``; ``theta[0]`` is 1. Only ratios are identified, and only they matter
         for ranking.
     covariance : ndarray of float64, shape (n_positions, n_positions)
-        Of ``log(theta)``, robust, clustered by query; zeros where the propensities were given.
+        Robust covariance of ``log(theta)``, clustered by query; zeros if the propensities were given.
     n_clusters : int
-        Queries with a share in the estimate; 0 where the propensities were given.
+        Number of queries that contribute to the estimate; 0 if the propensities were given.
     connected : ndarray of bool, shape (n_positions,)
-        Positions that were estimated; False beyond ``last`` of :func:`harvest`, where the power law stands alone.
+        Positions that were estimated; False beyond ``last`` of :func:`harvest`, where only the power law applies.
     certificate : float
-        Bound of what the log-likelihood could still gain.
+        Bound on the remaining gain of the log-likelihood.
     n_steps : int
         Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
-        Degrees of freedom of the error of each logarithm (Satterthwaite); None: infinite, where they were given, or
-        where one query leaves the errors of independent clicks.
+        Degrees of freedom of the error of each logarithm (Satterthwaite); None means infinite: if they were given, or
+        if a single query leaves only the errors of independent clicks.
     effective_clusters : float
-        Queries of equal information that would tell as much.
+        Number of queries of equal information that would be equivalent.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Propensities:
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
         """Return lower and upper ends of an interval for each position, by Student's t with :attr:`freedom`.
 
-        The ends of several positions move together: a weak link carries on to all positions behind it.
+        The ends of several positions move together: a weak link affects all positions after it.
         """
         check_fraction("level", level)
         freedom = np.inf if self.freedom is None else self.freedom
@@ -105,11 +105,11 @@ class Propensities:
         return self.theta * exp(-half), self.theta * exp(half)
 
     def variance(self, slope: Float) -> float:
-        """Return the variance of a figure with this slope by the logarithms (delta method)."""
+        """Return the variance of a figure with this gradient with respect to the logarithms (delta method)."""
         return max(0.0, float((slope[:, None] * self.covariance * slope).sum()))
 
     def freedom_of(self, slope: Float) -> float:
-        """Return degrees of freedom of :meth:`variance`: those of the positions, by their share in it."""
+        """Return degrees of freedom of :meth:`variance`: those of the positions, weighted by their share in it."""
         if self.freedom is None:
             return math.inf
         share = slope**2 * np.diag(self.covariance)
@@ -117,7 +117,7 @@ class Propensities:
 
     @property
     def weakest_link(self) -> Link:
-        """The neighbouring positions whose ratio is known least; positions 1 and 1 if there is one only."""
+        """The neighbouring positions whose ratio is least certain; 1 and 1 if there is only one position."""
         if self.theta.shape[0] == 1:
             return Link(1, 1, 0.0)
         v = self.covariance
@@ -144,37 +144,36 @@ class Propensities:
 def harvest(
     cells: ClickCells, *, last: int | None = None, tail: bool = False, tol: float = 1e-6
 ) -> Propensities:
-    """Estimate propensities from documents that stood at several positions for the same query.
+    """Estimate propensities from documents that were shown at several positions for the same query.
 
     Maximises the conditional log-likelihood ``sum_d sum_k c_dk log(n_dk theta_k / sum_l n_dl theta_l)`` of a
-    position-based model, from which the attraction of documents has cancelled, by Newton's method. It uses all
+    position-based model, from which the attraction of documents cancels, by Newton's method. It uses all
     positions of a document at once, where AllPairs compares two at a time.
 
     Parameters
     ----------
     cells : ClickCells
-        Of several rankers, of interleaving, or with random swaps. Given the query, the position of a document must not
-        depend on how users like it: pool no logs from before and after a ranker learned from clicks.
+        From several rankers, interleaving, or random swaps. Given the query, the position of a document must not depend
+        on its attraction: do not pool logs from before and after a ranker learned from clicks.
     last : int, optional
-        The last position with a parameter of its own; default: all positions. Cells beyond are not used without
-        ``tail``.
+        The last position with its own parameter; default: all positions. Cells beyond it are used only with ``tail``.
     tail : bool, default=False
         Estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``, one more
         parameter. Needs ``last``.
     tol : float, default=1e-6
-        Newton stops when at most this much log-likelihood is left to gain, or rounding allows no more.
+        Newton's method stops when the possible gain in log-likelihood is at most this, or within rounding error.
 
     Returns
     -------
     Propensities
-        With robust errors clustered by query, honest where few queries have most of the clicks: the sandwich with the
-        CR2 correction and degrees of freedom of Satterthwaite. With one query those of independent clicks.
+        With robust errors clustered by query, valid even if few queries have most of the clicks: the sandwich with the
+        CR2 correction and degrees of freedom of Satterthwaite. With one query, the errors assume independent clicks.
 
     Raises
     ------
     BadInput
-        When positions are not connected by documents that were clicked and stood at both (one deterministic ranker
-        connects none); when an estimate would be 0 or infinite; where no impression was clicked, or all were.
+        If positions are not connected by clicked documents that were shown at both (a single deterministic ranker
+        connects none); if an estimate would be 0 or infinite; if no impression was clicked, or all were.
 
     Notes
     -----
@@ -217,23 +216,23 @@ def harvest(
 
 
 def _bound(gradient: Float, phi: Float) -> float:
-    """Return a bound of the gain of a concave function within the box, from its gradient at ``phi``."""
+    """Return a bound on the gain of a concave function within the box, from its gradient at ``phi``."""
     return dot(np.abs(gradient), _BOX + np.abs(phi))
 
 
 class TrustBias(NamedTuple):
-    """Test of a log for clicks on poor documents that fall faster down the list than those on good ones.
+    """Test of whether clicks on poor documents decrease faster down the list than clicks on good documents.
 
     Attributes
     ----------
     statistic : float
-        Positive where they do; about Student's t with ``freedom`` degrees of freedom without such a bias.
+        Positive if they do; approximately Student's t with ``freedom`` degrees of freedom without such a bias.
     freedom : float
     p_value : float
         One-sided; NaN where the log cannot show it (too few documents at several positions).
     detectable : float
-        How many times as fast clicks on poor documents would have to fall, from the first to the last position, for
-        p < 0.01 in four of five such logs. If it is far from 1, a large p-value is no evidence against a bias.
+        The factor by which clicks on poor documents would have to decrease faster, from the first to the last position,
+        for p < 0.01 in four of five such logs. If it is far from 1, a large p-value is not evidence against a bias.
     last : int
         The last position used.
 
@@ -269,7 +268,7 @@ class TrustBias(NamedTuple):
 
 
 def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
-    """Return given propensities, with or without their errors, or else those of the log."""
+    """Return the given propensities, with or without errors, or otherwise those of the log."""
     if given is None:
         return harvest(cells)
     return given if isinstance(given, Propensities) else Propensities.given(given)
@@ -282,18 +281,18 @@ TRUST_LEVEL = 0.01
 def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any = 0) -> TrustBias:
     """Test whether poor documents lose more clicks down the list than good ones.
 
-    In a position-based model all lose the same. Where users trust high positions and click there on poor documents too,
-    poor documents lose more. A score test for one slope, of clicks by the logarithm of the position and by how good a
-    document is, with the propensities as nuisance parameters and a variance clustered by query. How good a document is
-    comes from the other half of its impressions, as clicks that measured both would find a bias where there is none.
+    In a position-based model all lose the same share. If users trust high positions and click there on poor documents
+    too, poor documents lose more. A score test for one slope, of clicks by log position times quality of the document,
+    with the propensities as nuisance parameters and a variance clustered by query. Quality is estimated from the other
+    half of the impressions, as using the same clicks for both would find a spurious bias.
 
     Parameters
     ----------
     cells : ClickCells
     last : int, optional
-        The last position used; default: the last that documents connect with the first.
+        The last position used; default: the last position that documents connect with the first.
     random_state : int or Generator, default=0
-        Deals the impressions.
+        Splits the impressions.
 
     Returns
     -------
@@ -310,7 +309,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     rng = np.random.default_rng(random_state)
     clicks = _half(rng, cells.clicks)
     shows = clicks + _half(rng, cells.shows - cells.clicks)
-    # a document is two rows, one for each half
+    # each document gives two rows, one for each half
     halves = [(0, shows, clicks), (1, cells.shows - shows, cells.clicks - clicks)]
     parts = [(2 * cells.row + half, cells.position - 1, n, c) for half, n, c in halves]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -342,7 +341,7 @@ def _slope_test(
     mean = taps.sum() / looks.sum()
     rate = (taps + mean) / (looks + 1)
     quality = (rate / (rate + mean))[np.arange(rate.size) ^ 1]
-    # with the slope as one more position: what a click adds to its score is quality * log(position)
+    # with the slope as an additional position: a click adds quality * log(position) to its score
     slope = quality[row] * log(position + 1.0)
     share = shows * theta[position] / looks[row]
     centre = np.bincount(row, share * slope)[row]
@@ -380,7 +379,7 @@ _FEWEST = 5.0
 
 
 def _half(rng: np.random.Generator, counts: Int) -> Int:
-    """Return how many of each count heads a fair coin deals to the first half: the bits set of random bytes."""
+    """Return the number of heads in each count of fair coin flips, from the set bits of random bytes."""
     n_bytes = -(-counts // 8)
     ends = np.cumsum(n_bytes)
     coins = np.frombuffer(rng.bytes(int(ends[-1]) if ends.size else 0), dtype=np.uint8).copy()
@@ -425,9 +424,9 @@ class _Likelihood:
         return matmul(scores, self.basis)
 
     def maximise(self, tol: float) -> tuple[Float, int]:
-        """Return the maximum and the number of Newton steps, each halved until the likelihood does not fall."""
+        """Return the maximum and the number of Newton steps, each halved until the likelihood does not decrease."""
         phi = np.zeros(self.basis.shape[1])
-        if phi.size == 0:  # the first position alone
+        if phi.size == 0:  # only the first position
             return phi, 0
         value = self.value(phi)
         best = np.inf, phi
@@ -438,8 +437,8 @@ class _Likelihood:
             except np.linalg.LinAlgError:
                 break
             gap = _bound(gradient, phi)
-            # the last steps on a large log gain less than the rounding of the likelihood, which must not refuse them:
-            # the gap tells whether they still help
+            # the last steps on a large log gain less than the rounding error of the likelihood, which must not reject
+            # them: the gap tells whether they still help
             level_off = dot(gradient, direction) <= 1e-12 * abs(value)
             if gap <= tol or (level_off and gap > 0.5 * best[0]):
                 return (phi if gap <= best[0] else best[1]), step
@@ -487,8 +486,8 @@ class _Likelihood:
 class Influence:
     """Influence of each impression of a log on the propensities that were harvested from it."""
 
-    # A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the
-    # propensities; one influence function has both, with their correlation.
+    # A unit of the log (a list, a user) affects a figure both through its clicks and through their effect on the
+    # propensities; one influence function includes both, with their correlation.
 
     def __init__(self, cells: ClickCells, theta: Propensities) -> None:
         n = cells.n_positions
@@ -500,13 +499,14 @@ class Influence:
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
     def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
-        """Return what impressions of rows at ranks (from 0), clicked or not, add to a figure with this slope."""
+        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on a figure with this
+        gradient."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
         per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
-        # a click counts as its residual from the clicks expected on the document, which include itself: the
-        # square is too small by the share that the impression has in these looks (HC2)
+        # a click counts as its residual from the clicks expected on the document, which include itself: the square is
+        # too small by the impression's share in these examinations (HC2)
         share = self._theta[rank] / looks[row]
         beyond = clicked - share * cells.per_row(cells.clicks)[row]
         alone = share > 1 - 1e-9
@@ -530,7 +530,7 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
     n_rows = int(row.max()) + 1 if row.size else 0
     total = np.bincount(row, clicks, n_rows)
     alive = total[row] > 0
-    # a row is a node too: position -> row where clicked there, row -> position where shown
+    # rows are nodes too: position -> row if clicked there, row -> position if shown there
     clicked = alive & (clicks > 0)
     rows = np.concatenate([node[clicked], n_nodes + row[alive]])
     columns = np.concatenate([n_nodes + row[clicked], node[alive]])
@@ -560,7 +560,7 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
 
 
 def _listed(numbers: Int) -> str:
-    """Return positions in words, runs of three and more as ``4-9``."""
+    """Return positions in words, runs of three or more as ``4-9``."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return ", ".join(
         f"{r[0]}-{r[-1]}" if r.shape[0] > 2 else ", ".join(str(v) for v in r.tolist()) for r in runs
@@ -585,8 +585,8 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 
 @kernel
 def _conditional_derivatives(offsets, position, shows, clicks, beta):
-    """Return the gradient by ``beta``, and minus the Hessian."""
-    # Of a row it is that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
+    """Return the gradient with respect to ``beta``, and minus the Hessian."""
+    # Each row contributes that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
     gradient, curvature = np.zeros(n), np.zeros((n, n))
     share = np.empty(n)
@@ -610,7 +610,8 @@ def _conditional_derivatives(offsets, position, shows, clicks, beta):
 
 
 _SMALL = 1e-3
-"""Share of the information up to which the correction of a query is its first two terms (an error of its square)."""
+"""Share of the information up to which the correction of a query uses its first two terms (an error of second
+order)."""
 
 
 @kernel
@@ -645,16 +646,15 @@ def _times(matrix, vector, out):
 def _cluster_errors(
     offsets, position, shows, clicks, theta, queries, whitened, matrices, vectors, cross, sums, freedom
 ):
-    """Fill the CR2 meat in whitened coordinates, the first matrix, and degrees of freedom by position.
+    """Fill the first matrix with the CR2 meat in whitened coordinates, and compute degrees of freedom by position.
     Return sums of traces and of their squares.
     """
-    # A query has the whitened score `z` and information `W`, which sum to the identity over queries. Of the
-    # score at the estimate the variance is `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at
-    # the truth. The variance of a position's logarithm is then a quadratic form of independent scores, whose
-    # mean and variance under the model give its degrees of freedom: `2 mean^2 / variance`. Where one query
-    # alone determines a direction its score is 0 there, and the variance is that of independent clicks,
-    # without degrees of freedom.
-    # matrices are given, and taken element by element: code for whole arrays takes six seconds to compile
+    # A query has the whitened score `z` and information `W`, which sum to the identity over queries. The score at the
+    # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
+    # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
+    # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
+    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. matrices are given, and
+    # taken element by element: whole-array code would take six seconds to compile
     size, m = whitened.shape
     meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]
     z, centre, row, u, b_, m_ = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
@@ -730,7 +730,7 @@ def _cluster_errors(
 @kernel(inline="always")
 def _invert_root(W, out, alone, A, V):
     """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection to where W is the identity.
-    There the first is 0. By Jacobi's rotations, which need no library.
+    There the first is 0. Uses Jacobi rotations, which need no library.
     """
     m = W.shape[0]
     out[:] = 0.0

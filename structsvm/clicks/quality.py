@@ -1,4 +1,4 @@
-"""How well a click model predicts the clicks of a log: log-likelihood and perplexity."""
+"""Quality of the predictions of a click model on a log: log-likelihood and perplexity."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
 
     Parameters
     ----------
-    model : PositionBasedModel, UserBrowsingModel, CascadeModel or another model of this room
-        Fitted. Documents that its log did not show have its mean attraction.
+    model : PositionBasedModel, UserBrowsingModel, CascadeModel or another model of this package
+        Fitted. Documents that its log did not show get the mean attraction.
     cells : ClickCells
         With sessions.
 
     Returns
     -------
     ModelQuality
-        ``log_likelihood`` of the clicks of a list, per shown document (natural logarithm), each given the clicks above,
+        ``log_likelihood`` of the clicks of a list, per shown document (natural logarithm), each given the clicks above;
         0 is perfect; ``perplexity``, the mean over positions, 1 is perfect, 2 a coin; ``perplexity_by_position``,
         ndarray of shape (longest,): ``2`` to the mean surprise (bits) at the click or its absence, no other click
         known.
@@ -64,24 +64,24 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
 
 
 def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) -> ModelQuality:
-    """Fit a click model to a random three quarters of the lists of a log, and measure it on the others.
+    """Fit a click model to a random three quarters of the lists of a log, and measure it on the remaining lists.
 
-    Each list is dealt by itself, also where several are equal: a pattern of clicks that is frequent in one part is
+    Each list is assigned separately, even if several are equal: a click pattern that is frequent in one part is
     frequent in the other.
 
     Parameters
     ----------
     model : click model
-        It is fitted here.
+        The model to fit.
     cells : ClickCells
         With sessions.
     random_state : int or Generator, default=0
-        Deals the lists.
+        Divides the lists.
 
     Returns
     -------
     ModelQuality
-        As of :func:`model_quality`; on the whole log, with the model fitted to all of it, if there are too few lists to
+        As in :func:`model_quality`; on the whole log, with the model fitted to all of it, if there are too few lists to
         divide.
 
     Examples
@@ -102,14 +102,14 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
 
 
 def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> ClickCells:
-    """Return the counts of each distinct list, repeated ``count`` times; rows keep their numbers."""
+    """Return the counts of each distinct list, repeated ``count`` times; rows keep their indices."""
     part = replace(sessions, count=count).select(count > 0)
     row, position, shows, clicks = part.tally(part.position, cells.n_positions + 1)
     return replace(cells, row=row, position=position, shows=shows, clicks=clicks, sessions=part, gapped=None)
 
 
 def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:
-    """Return the sessions of a log with the rows of the log that the model was fitted to, -1 where it has none."""
+    """Return the sessions of a log with rows of the log that the model was fitted to, or -1 if that log lacks them."""
     sessions = sessions_of(cells)
     if model._cells is cells:
         return sessions

@@ -21,11 +21,11 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Parameters
     ----------
     path : path
-        Of a data frame, see :func:`read_table`.
+        For a data frame see :func:`read_table`.
     format : {"auto", "ubi", "table", "sessions", "log"}, default="auto"
         ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line.
     **options
-        Of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; those that are None are left out.
+        Of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; options that are None are left out.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Raises
     ------
     BadInput
-        When name and first line do not tell the format, or does not take an option.
+        If name and first line do not determine the format, or the format does not take an option.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
 
 
 def is_ubi(path: Path) -> bool:
-    """Return whether the first line of a text is a UBI entry, a bulk action or an answer of ``_search``."""
+    """Return whether the first line of a text is a UBI entry, a bulk action or a ``_search`` response."""
     entry = _entry(_first_line(path))
     some = {"action_name", "user_query", "index", "create", "hits", "_source"}
     return "shown" not in entry and bool(some & set(entry))
@@ -76,7 +76,7 @@ def _first_line(path: Path) -> str:
 
 
 def _entry(line: str) -> dict[str, Any]:
-    """Return the JSON object of a line, empty if it is none."""
+    """Return the JSON object of a line, or an empty one if it is not an object."""
     with suppress(ValueError):
         entry = json.loads(line)
         return entry if isinstance(entry, dict) else {}

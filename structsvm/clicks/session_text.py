@@ -13,16 +13,16 @@ from structsvm.common.files import read_lines, shorten
 def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION) -> ClickCells:
     """Read session text (plain, gzip, bzip2 or xz).
 
-    A line holds sessions that end in ``;``, each the query, a tab, the shown documents with commas between, a colon,
-    and the clicked documents in the order of clicks. Clicks on what was not shown are left out and counted; repeated
-    clicks on a document of a list count once. Names with a tab, a colon, a comma or ``;`` cannot be told apart: a line
-    with more tabs or colons is refused.
+    A line holds sessions that end with ``;``: the query, a tab, the shown documents separated by commas, a colon, and
+    the clicked documents in the order of clicks. Clicks on documents that were not shown are left out and counted;
+    repeated clicks on a document of a list count once. Names with a tab, a colon, a comma or ``;`` are ambiguous: a
+    line with more tabs or colons is refused.
 
     Parameters
     ----------
     path : path
     max_position : int, default=1000
-        Impressions beyond are left out and counted.
+        Impressions beyond this position are left out and counted.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
             query, tab, rest = text.partition("\t")
             shown, colon, clicks = rest.partition(":")
             documents = [d.strip() for d in shown.split(",")]
-            # more tabs or colons: text of another format, or documents with colons, which would be cut there
+            # more tabs or colons mean another format, or documents with colons, which would be truncated there
             if not (tab and colon and query and all(documents)) or "\t" in rest or ":" in clicks:
                 raise ValueError(
                     f"{path}:{number}: expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"

@@ -1,4 +1,4 @@
-"""Lists as they were shown, with their clicks; equal ones are kept once, with a count."""
+"""Lists as shown, with their clicks; equal lists are stored once, with a count."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ClickSessions:
     clicked: NDArray[np.bool_]  # at each entry
     count: Int  # sessions that showed this list and made these clicks
     places: Int | None = None  # position of each entry; None: from 1 on without a gap
-    cluster: Int | None = None  # user of each list, -1 where it is not known; None: no users
-    probability: Float | None = None  # logged, of this document at this position
+    cluster: Int | None = None  # user of each list, -1 if unknown; None without users
+    probability: Float | None = None  # logged probability of this document at this position
 
     @property
     def n_sessions(self) -> int:
@@ -52,7 +52,7 @@ class ClickSessions:
         return places_in(self.offsets)
 
     def select(self, chosen: Any) -> ClickSessions:
-        """Return the distinct lists with these numbers; their rows keep their numbers."""
+        """Return the distinct lists with these indices; their rows keep their indices."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
             offsets, self.row[at], self.clicked[at], self.count[index],
@@ -119,7 +119,7 @@ def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 @kernel
 def _deduplicate(offsets, keys, users, count):
-    """Return the first list of each kind, in order of appearance, and the counts of all of its kind."""
+    """Return the first of each group of equal lists, in order of appearance, and the counts of the groups."""
     n = offsets.shape[0] - 1
     size = 16
     while size < 2 * n:

@@ -26,7 +26,7 @@ from structsvm.metrics.evaluation import Part
 from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
+from structsvm.queries import group_queries, refuse_first, warn_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -35,7 +35,7 @@ _TINY = np.finfo(np.float64).tiny
 class ClickSVM(StructuralRanker):
     """Linear ranker trained on clicks weighted by inverse propensities.
 
-    A click at a position where users seldom look counts for the many that were not made there.
+    A click at a rarely examined position represents the many clicks that were missed there.
 
     Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``: with ``loss="pairs"`` the hinges of the
     clicked document against all others of its query, which bound its rank (Propensity SVM-rank). Clicks are summed
@@ -47,38 +47,39 @@ class ClickSVM(StructuralRanker):
     C : float, default=1.0
         Trade-off between a small norm and a small mean loss; see :class:`ClickSVMCV`.
     loss : str, default="pairs"
-        ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists weigh more.
-        ``"mean_pairs"``: their mean, the choice if lengths vary much and the measure weighs queries equally.
-        ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the log of a click's rank, a smooth bound of
-        both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); the measure named is that by which
-        :class:`ClickSVMCV` chooses C.
+        ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists get more weight.
+        ``"mean_pairs"``: their mean, preferable if lengths vary widely and the measure weights queries equally.
+        ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the logarithm of a click's rank, a smooth bound
+        of both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the named
+        measure.
     propensities : Propensities or sequence of float, optional
-        How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.
+        How often users examine each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
-        See :func:`~structsvm.clicks.click_weights`; ``"policy"`` for logs that show the top of several rankers.
+        See :func:`~structsvm.clicks.click_weights`; ``"policy"`` suits logs that show the top documents of several
+        rankers.
     clip : float, default=0.0
-        Propensities below are raised to it; 0 is off.
+        Smaller propensities are raised to this value; 0 disables clipping.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
+        Weights of the scaled features.
     fit_ : Fit
         The certificate.
     propensities_ : Propensities or None
         As used; None after a fit to weights.
     log_sketch_ : ndarray of uint64, or None
-        What ``structsvm clicks evaluate`` recognises the log by; None after a fit to weights.
+        Sketch by which ``structsvm clicks evaluate`` recognises the log; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
-        Of the clicks (:func:`~structsvm.clicks.click_weights`); of the rows after a fit to weights.
+        Figures of the clicks (:func:`~structsvm.clicks.click_weights`), or of the rows after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
         As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 
     Notes
     -----
     Joachims, Swaminathan & Schnabel (WSDM 2017); DCG: Agarwal, Takatsu, Zaitsev & Joachims (SIGIR 2019). With
-    ``M = sum`` of the weights their objective ``1/2 ||w||^2 + c/n sum_i xi_i / p_i`` over ``n`` clicks is this one
-    with ``C = c M / n``.
+    ``M = sum`` of the weights their objective ``1/2 ||w||^2 + c/n sum_i xi_i / p_i`` over ``n`` clicks is equal to this
+    one with ``C = c M / n``.
 
     Examples
     --------
@@ -108,15 +109,15 @@ class ClickSVM(StructuralRanker):
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
-            All candidates of each query, the documents that nobody clicked among them.
+            All candidates of each query, including documents that nobody clicked.
         y : ClickCells, or array-like of float, shape (n_rows,)
-            The log; or the weights of the rows, >= 0, as of :func:`~structsvm.clicks.click_weights`.
+            The log; or the weights of the rows, >= 0, as from :func:`~structsvm.clicks.click_weights`.
         qid : array-like, shape (n_rows,), optional
             Query of each row, as in the log. Required with a log.
         docid : array-like, shape (n_rows,), optional
             Document of each row, as in the log. Required with a log.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean of its rows, besides its clicks.
+            The weight of a query is the mean over its rows, in addition to its clicks.
 
         Returns
         -------
@@ -125,8 +126,8 @@ class ClickSVM(StructuralRanker):
         Raises
         ------
         BadInput
-            For a log without clicks, without sessions of several rankers (propensities are not identified then) unless
-            ``propensities`` are given, or none of whose clicked documents is among the rows.
+            For a log without clicks; without sessions of several rankers, as propensities are then not identified,
+            unless ``propensities`` are given; or if none of its clicked documents is among the rows.
         """
         C = check_C(self.C)
         y = self._weigh(X, y, qid, docid)
@@ -138,7 +139,7 @@ class ClickSVM(StructuralRanker):
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``: 1 if each were first.
 
-        Equal scores count with the mean over their orders.
+        Ties are averaged over their orders.
 
         Parameters
         ----------
@@ -146,7 +147,7 @@ class ClickSVM(StructuralRanker):
         y : array-like of float, shape (n_rows,)
             Weights of the rows, >= 0.
         qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
+            Required if ``fit`` received it.
         sample_weight : array-like, shape (n_rows,), optional
             Multiplies ``y``.
 
@@ -178,7 +179,7 @@ class ClickSVM(StructuralRanker):
             try:
                 values = np.asarray(y, dtype=np.float64)
             except (TypeError, ValueError):
-                return y  # the shared checks of rows and labels say what is wrong
+                return y  # the shared checks of rows and labels report the fault
             if values.ndim != 1 or not values.size or not np.isfinite(values).all():
                 return y
             refuse_first("y", values, values < 0, "a finite weight >= 0")
@@ -230,9 +231,9 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     Cs_ : ndarray, shape (n_Cs,)
     scores_ : ndarray, shape (n_Cs,)
         Weighted mean over the held-out clicks of the measure behind the loss: the share of other documents below the
-        clicked one (pairs, where long lists weigh more, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 / rank``
-        (mrr); 1 if each were first. With ``"max"`` the C with the highest score is chosen, so ``scores_.max()`` is
-        optimistic.
+        clicked one (pairs, which gives long lists more weight, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 /
+        rank`` (mrr); 1 if each were first. With ``"max"`` the C with the highest score is chosen, so that
+        ``scores_.max()`` is optimistic.
 
     Examples
     --------
@@ -265,7 +266,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         clicks = weights[number] * data.y
-        largest = _of_queries(data, clicks * click_values(self.loss, np.ones_like(length), length)[1])
+        gains = clicks * click_values(self.loss, np.ones_like(length), length)[1]
+        largest = np.add.reduceat(gains, data.offsets[:-1])
 
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
@@ -318,7 +320,3 @@ def _ranked(clicks: Any, qid: Any, scores: Any) -> tuple[Ranking, NDArray[Any]]:
         clicks, key = clicks[grouping.order], key[grouping.order]
     retrieved = np.ones(key.shape[0], dtype=np.bool_)
     return rank_queries(clicks, key, retrieved, grouping.offsets, "average", None), grouping.query_ids
-
-
-def _of_queries(data: QueryData, values: Float) -> Float:
-    return np.add.reduceat(values, data.offsets[:-1])

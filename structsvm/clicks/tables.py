@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import compute
 
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
 from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
+from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times, to_numpy
+from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
 from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
 from structsvm.common.tables.opening import open_tables
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
 _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
-_Columns = dict[str, Any]
-"""Ids as arrays of Arrow, numbers as arrays of NumPy, by their role."""
 
 
 def read_table(
@@ -43,33 +41,36 @@ def read_table(
     first_position: int | None = None,
     max_position: int = MAX_POSITION,
 ) -> ClickCells:
-    """Count impressions of a table, a row each.
+    """Count the impressions of a table with one row per impression.
 
     Parameters
     ----------
     table : frame of pandas or polars, dict of columns, object with the Arrow stream interface, or path
-        A path is that of a file, a folder or a pattern, of Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
-        tab-separated if its name ends in ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in
-        the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the rows.
+        A path names a file, a folder or a pattern: Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
+        tab-separated if the name ends with ``.tsv`` (before ``.gz`` and the like), otherwise comma-separated, with
+        names in the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the
+        rows.
     query, document, position, clicked : str, optional
-        Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
-        if one column has one; ``guessed`` of the result says which. Ids of a text file are text; ``101.0``, as pandas
-        writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are refused.
-        In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
+        Names of columns. Default: these words, or a conventional name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
+        if exactly one column has one; ``guessed`` of the result records the choice. Ids of a text file are text;
+        ``101.0``, as pandas writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are
+        refused. In a text file empty cells of ``clicked`` count as 0 if the column contains no 0, and are an error
+        otherwise.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list. In a file of more than
-        2^20 rows they are contiguous: a list that goes on in a later part of the file is an error.
+        2^20 rows they are contiguous: a list that continues in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the times of ``between``: ISO 8601 (UTC where no zone is given), or numbers in seconds,
-        milli-, micro- or nanoseconds since 1970, told by their magnitude (below 1e11, 1e14, 1e17), all in one unit.
+        Name of the column with the times of ``between``: ISO 8601 (UTC if no zone is given), or numbers in seconds,
+        milli-, micro- or nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same
+        unit.
     between : tuple of (since, until), optional
-        Only rows from ``since`` on, and before ``until``; others are left out and counted. None is no limit.
+        Only rows from ``since`` on, and before ``until``; others are left out and counted. None means no limit.
     first_position, max_position
-        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
+        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
 
     Returns
     -------
@@ -84,9 +85,7 @@ def read_table(
     """
     span = between or (None, None)
     if (time is None) != all(limit is None for limit in span):
-        raise BadInput(
-            "time", "expected a column and one end of a span or both", "give {time} with {between}"
-        )
+        raise BadInput("time", "expected a column and an end of the span", "give {time} with {between}")
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     limits = [_limit(limit) for limit in span]
@@ -107,7 +106,7 @@ def read_table(
     for columns in _parts(batches) if in_parts else batches:
         base = first_position
         if base is None:
-            base = first_position_of(columns["position"], None)
+            base = first_position_of(arrow.to_numpy(columns["position"])[0], None)
             bases.add(base)
             if len(bases) > 1:
                 problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
@@ -117,9 +116,7 @@ def read_table(
         except BadInput as error:
             if not in_parts or error.argument != "log":
                 raise
-            reading.dropped.count(
-                "row in a part of the file without any usable one", len(columns["position"])
-            )
+            reading.dropped.count("row in a part of the file without any usable one", columns.num_rows)
     whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     if reading.unit is not None and reading.unit > 1:
@@ -141,8 +138,8 @@ class _Reading:
         self._lists: list[NDArray[np.uint64]] = []
         self._is_text = False
 
-    def batches(self, tables: Sequence[Table]) -> Iterator[_Columns]:
-        """Yield the columns of the rows that lie within the limits."""
+    def batches(self, tables: Sequence[Table]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns, named by their roles, of the rows that lie within the limits."""
         kinds: dict[str, Role] = {**dict.fromkeys(_IDS, "id"), "time": "time"}
         roles: dict[str, Role] = {name: kinds.get(role, "number") for role, name in self._named.items()}
         for table in tables:
@@ -150,49 +147,49 @@ class _Reading:
             self._is_text = table.kinds is None
             for batch in table.read(roles):
                 columns = checked(batch, self._columns)
-                if "time" in columns:
+                if "time" in columns.schema.names:
                     columns = self._within(columns)
-                if len(columns["position"]):
+                if columns.num_rows:
                     yield columns
 
-    def _columns(self, batch: Batch) -> _Columns:
-        columns: _Columns = {}
+    def _columns(self, batch: Batch) -> pa.RecordBatch:
+        columns: dict[str, Any] = {}
         for role, name in self._named.items():
             if role in _IDS:
                 columns[role] = ids(batch, name, f"the id of a {role}", missing=True)
             elif role == "clicked":
-                columns[role] = self._clicked.of(batch)
+                columns[role] = arrow.to_arrow(self._clicked.of(batch))
             elif role == "time":
-                columns[role], self.unit = times(batch, name, self.unit)
+                when, self.unit = times(batch, name, self.unit)
+                columns[role] = arrow.to_arrow(when)
             else:
-                columns[role] = values = numbers(batch, name)
+                columns[role] = arrow.to_arrow(values := numbers(batch, name))
                 if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
-        return columns
+        return pa.RecordBatch.from_pydict(columns)
 
-    def _within(self, columns: _Columns) -> _Columns:
+    def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows within a span of time, without the times."""
-        when = columns.pop("time")
+        when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
         self.dropped.count("row without a time", unknown.sum())
-        rows = np.flatnonzero(~(early | late | unknown))
-        return {role: _taken(one, rows) for role, one in columns.items()}
+        return columns.drop_columns(["time"]).filter(arrow.to_arrow(~(early | late | unknown)))
 
-    def count(self, columns: _Columns, **options: Any) -> ClickCells:
-        """Count impressions by the codes of their ids: no text is sorted."""
+    def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
+        """Count impressions by the codes of their ids, without sorting text."""
         words: dict[str, Any] = {}
-        given = dict(columns)
-        for role in _IDS:
-            if role not in columns:
+        given: dict[str, Any] = {}
+        for role, array in zip(columns.schema.names, columns.columns, strict=True):
+            if role not in _IDS:
+                given[role], _ = arrow.to_numpy(array)
                 continue
-            array = columns[role]
             if not pa.types.is_string(array.type):
-                values, known = to_numpy(array)
+                values, known = arrow.to_numpy(array)
                 given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
                 continue
             codes, distinct = coded(array)
@@ -213,9 +210,10 @@ class _Reading:
         }  # fmt: skip
         return replace(cells, **texts)
 
-    def _refuse_apart(self, given: _Columns, words: Mapping[str, Any]) -> None:
-        """Raise for a list of an earlier part that goes on in this one; lists are compared by 64 bits."""
-        keys, there = np.zeros(_size(given), dtype=np.uint64), np.ones(_size(given), dtype=np.bool_)
+    def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+        """Raise if a list of an earlier part continues in this one; lists are compared by 64-bit hashes."""
+        n = len(given["position"])
+        keys, there = np.zeros(n, dtype=np.uint64), np.ones(n, dtype=np.bool_)
         for role in ("session", "query"):
             values, known = given[role]
             if role in words:
@@ -228,14 +226,14 @@ class _Reading:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
                 problem = (
-                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows below"
+                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows on"
                 )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
 
     def settled(self, cells: ClickCells) -> ClickCells:
-        """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""
+        """Return the counts with ids such as ``101.0`` as ``101`` if all ids of a text are numbers."""
         changed: dict[str, Any] = {}
         for role, field in _FIELDS.items():
             if self._spelling[role].of_floats:
@@ -244,7 +242,7 @@ class _Reading:
 
 
 def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
-    """Return ids of a text as :func:`settled_words` writes them, in the same order; raise if two become equal."""
+    """Return the ids of a text as normalised by :func:`settled_words`, in the same order; raise if two become equal."""
     distinct, inverse = np.unique(words, return_inverse=True)
     own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
     if np.unique(own).size < own.size:
@@ -255,7 +253,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
 
 
 class Clicked:
-    """The column of clicks. An empty cell of a text is 0 where none is written, and unknown where some are."""
+    """The column of clicks. An empty cell of a text is 0 if the column contains no 0, and unknown otherwise."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -283,7 +281,7 @@ class Clicked:
 
 
 def _limit(limit: Any) -> float:
-    """Return an end of a span in seconds since 1970; NaN for none."""
+    """Return an end of a span in seconds since 1970; NaN for None."""
     if limit is None:
         return np.nan
     try:
@@ -298,56 +296,34 @@ def _limit(limit: Any) -> float:
     return float(seconds(np.array([value]), None)[0][0]) if counted else value
 
 
-def _taken(column: Any, rows: Any) -> Any:
-    """Return some rows, by number."""
-    if isinstance(column, np.ndarray):
-        return column[rows]
-    return compute.take(column, pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
-
-
-def _size(columns: _Columns) -> int:
-    return len(columns["position"])
-
-
-def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
-    return {role: one[first:last] for role, one in columns.items()}
-
-
-def _concatenated(parts: Sequence[_Columns]) -> _Columns:
-    if len(parts) == 1:
-        return parts[0]
-    joined: _Columns = {}
-    for role in parts[0]:
-        columns = [part[role] for part in parts]
-        if isinstance(columns[0], np.ndarray):
-            joined[role] = np.concatenate(columns)
-            continue
-        if any(one.type != columns[0].type for one in columns):
+def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    # Arrow would refuse other types without a word on the ids
+    for role in parts[0].schema.names:
+        if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
             problem = "expected ids that are all numbers or all strings, got files of both"
             raise BadInput(role, problem, "convert them")
-        joined[role] = pa.concat_arrays(columns)
-    return joined
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
-def _parts(batches: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Yield parts of ``_BATCH`` further rows each; the list that a part ends in moves to the next one."""
-    held: list[_Columns] = []
+def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield parts of ``_BATCH`` additional rows each; the last list of a part moves to the next part."""
+    held: list[pa.RecordBatch] = []
     n = moved = 0
     for columns in batches:
         held.append(columns)
-        n += _size(columns)
+        n += columns.num_rows
         while n - moved >= _BATCH:
-            whole, end = _concatenated(held), moved + _BATCH
+            whole, end = _joined(held), moved + _BATCH
             if cut := _start_of_list(whole, end):
-                yield _sliced(whole, 0, cut)
-            held, n, moved = [_sliced(whole, cut, n)], n - cut, end - cut
+                yield whole.slice(0, cut)
+            held, n, moved = [whole.slice(cut)], n - cut, end - cut
     if n:
-        yield _concatenated(held)
+        yield _joined(held)
 
 
-def _start_of_list(columns: _Columns, row: int) -> int:
-    """Return where the list of the row before begins (it may have rows without a query); ``row`` without a session."""
-    if "session" not in columns or not columns["session"][row - 1].is_valid:
+def _start_of_list(columns: pa.RecordBatch, row: int) -> int:
+    """Return the start of the previous row's list (which may have rows without a query); ``row`` without a session."""
+    if "session" not in columns.schema.names or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]
     whose, of = session[row - 1].as_py(), None

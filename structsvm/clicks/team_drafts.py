@@ -1,4 +1,5 @@
-"""Team-draft logs of other programs: UBI events of an A/B search, and tables with a row for each document of a list."""
+"""Team-draft logs of other programs: UBI events of an A/B search, and tables with one row for each document of a
+list."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
 CONFIGURATION = ("search_config", "search_configuration_id", "_search_configuration_id")
-"""Names under which an event may say the configuration, in ``event_attributes`` or its ``object``."""
+"""Names under which an event may state the configuration, in ``event_attributes`` or its ``object``."""
 
 _USUAL = {
     "impression": "impression_id list list_id search_id request_id",
@@ -37,14 +38,14 @@ _LACKING = "list that lacks a ranker, which is no draft"
 
 
 class TeamDraftLog(NamedTuple):
-    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason."""
+    """A log for :func:`structsvm.online.statistics.analyse`, and the counts of omissions by reason."""
 
     log: ClickLog
     dropped: dict[str, int]
 
 
 class _Hit(NamedTuple):
-    """A document of a list, or a click on it; ``time`` is in seconds, minus infinity where none was logged."""
+    """A document of a list, or a click on it; ``time`` is in seconds, minus infinity if none was logged."""
 
     document: Any
     rank: float
@@ -63,19 +64,19 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     Parameters
     ----------
     table : frame of pandas or polars, or path
-        As in :func:`~structsvm.clicks.read_table`: a row for each document of each list, in any order. Several rows of
-        one list and document are one: it is at the first rank, and clicked if one of them is.
+        As in :func:`~structsvm.clicks.read_table`: one row for each document of each list, in any order. Several rows
+        of one list and document are merged: the document has the first rank, and is clicked if any row is.
     columns : dict of str to str, optional
-        Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
-        ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
-        and, if there are some, ``query``, ``user`` and ``session``. Those that are not given are found by these or
-        usual names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
+        Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1; only the order matters),
+        ``document``, ``team`` (the ranker that contributed the document; missing means none), ``clicked`` (0 or 1),
+        and, if available, ``query``, ``user`` and ``session``. Columns that are not given are recognised by these or
+        conventional names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
     TeamDraftLog
         ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the teams, sorted, as rankers; ``dropped`` counts
-        by reason what was left out.
+        the omissions by reason.
 
     Examples
     --------
@@ -97,10 +98,15 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     tables = open_tables(table)
     there, source = tables[0].names, str(table) if tables[0].in_parts else "table"
+    found = {name.strip().lower() for name in there}
+    likely = {role for role, usual in _USUAL.items() if not found.isdisjoint((role, *usual.split()))}
+    missing = [role for role in _NEEDED if role not in likely | given.keys()]
+    if len(missing) > 1:
+        check_columns(missing, there, source, "rename them, or state {columns}")
     for role, usual in _USUAL.items():
         if role in given:
             continue
-        if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
+        if role in _NEEDED or role in likely:
             few = ", ".join(usual.split()[:3])
             remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
             given[role] = guess(role, there, source, usual, remedy)
@@ -163,9 +169,9 @@ def read_team_draft_ubi(
 ) -> TeamDraftLog:
     """Read UBI events of a team-draft A/B test as a click log.
 
-    OpenSearch's A/B search interleaves two search configurations and marks each hit with the one it came from; the page
+    OpenSearch's A/B search interleaves two search configurations and marks each hit with its configuration; the page
     logs the mark with the impressions of the hits. A query (``query_id``) is one list. Its documents are those with an
-    impression, by ordinal, each of the team of its configuration; clicks are joined by ``object_id``.
+    impression, by ordinal, each in the team of its configuration; clicks are joined by ``object_id``.
 
     Parameters
     ----------
@@ -182,13 +188,13 @@ def read_team_draft_ubi(
     TeamDraftLog
         ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the names of the configurations, sorted, as
         rankers; the user is the ``client_id``, the session the ``session_id``, the impression id the ``query_id``.
-        ``dropped`` counts by reason; a list with a place for each ranker in which one has none is no draft and is left
-        out.
+        ``dropped`` counts by reason; a list that is long enough for all rankers but lacks one is not a draft and is
+        left out.
 
     Raises
     ------
     ValueError
-        With file and line, for a line that is no JSON object.
+        With file and line, for a line that is not a JSON object.
     BadInput
         If no impression names a configuration, all name the same, or some never met in a list (several experiments).
 
@@ -266,7 +272,7 @@ def _drafted(
     who: Mapping[Any, Mapping[str, Any]],
     dropped: Dropped,
 ) -> TeamDraftLog:
-    """Return the log of the lists in which each ranker has picked before one picks again.
+    """Return the log of the lists in which every ranker has picked before any picks again.
 
     Lists of several experiments are refused: most lack a ranker, or some rankers never met.
     """
@@ -310,7 +316,7 @@ def _drafted(
 
 
 def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
-    """Return the configuration that an event names in its attributes, or else in their object."""
+    """Return the configuration that an event names in its attributes, or otherwise in their object."""
     inner = attributes.get("object") if isinstance(attributes, dict) else None
     for holder in (attributes, inner):
         found = [holder.get(name) for name in names] if isinstance(holder, dict) else []
@@ -325,7 +331,7 @@ def _text(value: Any) -> str | None:
 
 
 def _click(hit: _Hit, order: _Order, dropped: Dropped) -> Click | None:
-    """Return the click, timed from the impression where both times are known; None if it cannot be one."""
+    """Return the click, timed from the impression if both times are known; None if the event cannot be a click."""
     impression = order.get(hit.document)
     if impression is None:
         dropped.count("click on a document that was not shown")

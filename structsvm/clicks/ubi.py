@@ -39,40 +39,40 @@ def read_ubi(
 ) -> ClickCells:
     """Read UBI queries and events, schema 1.3.0.
 
-    A query (``query_id``) is one shown list. It shows what its impression events say, each at its ``ordinal``, or,
-    without any, the first ``length`` of ``query_response_hit_ids``; a further response for the same text whose ids are
-    mostly new is its next page. A click is at its own ``ordinal``, or where its document was shown first if it has
-    none. The query of the counts is the ``user_query``.
+    A query (``query_id``) is one shown list. Its documents come from its impression events, each at its ``ordinal``,
+    or, without any, the first ``length`` of ``query_response_hit_ids``; another response for the same text whose ids
+    are mostly new is its next page. A click counts at its own ``ordinal``, or otherwise at the first position of its
+    document. The counts are keyed by ``user_query``.
 
     Parameters
     ----------
     path : path
-        One object per line, queries and events in any order; action lines of bulk format are skipped. Or the hits of
-        elasticdump, one per line, or an answer of ``_search``, whole, whose hits hold them. Plain, gzip, bzip2 or xz.
+        One object per line, queries and events in any order; action lines of bulk format are skipped. The file may also
+        hold the hits of elasticdump, one per line, or a complete ``_search`` response. Plain, gzip, bzip2 or xz.
     application : str, optional
         Only queries and events of this application.
     first_position : {0, 1} or dict of application to it, optional
-        How ordinals count. It is not guessed: it is needed where both 0 and 1 occur, and where the ids that the query
-        returned contradict it, that is an error.
+        First ordinal. It is not guessed: it is needed if both 0 and 1 occur, and it is an error if the ids returned by
+        the query contradict it.
     clicks, impressions : collection of str
         Names of actions. All others are left out and counted.
     length : int, default=10
-        Documents shown of each ``query_response_hit_ids``.
+        Number of documents shown from each ``query_response_hit_ids``.
     max_position : int, default=1000
 
     Returns
     -------
     ClickCells
         With sessions; ``dropped`` counts, by reason: events without a query, a document or an ordinal, other actions,
-        clicks on what was not shown, at another position or before it was, invalid times, repeated clicks.
+        clicks on documents that were not shown, or were shown elsewhere or later, invalid times, repeated clicks.
 
     Raises
     ------
     ValueError
         With file and line, for a line that is not a JSON object.
     BadInput
-        For an ambiguous or contradicted first position, for clicks of which 5 % or more have another ordinal than
-        their documents (a page that reorders the response), and when nothing can be counted.
+        For an ambiguous or contradicted first position, if 5 % or more of the clicks have a different ordinal from
+        their documents (a page that reorders the response), and if nothing can be counted.
 
     Examples
     --------
@@ -111,9 +111,10 @@ class _Lists(NamedTuple):
 
 
 def _queries_by_id(entries: Entries, length: int) -> Queries:
-    """Return one entry per query id, by number, with the ids shown; those that are only in events have text -1.
+    """Return one entry per query id, in order of number, with the ids shown; queries that occur only in events have
+    text -1.
 
-    As users type, the same search is logged again; the last entry is what was shown, after the pages before it.
+    As users type, the same search is logged again; the last entry is the list shown, after its earlier pages.
     """
     queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
@@ -146,7 +147,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
 
 
 def _pages(queries: Queries, repeated: Int, text: Int, length: int) -> dict[int, list[Int]]:
-    """Return the pages of queries that have several: responses for the last text, most of whose ids are new."""
+    """Return the pages of queries with several pages: responses for the last text, most of whose ids are new."""
     pages: dict[int, list[Int]] = {int(number): [] for number in repeated}
     for k in np.flatnonzero(np.isin(queries.query, repeated) & (queries.text == text[queries.query])):
         ids = queries.hits[queries.offsets[k] : queries.offsets[k + 1]][:length]
@@ -170,7 +171,7 @@ def _events_of_queries(entries: Entries) -> Events:
 def _shown_lists(
     queries: Queries, events: Events, shown: NDArray[np.bool_], base: Int, length: int, entries: Entries
 ) -> _Lists:
-    """Return the documents that each query shows: its impressions, or else the first ids of its response."""
+    """Return the documents that each query shows: its impressions, or otherwise the first ids of its response."""
     own = np.zeros(queries.query.size, dtype=bool)
     own[events.query[shown]] = True
     hits = np.diff(queries.offsets)
@@ -202,7 +203,7 @@ def _clicked(
 ) -> tuple[_Lists, NDArray[np.bool_]]:
     """Return the lists and which of their documents were clicked, at the ordinal of the click and after being shown.
 
-    A document that was shown twice, and clicked, is in its list where it was clicked.
+    A document that was shown twice and clicked counts at the clicked position.
     """
     if not lists.query.size:
         return lists, np.zeros(0, dtype=bool)
@@ -220,7 +221,7 @@ def _clicked(
     application = queries.application[events.query[~shown][known & ~early]]
     position = np.clip(ordinal - base[application], -1, _PLACES - 2)
     told = ordinal != NO_ORDINAL
-    # without an ordinal, a document shown twice was clicked at its first place
+    # without an ordinal, a document shown twice was clicked at its first position
     clicks = np.where(told, index * _PLACES + position, place[first[index]])
     right = np.isin(clicks, place)
     wrong, n_told = int((~right).sum()), int(told.sum())
@@ -251,7 +252,7 @@ def _count(
     path: Path,
     max_position: int,
 ) -> ClickCells:
-    """Return the counts, a part of the lists at a time, so that no step needs several copies of a large log."""
+    """Return the counts, computed in parts so that no step needs several copies of a large log."""
     texts, text_rank = np.unique(np.array(list(entries.texts), dtype=str), return_inverse=True)
     documents, document_rank = np.unique(np.array(list(entries.documents), dtype=str), return_inverse=True)
     order = np.argsort(lists.query, kind="stable")

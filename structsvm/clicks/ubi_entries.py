@@ -1,4 +1,4 @@
-"""Entries of a UBI file as columns: each text is a number, each block of the file a few arrays."""
+"""Entries of a UBI file as columns: texts become numbers, and blocks of the file a few arrays."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from structsvm.protocols import Float, Int
 
 _BLOCK = 1 << 21
 _ENTRIES = 1 << 16  # events held as lists at once
-_LARGEST_ORDINAL = 2**53  # beyond, not every whole number is a float
+_LARGEST_ORDINAL = 2**53  # beyond this, not every integer is a float
 
 CLICK, IMPRESSION = 0, 1
 MISSING = -1
-"""Number of a text that an entry does not have."""
+"""Number that stands for a missing text."""
 NO_ORDINAL = -(2**62)
 
 
 class Entry(Struct, gc=False):
-    """A line of a UBI file: a query, an event, or an envelope of them. Any value may be of a wrong type."""
+    """A line of a UBI file: a query, an event, or an envelope. Any value may have the wrong type."""
 
     query_id: Any = None
     application: Any = None
@@ -67,7 +67,7 @@ class _Usual(Entry, gc=False):
 
 
 class Texts(dict[str | None, int]):
-    """Distinct texts of a file in the order of their first appearance, each with its number; of None it is -1."""
+    """Distinct texts of a file in the order of their first appearance, each with its number; None has -1."""
 
     def __missing__(self, text: str | None) -> int:
         return MISSING if text is None else self.setdefault(text, len(self))
@@ -84,7 +84,7 @@ class Queries(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Clicks and impressions of a file; times in seconds, minus infinity where none was logged."""
+    """Clicks and impressions of a file; times in seconds, minus infinity if none was logged."""
 
     kind: Int
     query: Int
@@ -119,7 +119,7 @@ def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
             except (ValueError, RecursionError):
                 if not raw.strip():
                     continue
-                if number == 1:  # an answer over several lines
+                if number == 1:  # a response over several lines
                     yield from _answer(path)
                     return
                 raise ValueError(f"{path}:{number}: expected a JSON object, got {shorten(raw)}") from None
@@ -215,7 +215,7 @@ def _ids(values: Any) -> list[str]:
 
 
 def document_of(attributes: Any) -> str | None:
-    """Return the id of the object of an event, None without one that can be used."""
+    """Return the id of the object of an event; None without a usable id."""
     if type(attributes) is _Attributes:
         return None if attributes.object is None else _id(attributes.object.object_id)
     one = attributes.get("object") if isinstance(attributes, dict) else None
@@ -223,7 +223,7 @@ def document_of(attributes: Any) -> str | None:
 
 
 def ordinal_of(attributes: Any) -> int:
-    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but a whole number."""
+    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but an integer."""
     value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal
@@ -237,7 +237,7 @@ def ordinal_of(attributes: Any) -> int:
 
 
 def time_of(value: Any) -> float:
-    """Return seconds since 1970; minus infinity where no time was logged, NaN for an invalid time."""
+    """Return seconds since 1970; minus infinity if no time was logged, NaN for an invalid time."""
     if value is None:
         return -math.inf
     if type(value) in (int, float):
@@ -250,7 +250,7 @@ def time_of(value: Any) -> float:
 
 
 def _events(columns: list[list[Any]], dropped: Dropped) -> Events:
-    """Empty ``columns`` into the events that can be counted; each other one is left out for its first reason."""
+    """Move ``columns`` into the events that can be counted; each other event is left out for its first reason."""
     kind, query, document, ordinal = (np.array(column, dtype=np.int64) for column in columns[:4])
     time = np.array(columns[4], dtype=np.float64)
     for column in columns:

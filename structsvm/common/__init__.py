@@ -1,1 +1,1 @@
-"""Helpers without a subject of their own: arrays, files, kernels, late imports, the machine, terminal escapes."""
+"""Helpers used throughout the package: arrays, files, kernels, lazy imports, the machine, terminal escapes."""

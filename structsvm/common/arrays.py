@@ -22,7 +22,7 @@ class Damaged(ValueError):
 
 
 class Header(NamedTuple):
-    """The header of a ``.npy`` file; ``start`` is the number of bytes before those of the array."""
+    """The header of a ``.npy`` file; ``start`` is the number of bytes before the data of the array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -31,12 +31,12 @@ class Header(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes of the array, a Python int: a damaged header may declare more than 64 bits hold."""
+        """Number of bytes of the array, a Python int: a damaged header may declare a number above 64 bits."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Read the header of a ``.npy`` file (version 1.0), and nothing of its array; raise Damaged if invalid."""
+    """Read the header of a ``.npy`` file (version 1.0), but not its array; raise Damaged if invalid."""
     try:
         # later versions of the format are for other types, and have headers of up to 4 GB
         if np.lib.format.read_magic(file) != (1, 0):
@@ -61,14 +61,14 @@ def read_json(raw: bytes) -> Any:
 
 
 class Archive:
-    """The arrays of an ``.npz`` file, each read on request; raises Damaged where one is invalid.
+    """The arrays of an ``.npz`` file, each read on request; raises Damaged if one is invalid.
 
-    The checksums of the zip format notice flipped bits. They do not protect from a crafted file, so that whoever uses
-    an array as indices checks it first.
+    The checksums of the zip format detect flipped bits. They do not protect against crafted files, so code that uses an
+    array as indices must check it first.
     """
 
     def __init__(self, path: Path) -> None:
-        # opened here and not by ZipFile, so that errors of the system, such as a missing file, stay as they are
+        # opened here and not by ZipFile, so that system errors, such as a missing file, are raised unchanged
         self._file = path.open("rb")
         try:
             self._zip = zipfile.ZipFile(self._file)
@@ -109,7 +109,7 @@ class Archive:
         if header.n_bytes > most_bytes:
             raise Damaged(f"{name}: an array of {header.n_bytes} bytes, expected at most {most_bytes:.0f}")
         try:
-            # where header and directory both overstate a size, the array costs address space until its bytes run out:
+            # if header and directory both overstate a size, the array costs address space until its bytes run out:
             # NumPy reads them block by block, and pages without bytes are never touched
             with self._zip.open(self._members[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
@@ -121,7 +121,7 @@ class Archive:
 
 
 def _as_damaged(error: Exception, path: Path, name: str = "") -> Exception:
-    """Return Damaged for an error of the zip reader, which damage can make nearly any; errors of the system stay."""
+    """Return Damaged for an error of the zip reader, which may have nearly any type; system errors are kept."""
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EINVAL:
         return OSError(error.errno, error.strerror, str(path))
     if isinstance(error, Damaged) and not name:

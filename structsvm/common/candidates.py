@@ -7,20 +7,20 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.rows import check_sparse
 from structsvm.protocols import Float, Int
 
 Kind = Literal["text", "tokens", "counts", "similarity"]
 
 _LARGEST_COUNT = 2.0**53
-"""Whole numbers are exact in float64 up to here, and their sums do not overflow."""
+"""Integers are exact in float64 up to this value, and their sums do not overflow."""
 
 _SIMILARITY_TOLERANCE = 1e-4
 """Largest error of a similarity: embeddings are often of single precision."""
@@ -32,10 +32,10 @@ class CandidateSet:
     Parameters
     ----------
     texts : sequence of str, sequence of token lists, or sparse/dense matrix (n_documents, n_words)
-        The documents: texts, lists of words (used unchanged), or counts of words. A document with an empty text
+        The documents as texts, lists of words (used unchanged), or word counts. A document with an empty text
         covers nothing.
     titles : same types as ``texts``, optional
-        One for each document; a matrix has the same columns (words) as ``texts``.
+        One title per document; a matrix has the same columns (words) as ``texts``.
     ids : sequence of str or int, optional
         Distinct; ``0 .. n-1`` by default.
     features : array-like of float, shape (n_documents, n_features), optional
@@ -44,7 +44,8 @@ class CandidateSet:
     query : str, optional
         Text of the query (Okapi BM25 needs it), or its name or number.
     costs : array-like of float, shape (n_documents,), optional
-        Costs of the documents, > 0, such as tokens: ``predict(sets, costs=[one.costs for one in sets], budget=450)``.
+        Costs of the documents, > 0, such as numbers of tokens: ``predict(sets, costs=[one.costs for one in sets],
+        budget=450)``.
     vocabulary : sequence of str, optional
         Names of the columns when ``texts`` is a matrix; only explanations use them.
 
@@ -53,7 +54,7 @@ class CandidateSet:
     kind : {"text", "tokens", "counts", "similarity"}
     texts, titles : list, or CSR matrix of float64, or None
     similarity : ndarray of float64, shape (n_documents, n_documents), or None
-        Only for sets from :meth:`from_similarity`.
+        Only in sets from :meth:`from_similarity`.
     documents : CandidateSet or None
         The texts of such a set, if given.
     ids : list of str
@@ -130,7 +131,7 @@ class CandidateSet:
         similarity : array-like, shape (n_documents, n_documents)
             Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
         ids, features, query, costs
-            As for other sets; by default those of ``documents``.
+            As for other sets; by default taken from ``documents``.
         documents : CandidateSet, optional
             The same documents as texts: :class:`~structsvm.DiverseRanker` uses their words and the similarity.
 
@@ -144,7 +145,7 @@ class CandidateSet:
         matrix = np.array(_as_numbers(similarity, "similarity", "a square matrix of numbers"))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
-        # comparisons with NaN are False, so that each condition also refuses NaN
+        # comparisons with NaN are False, so that each condition also rejects NaN
         if not (np.abs(matrix) <= 1 + _SIMILARITY_TOLERANCE).all():
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
@@ -154,7 +155,7 @@ class CandidateSet:
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
-        # within the tolerance, numbers are made exact: methods rely on them
+        # numbers within the tolerance are made exact, as methods rely on it
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
         if documents is not None:
@@ -177,7 +178,7 @@ class CandidateSet:
         """Digest of the documents' texts (or similarities), 16 hexadecimal digits.
 
         Sets with the same documents have the same fingerprint, whatever their order, ids, titles and features. A model
-        stores those of its training sets.
+        stores the fingerprints of its training sets.
 
         Examples
         --------
@@ -212,8 +213,8 @@ class Coverage:
     """The elements that each document of a candidate set covers: the input of the coverage oracle.
 
     An element is a word at an importance level. Elements of one level whose document frequencies lie between the same
-    thresholds share a bin, which has one benefit. An element of a single document only counts in ``counts``: no other
-    document can cover it first. Document ``d`` has the shared elements
+    thresholds share a bin with one benefit. An element that occurs in a single document appears only in ``counts``: no
+    other document can cover it first. Document ``d`` has the shared elements
     ``doc_elements[doc_start[d]:doc_start[d + 1]]``; element ``e`` is in bin ``element_bin[e]`` and has the documents
     ``element_documents[element_start[e]:element_start[e + 1]]``.
     """
@@ -251,7 +252,7 @@ def check_sets(sets: Any) -> list[CandidateSet]:
 def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
     """Return labels as boolean matrices (n_documents, n_subtopics): a document covers a subtopic if its label is > 0.
 
-    Subtopics that no document covers are kept. ``n_documents`` is the number of documents of each set, if known.
+    Subtopics that no document covers are kept. ``n_documents`` holds the number of documents of each set, if known.
     """
     return [values > 0 for values in check_grades(labels, n_documents)]
 
@@ -305,10 +306,24 @@ def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
     return BadInput("labels", problem, remedy, at=f"[{i}]")
 
 
-def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[tuple[Float | None, float]]:
-    """Return the costs of the documents and the budget of each set; None and infinity without costs."""
+class Limits(NamedTuple):
+    """How many documents of a set are chosen at most, and the largest sum of their costs; these are 1 by default."""
+
+    most: int
+    costs: Float
+    budget: float = np.inf
+
+
+def check_limits(
+    sets: Sequence[CandidateSet], k: Any, usual: int, costs: Any = None, budget: Any = None
+) -> list[Limits]:
+    """Return the limits of each set: ``k`` documents; by default the ``usual`` number, but any under a budget."""
+    if k is not None or costs is None:
+        k = check_whole("k", usual if k is None else k)
+    # None: any number of documents, as long as the budget lasts
+    most = [len(one) if k is None else min(k, len(one)) for one in sets]
     if costs is None and budget is None:
-        return [(None, np.inf)] * len(sets)
+        return [Limits(n, np.ones(len(one))) for n, one in zip(most, sets, strict=True)]
     if costs is None or budget is None:
         raise ValueError("costs and budget: expected both or neither")
     try:
@@ -322,11 +337,11 @@ def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[
         raise BadInput("budget", f"{expected}, got shape {limits.shape}")
     if not (np.isfinite(limits) & (limits >= 0)).all():
         raise BadInput("budget", f"expected finite numbers >= 0, got {limits.tolist()!r:.60}")
-    limits = np.broadcast_to(limits, (len(sets),))
-    pairs: list[tuple[Float | None, float]] = []
-    for i, (candidates, cost) in enumerate(zip(sets, costs_of_sets, strict=True)):
-        pairs.append((_check_costs(candidates, cost, f"[{i}]"), float(limits[i])))
-    return pairs
+    prices = [
+        _check_costs(one, cost, f"[{i}]")
+        for i, (one, cost) in enumerate(zip(sets, costs_of_sets, strict=True))
+    ]
+    return list(map(Limits, most, prices, np.broadcast_to(limits, len(sets)).tolist()))
 
 
 def _check_costs(candidates: CandidateSet, costs: Any, at: str = "") -> Float:

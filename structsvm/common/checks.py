@@ -14,26 +14,26 @@ _NOT_GIVEN: Any = object()
 
 
 class _Value(NamedTuple):
-    """A value as text in Python, and after an option, where strings have no quotes."""
+    """A value as text: in Python, and after an option, where strings are not quoted."""
 
     shown: str
     bare: str
 
     @classmethod
     def of(cls, value: Any) -> _Value:
-        """Return a value on one line, cut if it is long."""
+        """Return a value on one line, truncated if it is long."""
         text = " ".join(repr(value).split())
         shown = text if len(text) <= 200 else f"{text[:197]}..."
         return cls(shown, value if isinstance(value, str) else shown)
 
 
 class BadInput(ValueError):
-    """Error of an argument, a file or an entry that cannot be used: what was expected, what was given, what to do.
+    """Error for an unusable argument, file or entry: what was expected, what was given, and what to do.
 
-    The command line spells an argument ``--C 0`` that Python spells ``C=0``. So ``problem`` and ``remedy`` name other
-    arguments in braces: ``"raise {max_passes}"``; their values, where a problem shows them, are in ``others``. ``at``
-    is the index of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that does what ``remedy`` says. A
-    ``Path`` is a file even if an argument has the same name.
+    The command line spells an argument ``--C 0`` that Python spells ``C=0``. Therefore ``problem`` and ``remedy`` name
+    other arguments in braces: ``"raise {max_passes}"``; their values, if shown, are in ``others``. ``at`` is the index
+    of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that carries out ``remedy``. A ``Path`` is a
+    file even if an argument has the same name.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class BadInput(ValueError):
         self.remedy = remedy
         self.at = at
         self.code = code
-        # as text, so that the error can be sent by worker processes whatever the value
+        # as text, so that worker processes can send the error whatever the value
         self.value = None if value is _NOT_GIVEN else _Value.of(value)
         self.others = {name: _Value.of(other) for name, other in (others or {}).items()}
 
@@ -107,11 +107,11 @@ class BadInput(ValueError):
         return self._changed(argument=argument, is_file=False)
 
     def recommending(self, argument: str, instead_of: str) -> BadInput:
-        """Return the same error with another argument in the remedy, for a caller that has another name for it."""
+        """Return the same error with another argument in the remedy, for a caller that uses another name for it."""
         return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
 
     def within(self, whole: str | PurePath) -> BadInput:
-        """Return the error for the file or argument that ``argument`` is a part of, such as the file of ``X``."""
+        """Return the error for the file or argument that contains ``argument``, such as the file of ``X``."""
         problem = f"{self._head()}{self.at}: {self.problem}"
         is_file = isinstance(whole, PurePath)
         return self._changed(argument=str(whole), is_file=is_file, problem=problem, at="", value=None)
@@ -129,7 +129,7 @@ class BadInput(ValueError):
 
     def _problem(self, options: Mapping[str, str]) -> str:
         def spell(match: re.Match[str]) -> str:
-            # only names in ``others``: a problem also quotes input, which may have braces of its own
+            # only names in ``others``: a problem also quotes input, which may contain braces
             name, value = match[1], self.others.get(match[1])
             if value is None:
                 return match[0]
@@ -153,7 +153,7 @@ def check_number(
 ) -> None:
     """Raise unless ``value`` is a finite number in [least, most], or (least, most] with ``open_end``; not a bool."""
     kind = numbers.Integral if whole else numbers.Real
-    # compared, not converted: NaN compares false, and a whole number may be too large for a float
+    # compared, not converted: comparisons with NaN are False, and an integer may be too large for a float
     number: Any = value
     ok = isinstance(value, kind) and not isinstance(value, bool) and -math.inf < number < math.inf
     if ok and least <= number <= most and not (open_end and number == least):
@@ -170,7 +170,7 @@ def check_number(
 def check_whole(
     name: str, value: Any, least: int = 1, most: float = math.inf, *, floats: bool = False, remedy: str = ""
 ) -> int:
-    """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
+    """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most``.
 
     With ``floats``, floats without a fraction are accepted, too: ``1e6`` for a million steps.
     """

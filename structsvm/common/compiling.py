@@ -15,13 +15,13 @@ _CACHE_REMEDY = "the environment variable NUMBA_CACHE_DIR names another folder"
 
 
 _MOMENT = 1.0
-"""Seconds of compilation that pass in silence."""
+"""Seconds of compilation before a message is shown."""
 
 
 class _State:
     def __init__(self) -> None:
         self.depth = 0  # compiling a kernel compiles the kernels that it calls, one inside the other
-        self.since = 0.0  # when the outermost of them began
+        self.since = 0.0  # start time of the outermost kernel
         self.gc_was_enabled = False
         self.seconds = 0.0
         self.count = 0
@@ -58,8 +58,8 @@ def telling(listener: Callable[[str], object]) -> Iterator[None]:
 
 
 def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
-    """Note that compilation begins; ``kept_in`` is the folder of the cache, None if no folder can be written."""
-    # messages and warnings are for the outermost kernel only
+    """Record the start of a compilation; ``kept_in`` is the cache folder, None if no folder is writable."""
+    # messages and warnings are issued only for the outermost kernel
     if _state.depth == 0:
         for listener in _state.listeners:
             if id(listener) not in _state.notified:
@@ -78,7 +78,7 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
 
 
 def _announce() -> None:
-    """Print, once per process, to a terminal or notebook why a first fit takes longer than a moment."""
+    """Print, once per process, to a terminal or notebook why the first fit takes some time."""
     waited = _state.seconds + time.perf_counter() - _state.since
     if _state.announced or _state.listeners or waited < _MOMENT:
         return
@@ -100,7 +100,7 @@ def keeping() -> Iterator[None]:
 def _stop() -> None:
     if _state.depth == 0:
         _state.since = time.perf_counter()
-        # Numba creates a million objects, of which most stay alive: collections would take a tenth of the time
+        # Numba creates a million objects, most of which stay alive: garbage collection would take a tenth of the time
         _state.gc_was_enabled = gc.isenabled()
         gc.disable()
     _state.depth += 1
@@ -112,7 +112,7 @@ def underway() -> bool:
 
 
 def ended() -> None:
-    """Note the end of what began last, compilation or writing."""
+    """Record the end of the most recent compilation or write."""
     _state.depth -= 1
     if _state.depth == 0:
         _state.seconds += time.perf_counter() - _state.since
@@ -121,7 +121,7 @@ def ended() -> None:
 
 
 def not_kept(why: str) -> None:
-    """Warn, once per process, that compiled code is lost with the process."""
+    """Warn, once per process, that compiled code is lost when the process ends."""
     _warn(f"compiled code is not kept, and each process compiles again: {why}; {_CACHE_REMEDY}")
 
 

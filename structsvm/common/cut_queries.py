@@ -1,7 +1,7 @@
-"""Warning of queries that the folds of scikit-learn's cross-validation cut.
+"""Warning about queries that the folds of scikit-learn's cross-validation split.
 
-A cut query has rows in the training part and in the test part, so that its score is not that of a whole query. No
-callback of scikit-learn sees both parts: a model notes its query ids in ``fit``, and its scorer compares them.
+A split query has rows in the training part and in the test part, so that its score does not refer to a whole query. No
+scikit-learn callback sees both parts: a model records its query ids in ``fit``, and its scorer compares them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 
 
 def note_queries(model: Any, X: Any, qid: Any) -> None:
-    """Keep the query ids that a model is trained on, if scikit-learn's cross-validation trains it."""
+    """Record the query ids that a model is trained on during scikit-learn's cross-validation."""
     _TRAINED_ON.pop(model, None)
     if _in_cross_validation():
         ids = getattr(X, "get", lambda _: None)(QID) if qid is None else qid
@@ -31,7 +31,7 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
 
 def warn_of_cut_queries(model: Any, qid: Any) -> None:
     """Warn if the model was trained on rows of a query that it is measured on."""
-    # scikit-learn scores a pipeline, of which only the last step has noted its queries
+    # scikit-learn scores a pipeline, of which only the last step has recorded its queries
     steps = getattr(model, "steps", None)
     before = _TRAINED_ON.get(steps[-1][1] if steps else model)
     if before is None or qid is None or np.ndim(qid) != 1 or not _in_cross_validation():

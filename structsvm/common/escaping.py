@@ -1,4 +1,4 @@
-"""Escapes for text from files: terminals and pages show control characters and do not obey them."""
+"""Escape text from files, so that terminals and pages show control characters instead of obeying them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def printable(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return ``text`` escaped for HTML, its control characters written as by :func:`printable`."""
+    """Return ``text`` escaped for HTML, with control characters escaped as in :func:`printable`."""
     return html.escape(printable(text))
 
 
 def _escaped(character: re.Match[str]) -> str:
-    # C0, DEL and C1 as two hexadecimal digits, the others as four
+    # C0, DEL and C1 get two hexadecimal digits, the others four
     code = ord(character[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -25,13 +25,6 @@ _FOREIGN_NAMES = {
 }  # fmt: skip
 """Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, with their names in this package."""
 
-_REMEDIES = {
-    "verbose": "it is an argument of fit",
-    "max_depth": "trees are limited by n_leaves",
-    "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
-}
-"""Remedies for parameters of other packages that no parameter here corresponds to."""
-
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 
@@ -52,7 +45,7 @@ def parameters(cls: _Class) -> _Class:
 
 
 def _hinting(init: Any) -> Any:
-    """Return ``init`` with an error for unknown parameters that names the corresponding one of this package."""
+    """Return ``init`` with an error for unknown parameters that names the counterpart in this package."""
     known = signature(init).parameters
 
     @wraps(init)
@@ -66,22 +59,15 @@ def _hinting(init: Any) -> Any:
 
 
 def name_here(name: str) -> str:
-    """Return the name in this package of a parameter of other packages."""
+    """Return the counterpart in this package of a parameter of other packages."""
     return _FOREIGN_NAMES.get(name, name)
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    # from the most specific remedy to the most general: a synonym, another estimator, another place, a similar name
-    here = name_here(name)
-    if here in known:
+    if (here := name_here(name)) in known:
         return f"; it is called {here!r} here"
-    if here in ("n_trees", "n_leaves"):
-        return "; trees are grown by TreeRanker"
-    if name in ("positive", "monotone_constraints", "constraints", "penalty"):
-        pairs = "" if "n_trees" in known else ", with 'pairs' for the hinge over pairs"
-        return f"; StructuralRanker, which is linear, takes it{pairs}"
-    if name in _REMEDIES:
-        return f"; {_REMEDIES[name]}"
+    if name in ("verbose", "eval_set"):
+        return "; fit takes verbose, and validation=(X, y, qid) if training watches a measure"
     near = get_close_matches(name, known, 1)
     listed = ", ".join(each for each in known if each != "self")
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"
@@ -92,7 +78,7 @@ def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
     docs = [_sections(one) for one in (text, *others)]
 
     def entries(title: str) -> dict[str, str]:
-        # in the order of the docstrings; where several describe a name, the first of them counts
+        # in the order of the docstrings; if several describe a name, the first one counts
         known: dict[str, str] = {}
         for doc in docs:
             known = {**known, **{k: v for k, v in _entries(doc.get(title, "")).items() if k not in known}}

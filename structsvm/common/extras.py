@@ -1,4 +1,4 @@
-"""Packages that are installed only where they are needed: one message says how."""
+"""Optional packages: a message that says how to install them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Reading of text with any compression, and writing of files completely or not at all.
+"""Read text with any compression, and write files atomically.
 
-All text is UTF-8; a byte order mark at its beginning is skipped. Text whose ids would not stay distinct is refused with
-file and line: bytes that are not UTF-8 (they would all become U+FFFD), a NUL byte (NumPy cuts strings there), a byte
-order mark further down (as in joined files). To bound memory, lines longer than ``MAX_LINE_BYTES`` and compressed files
-that expand to more than ``max_expansion`` times their size are refused, too.
+All text is UTF-8; a byte order mark at its beginning is skipped. Text whose ids would not remain distinct is refused
+with file and line: bytes that are not UTF-8 (they would all become U+FFFD), a NUL byte (NumPy truncates strings there),
+a later byte order mark (as in concatenated files). To bound memory, lines longer than ``MAX_LINE_BYTES`` and compressed
+files that expand to more than ``max_expansion`` times their size are refused, too.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ bzip2.
 """
 
 FREE_BYTES = 1 << 26
-"""Text up to 64 MB is read with any expansion: a small repetitive file does no harm."""
+"""Up to 64 MB of text, any expansion is allowed: a small repetitive file does no harm."""
 
 _READ_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 17  # where all pieces are collected: a piece fits into the cache
+_PIECE_BYTES = 1 << 17  # used if all pieces are collected: a piece fits into the cache
 _max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
 
 
 @contextlib.contextmanager
 def allowing_expansion(max_expansion: float) -> Iterator[None]:
-    """Change the default of ``max_expansion`` inside the block: the way from a command's option to every reader."""
+    """Change the default of ``max_expansion`` inside the block, which passes a command's option to every reader."""
     token = _max_expansion.set(_check_expansion(max_expansion))
     try:
         yield
@@ -77,25 +77,25 @@ def is_stream(path: Path) -> bool:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a file written to ``path`` is compressed, which its suffix decides."""
+    """Return whether a file written to ``path`` is compressed, as determined by its suffix."""
     return path.suffix in _SUFFIXES
 
 
 def unpacked(name: str) -> str:
-    """Return the name of a file without the suffix of its compression."""
+    """Return the name of a file without its compression suffix."""
     for suffix in (*_SUFFIXES, ".zst"):
         name = name.removesuffix(suffix)
     return name
 
 
 def compression(path: Path) -> str | None:
-    """Return ``"gzip"``, ``"bzip2"``, ``"xz"``, ``"zstd"`` or None, by the first bytes and not by the suffix."""
+    """Return ``"gzip"``, ``"bzip2"``, ``"xz"``, ``"zstd"`` or None, according to the first bytes, not the suffix."""
     with path.open("rb") as file:
         return _compression(file.read(8), path)
 
 
 def is_model(path: Path) -> bool:
-    """Return whether a file has the arrays of a model that this package wrote."""
+    """Return whether a file contains the arrays of a model written by this package."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as file:
@@ -124,7 +124,7 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
                 while piece := file.read(n_bytes):
                     yield piece
         elif kind == "zstd":
-            import pyarrow  # which notices truncated files, and damage where there is a checksum
+            import pyarrow  # which detects truncated files, and damage if there is a checksum
 
             with pyarrow.CompressedInputStream(source, "zstd") as stream:
                 while piece := stream.read(n_bytes):
@@ -135,19 +135,20 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
             )
     except (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # an error of the system; gzip, bz2 and Arrow raise a plain OSError for invalid data
+            raise  # a system error; gzip, bz2 and Arrow raise a plain OSError for invalid data
         whole, problem = "an intact", f"a damaged one ({error or 'no reason given'})"
         remedy = "fetch it again"
         if isinstance(error, EOFError):
             whole, problem = "a complete", "a truncated one"
         elif isinstance(error, MemoryError):
-            # an xz header states how much it needs, a damaged one any amount
+            # an xz header states the memory it needs; if damaged, it may state any amount
             problem, remedy = "one that needs more memory than there is", f"{remedy} or decompress it first"
         raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 
 
 def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> Iterator[bytes]:
-    """Yield the text of streams one after another; ``bz2.open`` and ``lzma.open`` silently drop damaged later ones."""
+    """Yield the text of streams one after another; ``bz2.open`` and ``lzma.open`` silently drop later streams that are
+    damaged."""
     current, data = decompressor(), b""
     while True:
         if current.eof:
@@ -166,10 +167,11 @@ def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> I
 def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Iterator[bytes]:
     """Yield the decompressed bytes, about ``n_bytes`` at a time, without byte order mark.
 
-    A stream is opened once only: its first bytes decide its compression, and a compressed one is read completely first.
+    A stream is opened only once: its first bytes determine the compression, and a compressed stream is read completely
+    first.
     """
     factor = _check_expansion(max_expansion)
-    n_bytes = max(n_bytes, 8)  # so that the first piece of a plain file has the whole mark
+    n_bytes = max(n_bytes, 8)  # so that the first piece of a plain file contains the whole mark
     with path.open("rb") as raw:
         head = raw.read(8)
         kind = _compression(head, path)
@@ -224,7 +226,7 @@ def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
 
 def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
     array = np.frombuffer(buffer, dtype=np.uint8)
-    array.flags.writeable = False  # one array type for the kernels, whatever the source
+    array.flags.writeable = False  # a single array type for the kernels, whatever the source
     return array
 
 
@@ -234,7 +236,7 @@ def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.u
     A plain file that ends in a line feed is mapped, not read, and its lines are not bounded. Streams are read to the
     end.
     """
-    # mapped if possible: the text of a large file then costs no memory, and kernels read it from the page cache
+    # mapped if possible: a large text then takes no memory, and kernels read it from the page cache
     if not is_stream(path) and compression(path) is None:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -255,7 +257,7 @@ def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.u
 def read_blocks(
     path: Path, n_bytes: int, *, max_expansion: float | None = None
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the same text in blocks of whole lines, of about ``n_bytes`` each, or one longer line."""
+    """Yield the same text in blocks of whole lines, of about ``n_bytes`` each (more for a longer line)."""
     # the unfinished line at the end of a piece is kept, and begins the next block
     rest = b""
     for piece in _refuse_long_lines(_read_pieces(path, n_bytes, max_expansion), path):
@@ -299,7 +301,7 @@ def _mode(path: Path, *, follow: bool = True) -> int | None:
 
 
 def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tuple[int, str]]:
-    """Yield number (from 1) and text of each line, without its line end."""
+    """Yield the number (from 1) and text of each line, without its line end."""
     number = 0
     for block in read_blocks(path, _READ_BYTES, max_expansion=max_expansion):
         for raw in block.tobytes().split(b"\n")[:-1]:
@@ -308,17 +310,21 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
 
 
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and object of each line of JSON Lines that is not blank."""
-    import msgspec
-
+    """Yield the location and object of each non-blank line of JSON Lines."""
     for number, line in read_lines(path):
         if line.strip():
-            try:
-                record = msgspec.json.decode(line, type=dict[str, Any])
-            except (msgspec.DecodeError, RecursionError):
-                problem = f"expected a JSON object on each line, got {shorten(line)}"
-                raise BadInput(f"{path}:{number}", problem) from None
-            yield f"{path}:{number}", record
+            yield f"{path}:{number}", parse_object(line, path, number)
+
+
+def parse_object(line: bytes | str, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object of a line."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"expected a JSON object, got {shorten(line)} ({error!s:.80})"
+        raise BadInput(f"{path}:{number}", problem) from None
 
 
 def decode(raw: bytes, place: str) -> str:
@@ -340,7 +346,7 @@ def decode(raw: bytes, place: str) -> str:
 
 
 def shorten(offender: bytes | str, width: int = 40) -> str:
-    """Return text for an error message: quoted, control characters escaped, cut to ``width``."""
+    """Return text for an error message: quoted, with control characters escaped, and truncated to ``width``."""
     offender = offender[: 4 * width]
     text = offender.decode("utf-8", "backslashreplace") if isinstance(offender, bytes) else offender
     shown = ascii(text) if not text.isprintable() else f"'{text}'"

@@ -1,4 +1,4 @@
-"""Results as pandas frames; pandas is imported on the first use."""
+"""Results as pandas DataFrames; pandas is imported on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from structsvm.common.extras import needed
 
 
 def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | None = None) -> Any:
-    """Return a pandas frame; ImportError, with how to install it, if pandas is missing."""
+    """Return a pandas DataFrame; raise ImportError with installation advice if pandas is missing."""
     with needed("to_frame", "pandas"):
         import pandas as pd
     table = pd.DataFrame(dict(columns), index=index)

@@ -1,7 +1,7 @@
-"""``run``: call a kernel, interpreted as long as compiling it would take longer than the work so far.
+"""``run``: call a kernel in interpreted form while compiling it would take longer than the work so far.
 
 Otherwise the first fit of little data would wait seconds for code that it needs for milliseconds. A process that spends
-much time in Python leaves a mark on disk, by which the next process compiles. Python and compiled code round each
+much time in Python leaves a mark on disk, which makes the next process compile. Python and compiled code round each
 operation alike, so results have the same bits.
 """
 
@@ -19,10 +19,10 @@ from structsvm.common.kernel import SHARED, is_kernel
 from structsvm.common.numba_internals import is_kept, mark_of
 
 _SECONDS = 1.0
-"""Work of a kernel, per process, that is done in Python: half the time that compiling such a kernel takes."""
+"""Time per process that a kernel may run in Python: half the time that compiling such a kernel takes."""
 
 _MARK_SECONDS = 0.25
-"""Work in Python after which the kernel is marked for compilation by the next process."""
+"""Time in Python after which the kernel is marked for compilation by the next process."""
 
 
 class _State:
@@ -49,7 +49,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
         state.looked = True
         if is_kept(compiled, args) or (state.mark is not None and state.mark.exists()):
             state.left = 0.0
-    # estimates and not a clock, so that tests and benchmarks compile at the same call each time
+    # use estimates, not a clock, so that tests and benchmarks always compile at the same call
     if state.left <= seconds:
         return compiled(*args)
     state.left -= seconds
@@ -62,7 +62,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the Python function of a kernel, which calls those of its own folder as Python; sums stay compiled."""
+    """Return the Python function of a kernel, which calls kernels of the same folder as Python; sums stay compiled."""
     # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)
@@ -75,7 +75,7 @@ def as_python(compiled: Any) -> FunctionType:
 
 @contextmanager
 def compiling_all() -> Iterator[None]:
-    """Compile all kernels at their first call inside the block."""
+    """Compile all kernels on their first call inside the block."""
     global _off
     _off += 1
     try:

@@ -1,13 +1,13 @@
 """``kernel``: compile a function, and cache the machine code on disk until any file of its folder changes.
 
-Numba's own cache only notices edits of the file of the function itself, and would run outdated code of a kernel that is
-called from another file. Here the stamp of cached code covers every Python file of the folder, so that kernels of one
-folder may call each other. Kernels of other folders may be called only if the folder is ``SHARED`` or listed in
-``CALLS``, which the stamp covers, too (``tests/test_architecture.py``).
+Numba's own cache only notices edits of the file of the function itself, and would run outdated code of a kernel defined
+in another file. Here the stamp of cached code covers every Python file of the folder, so that kernels of one folder may
+call each other. Kernels of other folders may be called only if the folder is ``SHARED`` or listed in ``CALLS``, which
+the stamp covers, too (``tests/test_architecture.py``).
 
 Numba's cache index numbers the files of a function's signatures, so that two processes that compile two signatures at
-the same time can give them one number. Here each signature has its own file, named by a hash of what it is compiled
-for and replaced atomically.
+the same time can give them the same number. Here each signature has its own file, named by a hash of what it is
+compiled for and replaced atomically.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARED = "structsvm.common.portable"
 """Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call kernels of other folders; those call no further ones."""
+"""Folders whose kernels call kernels of other folders; these call no others."""
 
 _ALLOCATING = {
     "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
@@ -50,16 +50,16 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
-    ``options`` are those of :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
+    ``options`` are passed to :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
     kernel with a single caller is ``inline="always"``. Only kernels that allocate arrays count references: otherwise
     each call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
-    # Numba gives a function without these options those of its first caller, and caches the result
+    # Numba gives a function without these options the options of its first caller, and caches the result
     options = {"fastmath": False, "error_model": "numpy", **options}
     compiled = compiled_by_numba(function, _allocates(function), options)
-    # the source that byte code names may be missing, or be another file, where it was moved without its sources
+    # the source file named in byte code may be missing, or be another file, if the code was moved without its sources
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:
         with suppress(RuntimeError):  # without a file to stamp, each process compiles
@@ -69,7 +69,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _allocates(function: Callable[..., Any]) -> bool:
-    """Return whether ``function`` allocates an array, or calls a kernel that does and may return it.
+    """Return whether ``function`` allocates an array, or calls a kernel that allocates and may return an array.
 
     Numba refuses to compile an allocation that is missing in ``_ALLOCATING``, as references are not counted then.
     """
@@ -93,7 +93,8 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     """Return names and digests of the files that the code of a kernel depends on.
 
-    These are all files of its own folder, of ``SHARED`` and of the folders that it calls, and those that compile.
+    These are all files of the same folder, of ``SHARED`` and of the folders that it calls, and the files that implement
+    compilation.
     """
     # digests and not times, which differ between installations of the same files; each file is read once per state
     folder = Path(locator._py_file).parent
@@ -122,7 +123,7 @@ class _Entries:
         return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
-        # written under a name of its own and renamed, so that other processes never read half a file
+        # written under a temporary name and renamed, so that other processes never read half a file
         path = self._path(key)
         partial = path.with_suffix(f".{uuid4().hex}")
         try:
@@ -147,7 +148,7 @@ class _Entries:
 
 @lru_cache(maxsize=1024)
 def _writable(folder: Path) -> bool:
-    # by trying: permissions are not conclusive on read-only file systems, and for root
+    # determined by trying: permissions are not conclusive on read-only file systems or for root
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()

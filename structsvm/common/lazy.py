@@ -1,4 +1,4 @@
-"""``attach``: names of a package that are imported when first used, by the imports that type checkers read.
+"""``attach``: import the names of a package on first use, as listed in the imports that type checkers read.
 
     if TYPE_CHECKING:
         from structsvm.online.bandits.rucb import RUCB as RUCB
@@ -22,9 +22,9 @@ from typing import Any
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 _HOMES: dict[str, dict[str, str]] = {}
-"""Package to names to modules."""
+"""Maps packages to names to modules."""
 _LABELS: dict[str, dict[str, dict[str, str]]] = {}
-"""Package to attribute to labels to names."""
+"""Maps packages to attributes to labels to names."""
 
 
 def _imports(code: CodeType) -> Iterator[tuple[str, str]]:

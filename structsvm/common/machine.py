@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import numbers
 import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from structsvm.common.checks import BadInput
 
@@ -21,6 +24,24 @@ def count_threads(n_jobs: int | None) -> int:
     # processors that the scheduler gives this process, which may be fewer than those of the machine
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     return max(1, available + 1 + int(n_jobs))
+
+
+def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) -> Iterator[Any]:
+    """Yield the outcomes of compiled tasks as they finish, each from a thread.
+
+    Compiled code does not notice Ctrl-C; the waiting main thread does.
+    """
+    from multiprocessing import TimeoutError as Waiting
+    from multiprocessing.pool import ThreadPool
+
+    with ThreadPool(max(1, min(workers, len(tasks)))) as pool:
+        outcomes = pool.imap_unordered(job, tasks)
+        for _ in tasks:
+            while True:
+                # short waits, since a signal just before a wait does not end it
+                with contextlib.suppress(Waiting):
+                    yield outcomes.next(timeout=0.5)
+                    break
 
 
 def memory_bytes() -> float:

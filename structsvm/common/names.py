@@ -1,4 +1,4 @@
-"""Names that users write: spellings of other programs, and suggestions for misspelled ones."""
+"""Names that users write: spellings of other programs, and suggestions for misspelled names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusal of another project whose import name is structsvm, too: installed in one folder, they break each other."""
+"""Refuse to run beside another project with the import name structsvm: in one folder they would break each other."""
 
 from __future__ import annotations
 

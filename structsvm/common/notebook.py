@@ -1,4 +1,4 @@
-"""``html_by``: views of results in notebooks, which name a function of ``structsvm.plots`` and so do not import it."""
+"""``html_by``: views of results in notebooks that name a function of ``structsvm.plots`` without importing it."""
 
 from __future__ import annotations
 

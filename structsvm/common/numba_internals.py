@@ -1,11 +1,11 @@
 """All uses of Numba beyond its documented interface, with a fallback for versions that lack a name.
 
-Tested with Numba 0.61 to 0.68; ``pyproject.toml`` has the same upper bound, and a job of the continuous integration
-tries the next releases. If a name is missing, it is in :data:`MISSING`, a warning is issued once, and kernels are
-compiled by ``numba.njit(cache=True)``, with the same results. The names, and what is lost without them:
+Tested with Numba 0.61 to 0.68; ``pyproject.toml`` has the same upper bound, and a CI job tries the next releases. If a
+name is missing, it is listed in :data:`MISSING`, a warning is issued once, and kernels are compiled by
+``numba.njit(cache=True)``, with the same results. The names, and the features lost without them:
 
 * ``event``: progress messages, and the clock that stops during compilation;
-* ``caching``: a cache that notices an edit in any file of the folder, which only developers need, and that several
+* ``caching``: a cache that detects an edit in any file of the folder, which only developers need, and that several
   processes can write at the same time (numba/numba#4908);
 * ``CPUDispatcher``: one compilation for writable and read-only arrays, which Numba compiles separately;
 * the options ``_nrt`` and ``no_cfunc_wrapper``: without them, a first fit takes about 1.3 times as long.
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}
 """Undocumented options of ``njit``: no reference counting, no wrapper for callbacks from C."""
 
 MISSING: str | None = None
-"""The error about what this version of Numba lacks; None if it lacks nothing."""
+"""The error for a name that this version of Numba lacks; None if it lacks nothing."""
 
 try:
     from numba.core import caching, event
@@ -91,7 +91,7 @@ def _reading_class() -> Any:
         """Kernel that calls its code for writable arrays with read-only ones, too."""
 
         def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-            # called for a combination of types that is new to the dispatcher
+            # called for a combination of types that the dispatcher has not seen
             given = tuple(map(typeof, args))
             writable = tuple(map(_writable, given))
             if writable == given:
@@ -105,7 +105,8 @@ def _reading_class() -> Any:
 
 
 def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root: Path) -> Any:
-    """Return a cache class whose code has the stamp of ``stamp`` and whose files are ``entries``; None if unavailable.
+    """Return a cache class whose code carries the stamp of ``stamp`` and whose files are ``entries``; None if
+    unavailable.
 
     Messages show ``root`` as the folder of code that is kept beside its source.
     """
@@ -114,7 +115,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
         return None
 
     class Locator(_BESIDE):  # type: ignore[misc, valid-type]
-        """The first folder that can be written; folders before it are read, as another user may have compiled there."""
+        """The first writable folder; earlier folders are read, as another user may have compiled there."""
 
         get_source_stamp = stamp
 
@@ -123,7 +124,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
             kinds: list[Any] = (
                 [_GIVEN, _BESIDE, _WIDE] if getattr(config, "CACHE_DIR", "") else [_BESIDE, _WIDE]
             )
-            # with NUMBA_CACHE_DIR that folder alone is "usual"; without, code is kept beside its source if possible
+            # with NUMBA_CACHE_DIR only that folder is "usual"; otherwise code is kept beside its source if possible
             folders = [Path(kind(function, file).get_cache_path()) for kind in kinds]
             self.kept = next(filter(writable, folders), None)
             self.usual = self.kept == folders[0]

@@ -86,7 +86,7 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
         # a pass of reductions first; only a chunk with a bad value is searched for its index
         if missing:
             bad = chunk.size and np.fmax.reduce(np.abs(chunk), axis=None) > limit
-        else:  # in this form, as comparisons with NaN are False
+        else:  # written in this form because comparisons with NaN are False
             bad = chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit)
         if bad:
             at = np.argwhere(np.abs(chunk) > limit if missing else ~(np.abs(chunk) <= limit))[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
-"""Modules between this package and the user; scikit-learn wraps each ``transform`` in a function of the last."""
+"""Modules between this package and the user; scikit-learn wraps each ``transform`` in a function of the last module."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -1,9 +1,9 @@
 """Rankers on many machines: training, prediction and evaluation over the partitions of a Dask collection.
 
-``estimator`` and ``cross_validation`` have the estimators; ``sources`` turns their input into delayed partitions,
-``rows`` are the objects on workers, ``groups`` keeps queries whole, ``cluster`` calls partitions and replaces lost
-workers. The algorithm is in :mod:`structsvm.trainers.partitioned`. Requires Dask:
-``pip install 'structsvm-ranking[dask]'``.
+``estimator`` and ``cross_validation`` contain the estimators; ``sources`` turns their input into delayed partitions,
+``rows`` defines the objects on workers, ``groups`` keeps queries whole, ``cluster`` calls partitions and replaces lost
+workers. The algorithm is in :mod:`structsvm.trainers.partitioned`. Requires Dask: ``pip install
+'structsvm-ranking[dask]'``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls to workers with time limits.
 
-A lost worker costs the work on its partitions, which are rebuilt. A cluster that cannot go on raises ClusterError.
+A lost worker costs the work on its partitions, which are rebuilt. A cluster that cannot continue raises ClusterError.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from structsvm.common.extras import needed
 from structsvm.dask.rows import call
 
 Parts = Sequence[Any]
-"""Futures of the partitions, or what they are computed from."""
+"""Futures of the partitions, or the inputs that they are computed from."""
 
 _POLL = 0.25
 """Seconds between two checks of the cluster while no result arrives, after which a lost worker is noticed."""
 
 _NO_WORKER = 60.0
-"""Seconds that a cluster may be without workers; Dask restarts killed ones within a few."""
+"""Seconds that a cluster may be without workers; Dask restarts killed workers within a few seconds."""
 
 _RPC = 30.0
 """Time limit of calls to the scheduler, in seconds."""
 
 
 class ClusterError(RuntimeError):
-    """Error of a cluster without scheduler, workers, enough memory, or a result within the time limit."""
+    """Error for a cluster that lacks a scheduler, workers, enough memory, or a result within the time limit."""
 
 
 @contextlib.contextmanager
 def connected(client: Any) -> Iterator[Any]:
-    """Yield the given client, else the current one, else one of a cluster in this process that ends with the block."""
+    """Yield the given client, the current client, or the client of a cluster in this process that ends with the
+    block."""
     with needed("structsvm.dask", "'structsvm-ranking[dask]'"):
         import distributed
     if client is None:
@@ -74,22 +75,18 @@ def workers(client: Any) -> dict[str, Any]:
         raise _no_scheduler(client) from error
 
 
-def awaited_workers(client: Any) -> dict[str, Any]:
-    """Return the same once there is a worker; an adaptive cluster starts workers only when there is work."""
+def count_threads(client: Any) -> int:
+    """Return the number of threads of all workers, at least 1, once there is a worker."""
     there = workers(client)
+    # an adaptive cluster starts workers only when there is work
     if not there:
         gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
         there = workers(client)
-    return there
-
-
-def count_threads(client: Any) -> int:
-    """Return the number of threads of all workers, at least 1."""
-    return max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
+    return max(1, sum(one["nthreads"] for one in there.values()))
 
 
 def memory_limits(client: Any) -> dict[str, float]:
-    """Return the memory of each worker in bytes; infinite where none is stated."""
+    """Return the memory of each worker in bytes; infinite if none is stated."""
     return {address: float(one.get("memory_limit") or "inf") for address, one in workers(client).items()}
 
 
@@ -109,7 +106,7 @@ def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "th
 
 
 def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
-    """Return the results of futures, which have to be done within the time."""
+    """Return the results of futures, which must be done within the time limit."""
     from distributed import KilledWorker
 
     try:
@@ -140,12 +137,15 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     ``notice(workers)`` is called after each check of the cluster, and may return other futures to wait for.
     """
     pending = list(futures)
-    last, without = time.monotonic(), None  # when the last future was done, and since when there is no worker
+    last, without = (
+        time.monotonic(),
+        None,
+    )  # when the last future finished, and since when there has been no worker
     while pending:
         n = len(pending)
         _nap(pending)
-        # Dask has no time limit that restarts with each result, and waits for ever for a lost scheduler or worker: so
-        # the states of futures and cluster are checked after each nap
+        # Dask has no time limit that restarts with each result, and waits forever for a lost scheduler or worker:
+        # therefore the states of futures and cluster are checked after each nap
         pending = [future for future in pending if future.status in _OPEN]
         if any(future.status == "cancelled" for future in futures) or client.status != "running":
             raise _no_scheduler(client)
@@ -154,7 +154,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
             last = now
         if not pending:
             return
-        # with no future done: is there a worker at all, and is the time over?
+        # if no future has finished: is there any worker, and has the time expired?
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
@@ -181,7 +181,7 @@ def _nap(pending: Sequence[Any]) -> None:
 
 
 _OPEN = ("pending", "lost")
-"""States of unfinished futures; the result of a lost one was on a worker that died, and is computed again."""
+"""States of unfinished futures; the result of a lost future was on a worker that died, and is computed again."""
 
 _FETCH = 1.0
 """Seconds to fetch finished results, which are a few vectors; after a timeout, look for lost workers, and double it."""
@@ -218,7 +218,7 @@ class DaskPartitions:
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]
 
         def repeat(there: dict[str, Any], states: Sequence[str]) -> bool:
-            """Repeat calls in some states whose worker is gone, on any worker; return whether there were any."""
+            """Repeat calls in the given states whose worker is gone, on any worker; return whether there were any."""
             gone = [k for k, holder in enumerate(self._holders) if holder is not None and holder not in there]
             gone = [k for k in gone if futures[k].status in states]
             self.lost += len(gone)

@@ -25,8 +25,8 @@ from structsvm.trainers.partitioned import fit_path_partitioned
 class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
     """:class:`DaskStructuralRanker` that chooses C by cross-validation over queries, and then trains on all of them.
 
-    The fold of a query only depends on its id and ``random_state``, not on the partitions. For each fold one path over
-    C is trained, and measured on the workers.
+    The fold of a query depends only on its id and ``random_state``, not on the partitions. For each fold, one path over
+    C is trained and measured on the workers.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
 def _held_out(
     held: Held, fold: int, coefs: Sequence[Float], name: str, relevance: float
 ) -> tuple[Any, Float, Float, Any, int]:
-    """Return, for the queries of a fold in a partition, their numbers, values for each ``coefs``, weights and ids.
+    """Return indices, values for each of ``coefs``, weights and ids of the queries of a fold in a partition.
 
-    The last result is the number of all queries of the partition.
+    The last result is the total number of queries in the partition.
     """
-    # only weights and values travel: the rows stay where they are
+    # only weights and values are sent: the rows stay on their workers
     with held.lock:
         data, weights, folds = held.queries()
         at = np.flatnonzero(folds == fold)

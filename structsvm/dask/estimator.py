@@ -46,7 +46,7 @@ _USABLE = 0.9
 class DaskStructuralRanker(BaseEstimator):
     """:class:`~structsvm.StructuralRanker` on the partitions of a Dask collection, or of files on the workers.
 
-    It has the same optimum and the same certificate. Each round sends a few vectors, of one number per feature, to each
+    The optimum and the certificate are the same. Each round sends a few vectors with one number per feature to each
     partition and back, independently of the number of rows. A lost worker costs the work of the round on its
     partitions: Dask rebuilds them from their source, and no bound depends on the memory of a worker.
 
@@ -55,14 +55,14 @@ class DaskStructuralRanker(BaseEstimator):
     loss : str or Oracle, default="map"
         As for :class:`~structsvm.StructuralRanker`.
     C : float, default=None
-        Trade-off, with the same meaning, and the same default, as on one machine.
+        Trade-off, with the same meaning and default as on one machine.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
         "newton" is for smooth losses, for which "auto" chooses it unless weights are constrained or there is a
-        checkpoint. "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. Of these two
-        "auto" chooses "one_slack" for constrained weights, fewer than ten queries, planes that do not fit in memory,
-        and a C that is large for the number of queries.
+        checkpoint. "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. "auto" chooses
+        "one_slack" over "partitioned" for constrained weights, fewer than ten queries, planes that do not fit in
+        memory, and a C that is large for the number of queries.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
@@ -72,11 +72,11 @@ class DaskStructuralRanker(BaseEstimator):
     qp : {"active_set", "cvxpy"}, default="active_set"
         As for :class:`~structsvm.StructuralRanker`; the quadratic programme is solved at the driver.
     groups : {"refuse", "mend", "shuffle"}, default="refuse"
-        Treatment of a query with rows in several partitions, with which the objective would be another. "refuse"
+        Treatment of queries with rows in several partitions, which would change the objective. "refuse"
         raises an error; "mend" moves its rows to the first of the partitions, if they are neighbours and the query is
         at their borders; "shuffle" makes new partitions by query, which moves all rows.
     client : distributed.Client, optional
-        By default the current one; without one, a cluster of threads in this process for each call.
+        By default the current client; without one, a cluster of threads in this process for each call.
     checkpoint : path, optional
         File of the state of the fit after each pass. If the file exists, ``fit`` continues from it; it is removed when
         the gap is reached.
@@ -151,7 +151,7 @@ class DaskStructuralRanker(BaseEstimator):
         y, qid : dask Series or Array, or str
             Labels and query of each row, or the names of columns; for Parquet files "label" and "qid" by default.
         sample_weight : dask Series or Array, or str, optional
-            Numbers >= 0; a query weighs the mean over its rows.
+            Numbers >= 0; the weight of a query is the mean over its rows.
         features : sequence of str, optional
             Names of the columns that are features, for a DataFrame and Parquet files; by default all others.
 
@@ -220,7 +220,7 @@ class DaskStructuralRanker(BaseEstimator):
         source = pieces(*given, n_threads=cluster.count_threads(client), features=features)
         limits = cluster.memory_limits(client)
         limit = sum(limits.values())
-        # refused before anything is read, as a worker without memory is killed and takes its work with it
+        # refused before anything is read, as a worker that runs out of memory is killed and its work is lost
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise cluster.ClusterError(
                 f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(limits)} workers have {limit / 1e9:.1f} GB "
@@ -257,7 +257,7 @@ class DaskStructuralRanker(BaseEstimator):
         X : dask DataFrame or Array, numpy array, CSR matrix or pandas DataFrame
             A column ``qid`` of a frame is not a feature.
         qid : as X, optional
-            Required where ``scale`` works within queries; each partition must hold whole queries.
+            Required if ``scale`` works within queries; each partition must hold whole queries.
 
         Returns
         -------
@@ -375,7 +375,7 @@ class DaskStructuralRanker(BaseEstimator):
         metrics : sequence of str
             Names of :func:`structsvm.metrics.evaluate`.
         **options
-            Further options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
+            Other options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
             ``max_grade``.
 
         Returns

@@ -1,7 +1,7 @@
 """Whole queries: a query with rows in several partitions is refused, or its rows are moved together.
 
-Cut queries are found by the ids of the partitions themselves, so that sorted data, divisions or an index are not
-required.
+Split queries are detected from the ids of the partitions themselves, so that neither sorted data nor divisions nor an
+index are required.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AT_ONCE = 10_000_000
 
 
 def check_summaries(summaries: Summaries) -> None:
-    """Raise for partitions whose rows have other features, columns or types of ids."""
+    """Raise for partitions whose rows have different features, columns or types of ids."""
     first = summaries[0]
     for one in summaries:
         _check_same(one, first, "n_features", "{} features")
@@ -66,7 +66,8 @@ def _with_rows(client: Any, raw: Parts, timeout: float, place: str) -> tuple[lis
 
 
 def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tuple[list[Any], list[Summary]]:
-    """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's."""
+    """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's
+    parameter."""
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
     if not raw:
@@ -97,9 +98,9 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
 
 
 def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[tuple[Any, list[int]]]:
-    """Return each query that is in several partitions, with the numbers of these, ordered by the numbers."""
+    """Return each query that is in several partitions, with the indices of these partitions, sorted by index."""
     found: dict[Any, set[int]] = {}
-    # ids that rise from partition to partition: only the queries at borders can be cut
+    # ids ascend from partition to partition: only the queries at borders can be split
     if all(a.most <= b.least for a, b in pairwise(summaries)):
         for k, (a, b) in enumerate(pairwise(summaries)):
             if a.most == b.least:

@@ -234,12 +234,12 @@ def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
 
 
 def scaled(data: queries.QueryData, scaler: QueryScaler | None) -> Any:
-    """Return the features for the trainer: scaled, which copies them, or as they are."""
+    """Return the features for the trainer: scaled, which copies them, or unchanged."""
     return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
 
 class Facts(NamedTuple):
-    """Numbers on a partition that are reported before training."""
+    """Figures of a partition that are reported before training."""
 
     n_queries: int
     n_uninformative: int
@@ -273,7 +273,7 @@ class Held:
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
 
     def queries(self) -> tuple[queries.QueryData, Float, Any]:
-        """Return the rows that are trained on, and weight and fold of each query."""
+        """Return the training rows, and the weight and fold of each query."""
         return dataclasses.replace(self._arguments[0].data, X=self._scaled), self._weights, self._folds
 
     def __getstate__(self) -> Any:
@@ -332,7 +332,7 @@ def hold(rows: Rows, *problem: Any) -> Held:
 
 
 def facts(held: Held) -> Facts:
-    """Return the numbers on a partition, after binding its problem."""
+    """Return the figures of a partition, after binding its problem."""
     with held.lock:
         held.part.describe(None)
         return held.facts._replace(n_plane_bytes=held.part.n_bytes)
@@ -356,5 +356,5 @@ def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
         raise BadInput(Path(path), "expected the store on the worker, got nothing there", remedy)
     check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
-    check_stamp(meta, expected)  # again, as the store may be replaced while it is opened
+    check_stamp(meta, expected)  # checked again, as the store may be replaced while it is opened
     return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last, expected))

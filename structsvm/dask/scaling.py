@@ -1,4 +1,4 @@
-"""Scaling by statistics of all rows, which are combined from those of partitions."""
+"""Scaling by statistics of all rows, which are combined from the statistics of partitions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def fitted_scaler(
 ) -> QueryScaler | None:
     """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
 
-    Each round of calls returns two numbers per feature and partition. "minmax" has one round, "zscore" three, scaling
-    within queries none.
+    Each round of calls returns two numbers per feature and partition. "minmax" needs one round, "zscore" three, and
+    scaling within queries none.
     """
     scaler = make_scaler(scale)
     if scaler is None:

@@ -23,7 +23,7 @@ from structsvm.readers import open_store, read_letor
 from structsvm.readers.tables import Layout, layout_of, read_units
 
 _PART_BYTES = 1 << 31
-"""Largest size of a partition of files: enough work for a round, and not too much to repeat."""
+"""Largest size of a partition of files: enough work for a round, but not too much to repeat."""
 
 
 Units = Sequence[tuple[Path, list[int], int]]
@@ -86,7 +86,7 @@ def pieces(
 
 
 def _is(X: Any, module: str, attribute: str) -> bool:
-    # by the module of its class, so that Dask is not imported for other input; frames were once of dask_expr
+    # compare the module of the class, so that Dask is not imported for other input; frames used to be in dask_expr
     kind = type(X).__module__
     return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
 
@@ -110,7 +110,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     if not hasattr(X, "columns"):
         raise BadInput("X", "expected a DataFrame, got a Series", code="X.to_frame()")
     columns = list(X.columns)
-    taken = []  # columns of labels, ids and weights, which are no features
+    taken = []  # columns of labels, ids and weights, which are not features
     given = {"y": y, "qid": qid, "sample_weight": weight}
     if qid is None and QID in columns:
         given["qid"] = QID
@@ -189,7 +189,7 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         _refuse_twice(files)
         return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
-        raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
+        raise BadInput("y", "expected none for texts and stores, which contain labels and ids")
     files = [Path(file) for path in paths for file in _matching(fspath(path))]
     _refuse_twice(files)
     stores = [file for file in files if (file / "meta.json").exists()]
@@ -236,7 +236,7 @@ def _of_tables(
     row_bytes = len(layout.features) * layout.dtype.itemsize
     whole = _merged(units)
     if len(whole) >= n_threads and max(n for _, _, n in whole) * row_bytes <= _PART_BYTES:
-        units = whole  # files are more likely to have whole queries than row groups are
+        units = whole  # files are more likely than row groups to contain whole queries
     size = n_rows * row_bytes
     borders = _borders([n for _, _, n in units], size, n_threads)
     load = delayed(_load_tables, pure=False)

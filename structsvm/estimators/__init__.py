@@ -1,4 +1,4 @@
-"""scikit-learn estimators around the trainers, without numerics of their own.
+"""scikit-learn estimators around the trainers, without any numerics.
 
 ``input_rows`` refuses unusable rows and labels, with errors that name row and query.
 """

@@ -24,32 +24,32 @@ _SCALES: dict[str, Scale] = {
     "acc4": "query-minmax",
 }
 _LIBLINEAR = Lock()
-"""Lock of LIBLINEAR, whose random generator is global to the process: two fits at once would share its numbers."""
+"""Lock for LIBLINEAR, whose random generator is global to the process: concurrent fits would share its numbers."""
 
 
 @parameters
 class AccuracySVM(LinearSVM):
     """Linear SVM that classifies documents as relevant or not, and ranks by its output (thesis, OP 1 and 3.3.6).
 
-    Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with
-    ``t_i = 1`` for relevant ones and -1 for others. Queries matter only as far as ``variant`` says; it is the baseline
-    for ranking losses.
+    Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with ``t_i =
+    1`` for relevant documents and -1 for others. Queries matter only as ``variant`` says; this ranker is a baseline for
+    ranking losses.
 
     Parameters
     ----------
     variant : {"acc", "acc2", "acc3", "acc4"}, default="acc2"
         ``"acc"``: all ``v_i = 1``. ``"acc2"``: the weight of a relevant document is the number of non-relevant
-        documents per relevant one in the training set. In the other variants the many non-relevant documents dominate:
-        they need a large ``C``, and may rank worse than chance with a small one if few documents are relevant.
-        ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are scaled to [0,
-        1] within the query. Both exist because one threshold ``b`` has to suit all queries. Both are centred at their
-        means in training, so that they do not act as ``b``.
+        documents per relevant document in the training set. In the other variants the many non-relevant documents
+        dominate: they need a large ``C``, and may rank worse than chance with a small one if few documents are
+        relevant. ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are
+        scaled to [0, 1] within the query. Both exist because one threshold ``b`` has to suit all queries. Both are
+        centred at their means in training, so that they do not act as ``b``.
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
     tol : float, default=1e-4
         Tolerance of LIBLINEAR: the largest violation of the optimality conditions, in units of the margin.
     max_passes : int, default=10000
-        Passes over the data at most; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
+        Maximum number of passes over the data; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
     random_state : int or RandomState, default=0
         Order in which LIBLINEAR visits the documents.
 
@@ -58,7 +58,7 @@ class AccuracySVM(LinearSVM):
     intercept_ : float
         ``b``: a document counts as relevant if :meth:`predict` is above zero.
     n_iter_ : int
-        Number of passes LIBLINEAR made.
+        Number of passes made by LIBLINEAR.
 
     Notes
     -----

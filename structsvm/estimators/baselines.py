@@ -1,8 +1,8 @@
-"""Methods of choosing documents without weights, to compare :class:`~structsvm.DiverseRanker` and ``SVMDiv`` with.
+"""Selection methods without learned weights, as baselines for :class:`~structsvm.DiverseRanker` and ``SVMDiv``.
 
-All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen of each set,
+Like these, all have ``predict(sets, k=None, costs=None, budget=None)``, which returns the chosen documents of each set,
 in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
-:class:`MMR` chooses its trade-off by ``fit``.
+:class:`MMR` chooses its trade-off in ``fit``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_grades, check_sets
+from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
 from structsvm.features.word_counts import count_words, make_vectorizer, similarities
 from structsvm.features.word_features import unit_range
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
@@ -34,19 +34,22 @@ __all__ = [
 
 Sets = Sequence[CandidateSet]
 Count = int | None
-"""Number of documents; None is the method's own."""
+"""Number of documents; None means the default of the method."""
 
 _Gain = Callable[[list[int]], Float]
-"""From the documents chosen so far to what each document would add."""
+"""Function from the documents chosen so far to the gain of each document."""
 
 
 @dataclass(eq=False)
 class _Method:
-    """Base of the methods: greedy choice by the gains of a set.
+    """Base class of the methods: greedy choice by the gains of a set.
 
-    Under a budget the document of the largest gain among those that fit is next, as long as the gain per cost is
-    positive where gains have a zero (``_per_cost``).
+    Under a budget the next document has the largest gain (per cost, and positive, if ``_per_cost``) of all documents
+    positive where gains have a zero (``per_cost``).
     """
+
+    # whether gains are amounts, to be divided by costs, and not scores, of which only the order counts
+    per_cost = False
 
     k: int = 5
 
@@ -56,17 +59,8 @@ class _Method:
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
     def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
-        limits = check_budget(sets, costs, budget)
-        most = check_whole("k", self.k if k is None else k) if k is not None or costs is None else None
-        return [
-            _greedy(gain, len(one) if most is None else min(most, len(one)), *limit, per_cost=self._per_cost)
-            for one, gain, limit in zip(sets, gains, limits, strict=True)
-        ]
-
-    @property
-    def _per_cost(self) -> bool:
-        """Whether gains are amounts, to be divided by costs, and not scores, of which only the order counts."""
-        return False
+        limits = check_limits(sets, k, self.k, costs, budget)
+        return [greedy_by_gains(*each, per_cost=self.per_cost) for each in zip(gains, limits, strict=True)]
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         raise NotImplementedError
@@ -76,16 +70,14 @@ class _Method:
 class _WordMethod(_Method):
     """Base of the methods that only use the presence of words."""
 
-    vectorizer: Any = None
+    per_cost = True
 
-    @property
-    def _per_cost(self) -> bool:
-        return True
+    vectorizer: Any = None
 
 
 @dataclass(eq=False)
 class RandomChoice(_Method):
-    """Documents at random.
+    """Random documents.
 
     Parameters
     ----------
@@ -108,6 +100,7 @@ class RandomChoice(_Method):
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
+        # positions in a random order as fixed scores, so that budgets work as for the other methods
         gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
         return self._predict(checked, gains, k, costs, budget)
 
@@ -129,13 +122,13 @@ class OriginalOrder(_Method):
 
 @dataclass(eq=False)
 class TopScores(_Method):
-    """The documents of the highest score, as a retriever returns them.
+    """The documents with the highest scores, as a retriever returns them.
 
     Parameters
     ----------
     k : int, default=5
     score : int, default=0
-        The document feature that is the score.
+        Index of the document feature that is the score.
 
     Examples
     --------
@@ -198,7 +191,7 @@ class OkapiBM25(_Method):
 
 
 class UnweightedCoverage(_WordMethod):
-    """Greedy coverage of as many distinct words as possible, all of equal weight (thesis, table 4.1).
+    """Greedy coverage of as many distinct words as possible, all with equal weight (thesis, table 4.1).
 
     Examples
     --------
@@ -214,6 +207,7 @@ class UnweightedCoverage(_WordMethod):
         new = np.ones(counts.shape[1])
 
         def gain(chosen: list[int]) -> Float:
+            # words of chosen documents are no longer new; the sums are whole numbers, exact in any order
             new[counts[chosen].indices] = 0.0
             return np.bincount(rows, new[counts.indices], minlength=len(candidates)).astype(np.float64)
 
@@ -240,6 +234,7 @@ class EssentialPages(_WordMethod):
         weight = log(len(candidates) / frequency)
 
         def gain(chosen: list[int]) -> Float:
+            # a word counts with its frequency in the first chosen document that has it, and not again
             weight[counts[chosen].indices] = 0.0
             return np.asarray(share @ weight).ravel()
 
@@ -250,9 +245,9 @@ class EssentialPages(_WordMethod):
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors of title and text, or that of
-    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is a document feature,
-    scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
+    Similarity is the cosine of TFIDF vectors of title and text, or from :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; relevance is a document feature, scaled to [0, 1] within the set, or
+    without features the mean similarity to the candidates.
 
     Parameters
     ----------
@@ -264,11 +259,11 @@ class MMR(_Method):
     score : int, default=0
         The document feature that is the relevance.
     smooth : int, default=0
-        If above 0, relevance is the mean of the score over like documents, weighted by this power of their similarity:
-        noise of single scores cancels out.
+        If above 0, relevance is the mean score over similar documents, weighted by this power of their similarity,
+        which averages out the noise of single scores.
     per_cost : bool, default=False
         Whether a budget is spent by ``(relevance + 1 - likeness) / cost`` in the weights of the trade-off, or, by
-        default, costs only decide what fits.
+        default, costs only determine which documents fit.
 
     Examples
     --------
@@ -295,7 +290,7 @@ class MMR(_Method):
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
-        Nothing else is learned, so that the folds of a cross-validation would have the same mean. On equal losses the
+        Nothing else is learned, so cross-validation would give the same mean. On equal losses the
         first of ``smooth`` 0, 2, 4, 8, of the scores and of the trade-offs 0, .05 to 1 is taken.
 
         Parameters
@@ -309,7 +304,7 @@ class MMR(_Method):
         Returns
         -------
         self
-            With the parameters chosen.
+            With the chosen parameters.
 
         Examples
         --------
@@ -319,38 +314,30 @@ class MMR(_Method):
         """
         check_choice("loss", loss, COVERAGE_LOSSES)
         checked = check_sets(sets)
-        limits = check_budget(checked, costs, budget)
+        limits = check_limits(checked, None, self.k, costs, budget)
         gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
         rows = [i for i, gain in enumerate(gains) if not gain.empty]
         if not rows:
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
         n_scores = min(0 if one.features is None else one.features.shape[1] for one in checked)
         near = {i: similarities(checked[i], self.vectorizer) for i in rows}
-        most = self.k if costs is None else max(map(len, checked))
         best = (-1.0, self)
         for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
             one = replace(self, score=score, smooth=smooth)
+            # relevance does not depend on the trade-off: it is computed once for all of them
             relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
             for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
                 tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
-                values = [
-                    gains[i].value(
-                        _greedy(
-                            tried._trade(relevance[i], near[i]), min(most, len(checked[i])), *limits[i],
-                            per_cost=per_cost,
-                        )
-                    )
+                chosen = {
+                    i: greedy_by_gains(tried._trade(relevance[i], near[i]), limits[i], per_cost=per_cost)
                     for i in rows
-                ]  # fmt: skip
+                }
+                values = [gains[i].value(chosen[i]) for i in rows]
                 mean = math.fsum(values) / len(values)
                 if mean > best[0] + 1e-12:
                     best = (mean, tried)
         vars(self).update(vars(best[1]))
         return self
-
-    @property
-    def _per_cost(self) -> bool:
-        return self.per_cost
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         near = similarities(candidates, self.vectorizer)
@@ -370,10 +357,10 @@ class MMR(_Method):
 
 
 class FacilityLocation(_WordMethod):
-    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen one.
+    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen document.
 
-    Similarities are cosines of words, or those of a set made by :meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`; negative ones count as 0, with which the sum is monotone and submodular.
+    Similarities are cosines of words, or the similarities of a set made by :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; negative values count as 0, so that the sum is monotone and submodular.
     Relevance is not considered.
 
     Examples
@@ -396,7 +383,9 @@ class FacilityLocation(_WordMethod):
 
 @dataclass(eq=False)
 class _LabelledMethod(_Method):
-    """Base of those that know the subtopics when choosing."""
+    """Base class of the methods that know the subtopics when choosing."""
+
+    per_cost = True
 
     def predict(  # type: ignore[override]
         self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
@@ -410,10 +399,6 @@ class _LabelledMethod(_Method):
         )
         return self._predict(checked, gains, k, costs, budget)
 
-    @property
-    def _per_cost(self) -> bool:
-        return True
-
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         raise NotImplementedError
 
@@ -423,8 +408,8 @@ class XQuAD(_LabelledMethod):
     """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is that of
-    MMR divided by its largest value.
+    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is the
+    relevance of MMR divided by its largest value.
 
     Examples
     --------
@@ -448,6 +433,7 @@ class XQuAD(_LabelledMethod):
         share = 1.0 / max(1, grades.shape[1])
 
         def gain(chosen: list[int]) -> Float:
+            # P(s) times the probability that no chosen document satisfies a user who wants the subtopic
             uncovered = np.prod(1.0 - likely[chosen], axis=0, initial=share)
             return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, uncovered))
 
@@ -478,45 +464,7 @@ class Clairvoyant(_LabelledMethod):
         return super()._predict(sets, gains, k, costs, budget)
 
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
-        of = SubtopicGain((grades > 0).astype(np.float64), self.loss)
-
-        def gain(chosen: list[int]) -> Float:
-            state = of.start()
-            for d in chosen:
-                state = of.after(state, d)
-            return of.gains(state)
-
-        return gain
-
-
-def _greedy(gain: _Gain, k: int, costs: Float | None, budget: float, *, per_cost: bool) -> Int:
-    """Choose the document of most gain, or gain per cost, beside those chosen before, ``k`` times or while one fits.
-
-    Where gains per cost decide, the best single document is chosen instead if its gain is above the sum: without that
-    a small document of a high ratio could exclude it (Khuller, Moss and Naor 1999).
-    """
-    chosen: list[int] = []
-    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-    total, alone, most = 0.0, -1, 0.0
-    while len(chosen) < k:
-        gains = np.array(gain(chosen), dtype=np.float64)
-        gains[chosen] = -np.inf
-        ranked = gains
-        if costs is not None:
-            gains[costs > left] = -np.inf
-            ranked = gains / costs if per_cost else gains
-            if not chosen:
-                alone = int(np.argmax(gains))
-                most = float(gains[alone])
-            if not (ranked > (0.0 if per_cost else -np.inf)).any():
-                break
-        best = int(np.argmax(ranked))
-        total += float(gains[best])
-        left -= 0.0 if costs is None else float(costs[best])
-        chosen.append(best)
-    if costs is not None and per_cost and most > total:
-        chosen = [alone]
-    return np.array(chosen, dtype=np.int64)
+        return SubtopicGain((grades > 0).astype(np.float64), self.loss).gains_after
 
 
 def _fixed(scores: Any) -> _Gain:

@@ -20,10 +20,10 @@ _log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]
 Weights = Float | None
-"""One per query; None for equal ones."""
+"""One weight per query; None for equal weights."""
 
 Folds = Iterable[tuple[Int, Float]]
-"""For each fold the numbers of its held-out queries, and their values."""
+"""For each fold, the indices of its held-out queries and their values."""
 
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
@@ -31,10 +31,10 @@ SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Selection = "max") -> float:
     """Return the value of C to train with.
 
-    ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard error
-    worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section 3.4.3). The standard
-    error is that of the mean difference between the two on the same queries, so that the difficulty of a query, the
-    same for all C, cancels.
+    ``"max"`` is the C with the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard
+    error worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section 3.4.3). The
+    standard error refers to the mean difference between the two on the same queries, so that the difficulty of a query,
+    the same for all C, cancels.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
 
     Examples
     --------
-    Three queries, of which C=10 wins one by a hair:
+    Three queries, one of which C=10 wins by a small margin:
 
     >>> Cs, values = np.array([0.1, 1.0, 10.0]), np.array([[0.2, 0.5, 0.5], [0.1, 0.8, 0.81], [0.4, 0.6, 0.6]])
     >>> select_C(Cs, values), select_C(Cs, values, selection="one_se")
@@ -98,11 +98,11 @@ def choose_column(
 def crossed(
     Cs: Float, values: Float, fold: Int, weights: Weights = None, selection: Selection = "max"
 ) -> Float:
-    """Return a value per query by the C that the other folds choose, so that no query chooses its own.
+    """Return a value per query for the C that the other folds choose, so that no query affects its own C.
 
     The mean of the best column is too high on average, as its C was chosen on the same values. Here each query has the
-    value of the column that :func:`select_C` chooses on the queries of the other folds: an estimate for one model on
-    the others' choice, without a further fit.
+    value of the column that :func:`select_C` chooses on the queries of the other folds: an estimate for a model chosen
+    on other queries, without an additional fit.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def crossed(
     Returns
     -------
     ndarray, shape (n_queries,)
-        NaN for queries that were not held out, and where no other fold has a query of positive weight.
+        NaN for queries that were not held out, and if no other fold has a query with positive weight.
 
     Examples
     --------
-    Each fold of two queries prefers another C, but has to take that of the other:
+    Two folds that prefer different C, so that each gets the C of the other:
 
     >>> values = np.array([[0.9, 0.2], [0.8, 0.1], [0.3, 0.7], [0.2, 0.6]])
     >>> crossed(np.array([1.0, 10.0]), values, np.array([0, 0, 1, 1]))
@@ -166,7 +166,7 @@ class Choice(NamedTuple):
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Suppress the warning of a C that learns nothing if held-out queries chose it over a larger C that learns."""
+        """Suppress the warning for a C that learns nothing if held-out queries preferred it to a larger C."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)
@@ -182,10 +182,10 @@ def choose_C(
     callback: Callable[[int], object] | None = None,
     fixed: bool = False,
 ) -> Choice:
-    """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
+    """Choose C from folds, which hold the indices and values of held-out queries; higher is better.
 
-    ``folds`` may train lazily; ``callback`` is called with the number of folds done. Of alternatives the first with the
-    best mean, at its best C, is chosen. A C at an end of the grid is logged unless the grid is ``fixed``.
+    ``folds`` may train lazily; ``callback`` is called with the number of folds done. Among alternatives, the first with
+    the best mean (at its best C) is chosen. A C at an end of the grid is logged unless the grid is ``fixed``.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
@@ -195,7 +195,7 @@ def choose_C(
         show = warnings.showwarning
 
         def count(message: Any, category: Any, *where: Any) -> None:
-            if category is NothingLearnedWarning:  # after the last fold: of its largest C
+            if category is NothingLearnedWarning:  # after the last fold: the warning of its largest C
                 idle.add(number)
             else:
                 show(message, category, *where)

@@ -33,13 +33,13 @@ class CoRegularizedSGD(PairwiseSGD):
     by steps that draw ``k`` labelled and ``l`` unlabelled pairs and follow the batch's gradient of the sum
     (Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", (1)-(3); the signs of the printed update
     rules are corrected). Algorithm 1 returns the last weights and has steps of ``1 / (lam t)``: ``average=False``, and
-    a large ``eta_0``. The ranking score is the mean over the views. With ``mu=0`` the views are independent
-    (SPD-MV), with one view this is :class:`PairwiseSGD`, bit for bit.
+    a large ``eta_0``. The ranking score is the mean over the views. With ``mu=0`` the views are independent (SPD-MV);
+    with one view this is :class:`PairwiseSGD`, bit for bit.
 
     Parameters
     ----------
     views : int or list of column lists, default=2
-        A number partitions the columns at random, into as many parts as there are columns if those are fewer; a list
+        A number partitions the columns at random, into no more parts than there are columns; a list
         gives the columns of each view, by number or name. Lists may overlap, and columns in no list are not used.
     k : int, default=1
         Labelled pairs per step.
@@ -124,7 +124,7 @@ class CoRegularizedSGD(PairwiseSGD):
             Rows without label, instead of ``unlabeled``. scikit-learn's cross-validation passes them whole, unless
             they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
-            Queries of these rows. None means one query, with a warning if the rows of ``X`` have ids.
+            Queries of these rows. None means a single query, with a warning if the rows of ``X`` have ids.
 
         Notes
         -----
@@ -147,7 +147,7 @@ class CoRegularizedSGD(PairwiseSGD):
         qid_unlabeled: Any = None,
         n_steps: int | None = None,
     ) -> Self:
-        """Continue from the present weights, with labelled and unlabelled pairs of these rows only.
+        """Continue from the current weights, with labelled and unlabelled pairs of these rows only.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class CoRegularizedSGD(PairwiseSGD):
     def _unlabeled_pairs(
         self, rows: TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
-        """Return the matrix that has the unlabelled rows, and the index of their pairs."""
+        """Return the matrix that contains the unlabelled rows, and the index of their pairs."""
         if X_unlabeled is None:
             index = index_pairs(
                 None, rows.grouping, rows=mask, weights=weights if mask is None else rows.weights,

@@ -1,4 +1,4 @@
-"""Choice of C by cross-validation, of rankers over queries and of selectors over sets; each fold trains one path."""
+"""Choose C by cross-validation: of rankers over queries, of selectors over sets; each fold trains one path."""
 
 from __future__ import annotations
 
@@ -43,40 +43,40 @@ _log = logging.getLogger("structsvm")
 class CrossValidated:
     """Parameters and methods of rankers that choose C on folds of queries.
 
-    The last of the bases of a class, so that ``loss`` and ``Cs`` are the first parameters.
+    It must be the last base of a class, so that ``loss`` and ``Cs`` are the first parameters.
 
     Parameters
     ----------
     Cs : sequence of float or None, default=None
         Values to try; None is the 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; as ``groups``
-        it gets their numbers), or arrays of query numbers (in the order of the first row of each query). A query may
-        be in one test part only.
+        Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``, which gets
+        query indices as ``groups``), or arrays of query indices (in the order of the first row of each query). A query
+        may be in one test part only.
     scoring : str, callable or None, default=None
         The measure that chooses, as :func:`structsvm.metrics.evaluate` takes it: a name, or a callable ``(y, scores) ->
-        float`` of the rows of a query. None is what ``score`` measures: that of ``loss``, for an oracle object its
+        float`` of the rows of a query. None is the measure of ``score``: that of ``loss`` or, for an oracle object, its
         ``measure``.
     convention : str, default="trec"
-        Convention of that measure. Equal scores count with the mean over their orders in each.
+        Convention of that measure. Ties are averaged over their orders in every convention.
     selection : {"max", "one_se"}, default="max"
-        ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
+        ``"max"`` takes the C with the best mean over held-out queries, the best guess for ranking quality. If the
         measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
         ``"one_se"`` takes the smallest C within one standard error of it (:func:`~structsvm.estimators.select_C`): a
-        choice that moves less, of a more regularised model, for a little less of the measure on average
+        more stable choice and a more regularised model, with a slightly lower measure on average
         (``experiments/choice_of_C.py`` measures both on the folds of MQ2008).
     random_state : int, default=None
-        Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
+        Seed of the shuffle of queries before they are assigned to folds; None assigns them in order.
 
     Attributes
     ----------
     scoring_ : str
         The name of the measure that chose.
     fold_ : ndarray of int64, shape (n_queries,)
-        The test part of each query; -1 for queries in none.
+        The test part of each query; -1 for queries in no test part.
     held_out_ : EvaluationResult
-        Value of each query by the C that the other folds choose (:func:`~structsvm.estimators.choosing_C.crossed`), NaN
-        for queries in no test part; the mean weighs queries as ``fit`` did. ``compare`` takes it.
+        Value of each query for the C that the other folds choose (:func:`~structsvm.estimators.choosing_C.crossed`),
+        NaN for queries in no test part; the mean weights queries as ``fit`` did. ``compare`` accepts it.
     """
 
     loss: Any = "map"
@@ -91,7 +91,7 @@ class CrossValidated:
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The first and the last C of the default grid, and its length."""
     _fixed_grid = False
-    """Whether users cannot widen the grid, so that it is no advice that C is at an end of it."""
+    """Whether users cannot widen the grid, so that no advice is given if C is at an end of it."""
 
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
@@ -123,7 +123,7 @@ class CrossValidated:
         return self._measure() if self.scoring is None else self.scoring
 
     def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
-        """Warn if the model ties many pairs, in a sample of up to 1,000 training queries."""
+        """Warn if the model ties many pairs in a sample of up to 1,000 training queries."""
         some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
         lengths = np.diff(data.offsets)[some]
         rows = rows_from(data.offsets[some], lengths)
@@ -133,7 +133,7 @@ class CrossValidated:
     def _choose(
         self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
     ) -> choosing_C.Choice:
-        """Choose C and set the results of the folds; ``ids()`` returns the ids of the queries after the folds."""
+        """Choose C and set the results of the folds; ``ids()``, called afterwards, returns the ids of the queries."""
         choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection, fixed=self._fixed_grid)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = choosing_C.crossed(Cs, choice.values, choice.fold, weights, self.selection)
@@ -154,11 +154,12 @@ class CrossValidated:
     def estimate(
         self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
     ) -> Estimate:
-        """Estimate the score of the model on new queries, and its difference to a baseline.
+        """Estimate the score of the model on new queries, and its difference from a baseline.
 
-        The value at the chosen C is too high on average, most with few queries. The estimate is the mean of
-        ``held_out_``, in which no query chooses its own C; its interval is Student's, 1.1 times wider because models of
-        different folds share training queries (``experiments/estimate_coverage.py``). It needs no further fit.
+        The value at the chosen C is too high on average, particularly with few queries. The estimate is the mean of
+        ``held_out_``, in which no query chooses its own C; its interval is Student's t interval, widened by 1.1 because
+        models of different folds share training queries (``experiments/estimate_coverage.py``). It needs no additional
+        fit.
 
         Parameters
         ----------
@@ -181,8 +182,8 @@ class CrossValidated:
         Warns
         -----
         UserWarning
-            Under 10 queries; where most rows of queries are repeated in other folds, which makes the value too high;
-            where more than a tenth of the pairs of the baseline tie.
+            For fewer than 10 queries; if most rows of some queries are repeated in other folds, which makes the value
+            too high; if more than a tenth of the pairs of the baseline tie.
         """
         held, weights = self._counted()
         if self._n_repeated:
@@ -219,7 +220,7 @@ class CrossValidated:
         return replace(part.result, per_query=values, query_ids=ids)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
-        """Return training and test parts as query numbers."""
+        """Return training and test parts as query indices."""
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
@@ -269,7 +270,7 @@ class CrossValidated:
 def _repeated(data: QueryData, fold: Int) -> int:
     """Return the number of queries that share more than half of their rows with queries of other folds.
 
-    Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
+    Rows in more than a tenth of the queries do not count: a few features with few values produce many such rows.
     """
     # A random projection: equal rows have equal keys, and different rows different ones with probability 1.
     direction = np.random.default_rng(0).normal(size=data.n_features)
@@ -277,7 +278,7 @@ def _repeated(data: QueryData, fold: Int) -> int:
     _, row = np.unique(keys, return_inverse=True)
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     tested = (fold[query] >= 0) & ~np.isnan(keys)
-    # For each distinct row the lowest and the highest fold of its queries; they differ if it is in several folds.
+    # For each distinct row the lowest and the highest fold of its queries; they differ if the row is in several folds.
     distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
     first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
     np.minimum.at(first, distinct, fold[of_query])
@@ -302,14 +303,14 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     """:class:`StructuralRanker` that picks C by grouped cross-validation and refits on all queries.
 
     Each fold trains one regularisation path, so a grid over C costs a small multiple of one fit. Queries are never
-    split over folds. The default grid spans the values that matter for features of about unit scale. A fold is scaled
-    by its training part, of which it may make a copy.
+    split between folds. The default grid spans the values that matter for features of about unit scale. Each fold is
+    scaled by its training part, which may be copied.
 
     Parameters
     ----------
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of every fit; a truthy return value stops
-        the present fit.
+        the current fit.
 
     Attributes
     ----------
@@ -344,8 +345,8 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, also where a warning
-            is all that other rankers give.
+            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, even where other rankers
+            only warn.
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -402,7 +403,7 @@ class HeldOutLosses(NamedTuple):
 
     @property
     def held_out(self) -> EvaluationResult:
-        """``1 - loss`` of each set by the C that the other folds choose; NaN for sets without subtopics."""
+        """``1 - loss`` of each set for the C that the other folds choose; NaN for sets without subtopics."""
         assert self.fold is not None
         values = 1.0 + choosing_C.crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
         return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
@@ -441,7 +442,7 @@ def cross_validate_C(
 ) -> HeldOutLosses:
     """Return the loss of each C on held-out sets; ``model`` is not changed.
 
-    Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
+    Sets with subtopics are assigned to the folds in turn. For each fold, one path over C is trained on the others.
 
     Parameters
     ----------
@@ -454,16 +455,16 @@ def cross_validate_C(
     folds : int, default=5
         From 2 to the number of sets with subtopics.
     selection : {"max", "one_se"}, default="max"
-        As in :class:`StructuralRankerCV`: the C of the lowest mean loss, or the smallest within one standard error.
+        As in :class:`StructuralRankerCV`: the C with the lowest mean loss, or the smallest within one standard error.
     callback : callable, optional
         Called after each fold with the number of folds done and the number of all folds; its return value is ignored.
 
     Returns
     -------
     HeldOutLosses
-        ``C``, the one to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), what
-        the ``losses`` of the model measure, NaN for a set without subtopics; ``means``, of each C; ``held_out`` and
-        ``estimate()``, what to expect on new sets.
+        ``C``, to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), as measured by
+        the model's ``losses``, NaN for a set without subtopics; ``means``, one per C; ``held_out`` and ``estimate()``,
+        the expected performance on new sets.
 
     Examples
     --------

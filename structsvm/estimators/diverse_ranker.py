@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_sets
+from structsvm.common.candidates import CandidateSet, check_degrees, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import products
@@ -20,19 +20,19 @@ from structsvm.estimators.fitted import FittedRanker, Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.oracles.subtopic_gain import SubtopicGain
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
 _EQUAL = 1e-12
-"""Gains that differ by less are equal."""
+"""Gains that differ by less are treated as equal."""
 
 _CONSTANT = 1e-9
-"""A feature that deviates less within steps cannot order documents."""
+"""A feature with a smaller deviation within steps cannot order documents."""
 
 
 class Choice(NamedTuple):
@@ -57,19 +57,16 @@ class Choice(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Documents that were free at a step: their features, the gain of each, and which was chosen."""
+    """Documents available at a step: their features, their gains, and the index of the chosen document."""
 
     features: Any
     gains: Float
     best: int
 
 
-_Policy = Callable[[Walk, Any, Float], int]
-"""From the path so far, features (or None) and gains of the free documents to the one to choose."""
-
-
 class _Prepared(NamedTuple):
-    """Informative training sets and the gains of their labels, the steps of ideal paths, and what a model stores.
+    """Informative training sets and the gains of their labels, the steps of ideal paths, and the data that a model
+    stores.
 
     ``kept`` flags the steps to keep, by round, set and position; ``rows`` has the scaled features of the first round.
     """
@@ -86,12 +83,12 @@ class _Prepared(NamedTuple):
 
 @parameters
 class DiverseRanker(Selector, BaseEstimator):
-    """Chooses ``k`` documents one by one, each for what it adds to those before it, as learned from labelled sets.
+    """Selects ``k`` documents one by one, each for what it adds to the previous ones, as learned from labelled sets.
 
     Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
     their likeness to the chosen ones and the coverage they add (:mod:`structsvm.features.greedy_steps`), graded by how
-    much they would add to the subtopics covered. The log-rank loss of these queries is convex and bounds the regret of
-    a step. Labels are not needed to predict.
+    much they would add to the coverage of subtopics. The log-rank loss of these queries is convex and bounds the regret
+    of a step. Labels are not needed to predict.
 
     Parameters
     ----------
@@ -101,24 +98,25 @@ class DiverseRanker(Selector, BaseEstimator):
         Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit deviation.
         On the development sets .1 and 10 were within .01 of 1. :func:`~structsvm.estimators.cross_validate_C` chooses.
     loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
-        1 - subtopic recall@k; the weighted share of subtopics missed, as :class:`~structsvm.SVMDiv` has it; or 1 -
-        alpha-NDCG@k. It decides what a document adds, and what ``score`` measures.
+        1 - subtopic recall@k; the weighted share of subtopics missed, as in :class:`~structsvm.SVMDiv`; or 1 -
+        alpha-NDCG@k. It defines the gain of a document and the measure of ``score``.
     rounds : int, default=2
-        Training begins with the steps of an ideal path through each set; in each round the steps that the model then
-        takes are added (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
+        Training begins with the steps of an ideal path through each set; each round adds the steps that the model then
+        takes (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
         :func:`~structsvm.features.soft_subtopics`.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     smooth : bool, default=True
         Whether texts have a second similarity, of :func:`~structsvm.features.smooth_similarity`.
     vectorizer : object, default=None
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     random_state : int, default=0
         Seed of the ties of ideal paths, and of the steps drawn beyond ``max_rows``.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_rows : int, default=5_000_000
-        Rows of all steps at most, of about 100 to 250 bytes each; beyond it steps are drawn by ``random_state``.
+        Maximum number of rows of all steps, each about 100 to 250 bytes; beyond it steps are sampled with
+        ``random_state``.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of each round; a truthy return value stops
         that round.
@@ -131,19 +129,19 @@ class DiverseRanker(Selector, BaseEstimator):
     feature_groups_ : ndarray of str, shape (n_features,)
         "relevance", "likeness", "coverage" or "words".
     scale_ : ndarray, shape (n_features,)
-        Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it has none.
+        Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it is constant.
     fit_ : Fit
         The certificate: weights are within ``fit_.gap`` of the optimum for the steps of the last round.
     regrets_ : ndarray, shape (k,)
         Mean regret of each step on the model's own paths through the training sets: the largest possible gain minus
-        that of the choice. The bound that the objective gives is loose.
+        that of the choice. The bound given by the objective is loose.
     guarantee_ : float or None
-        ``1 - 1/e`` if the greedy choice is worth at least that share of the set of highest score: if no weight is
-        below zero and those of likeness are zero; else None.
+        ``1 - 1/e`` if the greedy choice is worth at least that share of the set with the highest score, which holds if
+        no weight is below zero and the likeness weights are zero; otherwise None.
     fingerprints_ : tuple of str
-        As of :class:`~structsvm.SVMDiv`.
+        As for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
-        Number of training sets, of those without subtopics or with one document, of steps and their documents.
+        Number of training sets, of sets without subtopics or with one document, and of steps and their documents.
 
     See Also
     --------
@@ -153,13 +151,14 @@ class DiverseRanker(Selector, BaseEstimator):
     Notes
     -----
     With ``g`` the gain of the document chosen at a step and ``g*`` the largest one, ``1 - g/g*`` is at most the step's
-    loss; steps weigh ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 - 1/k)^k) OPT
-    - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
+    loss; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least
+    ``(1 - (1 - 1/k)^k) OPT - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
-    Under a budget, of the documents that fit the one with the largest ``score - log(cost)`` is next: the chances that a
-    document is the next one are in proportion to ``exp(score)``. Equal costs only change the number of documents.
+    Under a budget, the next document has the largest ``score - log(cost)`` of all documents that fit, as the
+    probability of a document being next is proportional to ``exp(score)``. Equal costs only change the number of
+    documents.
 
-    The similarity has to be one of content. Where it is not, as between the ranks of runs, the model did worse than the
+    The similarity has to be based on content. If it is not, as with the ranks of runs, the model did worse than the
     mean of the scores.
 
     Examples
@@ -194,10 +193,10 @@ class DiverseRanker(Selector, BaseEstimator):
         Parameters
         ----------
         sets : sequence of CandidateSet
-            All of one kind, with the same document features.
+            All of the same kind, with the same document features.
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            The degree, from 0 to 1, to which each document covers each subtopic. Each set has subtopics of its own.
-            :func:`~structsvm.features.soft_subtopics` makes them of marks and clicks.
+            The degree, from 0 to 1, to which each document covers each subtopic. Each set has its own subtopics.
+            :func:`~structsvm.features.soft_subtopics` derives them from marks and clicks.
 
         Returns
         -------
@@ -245,7 +244,7 @@ class DiverseRanker(Selector, BaseEstimator):
         costs: Any = None,
         budget: float | None = None,
     ) -> list[Choice]:
-        """Return, for each document that :meth:`predict` chooses, how its score is made up.
+        """Return, for each document that :meth:`predict` chooses, the parts of its score.
 
         Parameters
         ----------
@@ -259,61 +258,62 @@ class DiverseRanker(Selector, BaseEstimator):
         >>> [(choice.id, choice.parts[0][0]) for choice in model.explain(sets[0])]
         [('0', 'coverage'), ('2', 'coverage')]
         """
-        choices = []
-        start = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth)).features()
+        [chosen] = self.predict([candidates], k, costs=None if costs is None else [costs], budget=budget)
+        walk = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth))
+        start, likely = walk.features(), self.feature_groups_ == "likeness"
         weights = self.coef_ * self.scale_
-
-        def note(walk: Walk, features: Float, best: int) -> None:
+        choices = []
+        for d in chosen.tolist():
+            features, best = walk.features(), int(np.searchsorted(walk.free, d))
             # a score times novelty counts as relevance at the first choice; its later loss counts as likeness
-            likely = self.feature_groups_ == "likeness"
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
-            amounts = {
+            parts = {
                 name: float(later[self.feature_groups_ == name].sum())
                 for name in ("relevance", "likeness", "coverage", "words")
             }
-            amounts["relevance"] += float(first.sum())
-            d = int(walk.free[best])
-            choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
-
-        next(self._select([candidates], k, None if costs is None else [costs], budget, note))
+            parts["relevance"] += float(first.sum())
+            choices.append(Choice(d, candidates.ids[d], sum(parts.values()), **parts))
+            walk.add(d)
         return choices
 
-    def _select(
-        self,
-        sets: Any,
-        k: Any,
-        costs: Any,
-        budget: Any,
-        note: Callable[[Walk, Float, int], None] | None = None,
-    ) -> Iterator[Walk]:
-        """Yield the model's path through each set; ``note`` is called before each step."""
+    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
         check_is_fitted(self, "coef_")
         checked = check_sets(sets)
-        most = None if k is None else check_whole("k", k)
-        if most is None and costs is None:
-            most = self.k
-        weights = self.coef_ * self.scale_
-        for i, (candidates, (price, limit)) in enumerate(
-            zip(checked, check_budget(checked, costs, budget), strict=True)
-        ):
-            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-            _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
-            walk, left = Walk(one), limit * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-            while len(walk.chosen) < (one.n if most is None else min(most, one.n)):
-                features = walk.features()
-                scores = products(features, weights)
-                if price is not None:
-                    cost = price[walk.free]
-                    if not (cost <= left).any():
-                        break
-                    scores = np.where(cost <= left, scores - log(cost), -np.inf)
-                best = int(np.argmax(scores))
-                if note is not None:
-                    note(walk, features, best)
-                left -= 0.0 if price is None else price[walk.free[best]]
-                walk.add(int(walk.free[best]))
-            yield walk
+        each = zip(checked, check_limits(checked, k, self.k, costs, budget), strict=True)
+        return [
+            greedy_by_gains(self._gains(i, one, limit.costs), limit) for i, (one, limit) in enumerate(each)
+        ]
+
+    def _gains(self, i: int, candidates: CandidateSet, costs: Float) -> Callable[[list[int]], Float]:
+        """Return the function from the documents of set ``i`` chosen so far to the scores of all."""
+        one = self._features(i, candidates, self.feature_names_in_.tolist())
+        walk, weights = Walk(one), self.coef_ * self.scale_
+
+        def gains(chosen: list[int]) -> Float:
+            if chosen:
+                walk.add(chosen[-1])
+            # costs are 1 without a budget, their logarithms 0: the chance to be next is in proportion to exp(score)
+            scores = np.zeros(one.n)
+            scores[walk.free] = products(walk.features(), weights)
+            return scores - log(costs)
+
+        return gains
+
+    def _features(self, i: int, candidates: CandidateSet, expected: list[str]) -> StepFeatures:
+        """Return the arrays of set ``i``; raise unless it has the ``expected`` features, if there are any."""
+        one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+        names = [name for _, name in one.names]
+        if expected and names != expected:
+            missing = next((name for name in expected if name not in names), expected[-1])
+            raise BadInput(
+                "sets",
+                f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+                f"{candidates!r}",
+                "train and predict on sets of one kind, with as many document features",
+                at=f"[{i}]",
+            )
+        return one
 
     def _prepare(self, sets: Any, labels: Any) -> _Prepared:
         self._check_options()
@@ -323,9 +323,8 @@ class DiverseRanker(Selector, BaseEstimator):
         names: tuple[StepFeature, ...] = ()
         for i, (candidates, matrix) in enumerate(zip(checked, matrices, strict=True)):
             gain = SubtopicGain(matrix, self.loss)
-            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
-            names = names or one.names
-            _check_names([name for _, name in one.names], [name for _, name in names], i, candidates)
+            one = self._features(i, candidates, [name for _, name in names])
+            names = one.names
             if not gain.empty and one.n > 1:
                 found.append(one)
                 gains.append(gain)
@@ -337,7 +336,7 @@ class DiverseRanker(Selector, BaseEstimator):
         steps = [
             step
             for one, gain, keep in zip(found, gains, kept[0], strict=True)
-            for step in _steps(one, gain, keep, _ideal(rng))
+            for step in _steps(one, gain, keep, rng)
         ]
         if not steps:
             raise BadInput(
@@ -345,7 +344,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
             )
-        # marks of useful documents are often passed as one subtopic, of which any one document is enough
+        # marks of useful documents are often passed as a single subtopic, which any one document covers
         columns = [gain.degrees for gain in gains]
         if (
             self.k > 1
@@ -356,7 +355,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
                 "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
-        # features are compared within a step: their deviation from the mean of the step is what orders documents
+        # features are compared within a step: documents are ordered by their deviation from the mean of the step
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
         scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)
@@ -374,19 +373,20 @@ class DiverseRanker(Selector, BaseEstimator):
             weights = fit.w * prepared.scale
             if kept is not None:
                 walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                own = (step for walk in walks for step in _steps(*walk, _by_score(weights)))
+                own = (step for walk in walks for step in _steps(*walk, weights))
                 rows, graded = _scaled(own, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
         # the bound of the objective is loose: the regrets on the model's own paths say how good it is
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            path = _follow(one, gain, np.zeros(self.k, dtype=bool), _by_score(weights))
+            path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
             for t, step in enumerate(path):
                 regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
         self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
         self.regrets_ = regrets
+        # all features but those of likeness are gains of monotone submodular functions
         bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
         self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
@@ -395,6 +395,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:
         """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
+        # each step is a query, graded by gains: the loss at k = 1 bounds the share of the largest gain that is missed
         offsets = np.cumsum([0, *map(len, gains)])
         separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
         stakes = np.array([float(gain.max()) for gain in gains])
@@ -412,47 +413,38 @@ class DiverseRanker(Selector, BaseEstimator):
         check_choice("loss", self.loss, COVERAGE_LOSSES)
 
 
-def _ideal(rng: np.random.Generator) -> _Policy:
-    """Return the policy that takes a document of the largest gain."""
-
-    def policy(walk: Walk, features: Any, gains: Float) -> int:
-        best = np.flatnonzero(gains >= gains.max() - _EQUAL)
-        return int(best[rng.integers(len(best))])
-
-    return policy
-
-
-def _by_score(weights: Float) -> _Policy:
-    """Return the policy of a model."""
-
-    def policy(walk: Walk, features: Any, gains: Float) -> int:
-        return int(np.argmax(products(walk.features() if features is None else features, weights)))
-
-    return policy
-
-
-def _follow(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+def _follow(
+    one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
+) -> Iterator[_Step]:
     """Yield the steps of a path until no document adds a gain; ``kept`` flags those with features.
 
-    Others have none, and compute them only where the policy needs them.
+    The path is that of the weights of a model, or of the largest gains, of which a generator draws among equal ones.
     """
     walk, state = Walk(one), gain.start()
     for keep in kept[: one.n - 1]:
         gains = gain.gains(state)[walk.free]
         if gains.max() <= _EQUAL:
             return
-        features = walk.features() if keep else None
-        best = policy(walk, features, gains)
-        yield _Step(features, gains, best)
+        features = None
+        if isinstance(guide, np.random.Generator):
+            equal = np.flatnonzero(gains >= gains.max() - _EQUAL)
+            best = int(equal[guide.integers(len(equal))])
+        else:
+            features = walk.features()
+            best = int(np.argmax(products(features, guide)))
+        # features take most of the time: those of an ideal path are only computed where the step is kept
+        yield _Step(walk.features() if keep and features is None else features, gains, best)
         d = int(walk.free[best])
         walk.add(d)
         state = gain.after(state, d)
 
 
-def _steps(one: StepFeatures, gain: SubtopicGain, kept: Any, policy: _Policy) -> Iterator[_Step]:
+def _steps(
+    one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
+) -> Iterator[_Step]:
     """Yield the steps of a path that ``kept`` flags and in which documents differ."""
-    for step in _follow(one, gain, kept, policy):
-        if step.features is not None and step.gains.min() < step.gains.max() - _EQUAL:
+    for step, keep in zip(_follow(one, gain, kept, guide), kept, strict=False):
+        if keep and step.gains.min() < step.gains.max() - _EQUAL:
             yield step
 
 
@@ -463,15 +455,3 @@ def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
         rows.append((step.features * scale).astype(np.float32))
         gains.append(step.gains)
     return np.concatenate(rows), gains
-
-
-def _check_names(names: list[str], expected: list[str], i: int, candidates: CandidateSet) -> None:
-    if names != expected:
-        missing = next((name for name in expected if name not in names), expected[-1])
-        raise BadInput(
-            "sets",
-            f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
-            f"{candidates!r}",
-            "train and predict on sets of one kind, with as many document features",
-            at=f"[{i}]",
-        )

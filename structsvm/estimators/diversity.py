@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, Coverage, check_budget, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, Coverage, Limits, check_labels, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
 from structsvm.estimators.fitted import Selector
 from structsvm.estimators.linear import check_usual
-from structsvm.features.word_counts import count_words
+from structsvm.features.word_counts import Words, count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
-from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
-from structsvm.oracles.exact_selection import best_subset
+from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver, check_solver
@@ -37,14 +34,13 @@ from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")
-PREDICTIONS = ("greedy", "exact", "swap")
 
 
 class Reason(NamedTuple):
     """Reasons for the choice of a document.
 
-    ``words`` has ``(word, level, benefit)`` of the elements it was the first to cover, largest benefit first; ``gain``
-    is the sum of all of them and of ``features``, the value of its document features.
+    ``words`` lists ``(word, level, benefit)`` of the elements that it was the first to cover, largest benefit first;
+    ``gain`` is the sum of these benefits and of ``features``, the value of its document features.
     """
 
     document: int
@@ -60,7 +56,7 @@ class Reason(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """Training problem, constraints on its weights, and the data of the sets that a model stores."""
+    """Training problem, constraints on its weights, and the data about the sets that a model stores."""
 
     problem: CoverageProblem
     cone: Float | None
@@ -78,9 +74,8 @@ class SVMDiv(Selector, BaseEstimator):
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
     on how many candidates cover it (the threshold). Labels are not needed to predict. It minimises ``1/2 ||w||^2 + C *
-    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value, which exact prediction
-    chooses; it is at least the loss of the true output, which may miss subtopics, too. Without ``separation="exact"``
-    the slack is an estimate.
+    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value; it is at least the loss of
+    the true output, which may miss subtopics, too. As the search for violated outputs is not exact, it is an estimate.
 
     Parameters
     ----------
@@ -89,12 +84,12 @@ class SVMDiv(Selector, BaseEstimator):
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"
-        Importance levels. "neighbours", the best measured: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and .2,
-        and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
-        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two are of the thesis
-        (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count`` of 2, 3
-        and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The thesis
-        names these kinds of levels, not how many it had of each, and trains with ``separation="greedy"``.
+        Importance levels. "neighbours", best in experiments: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and
+        .2, and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
+        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two come from the
+        thesis (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count``
+        of 2, 3 and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The
+        thesis names these kinds of levels but not their numbers, and trains with ``separation="greedy"``.
     thresholds : sequence of float, default=None
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
         None: ``structsvm.features.word_features.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
@@ -107,14 +102,13 @@ class SVMDiv(Selector, BaseEstimator):
         options for stop words and stemming.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
         Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
-        boolean matrix and the documents in order, which must not increase as documents are added.
+        boolean matrix and the documents in order, which must not increase when documents are added.
     positive : False or "benefits", default=False
         "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
-        choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
-    prediction : {"greedy", "exact", "swap"}, default="greedy"
-        "greedy" is greedy choice, "swap" adds exchanges. "exact" finds the proven optimum, in a tenth of a second for 5
-        of 100 documents, but the time grows steeply with ``k``.
-    separation : {"auto", "greedy", "swap", "exact"}, default="auto"
+        choice is then worth at least 1 - 1/e of the optimum (``guarantee_``), and adding documents never hurts.
+    prediction : {"greedy", "swap"}, default="greedy"
+        "greedy" is greedy choice, "swap" adds exchanges.
+    separation : {"auto", "greedy", "swap"}, default="auto"
         The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
     tol : float, default=1e-3
@@ -139,12 +133,12 @@ class SVMDiv(Selector, BaseEstimator):
     scale_ : ndarray, shape (n_levels,)
         Factor of each level's features: one over the mean number of words of a training document at the level.
     fit_ : Fit
-        With greedy or swap separation ``certified`` is False: ``dual`` is a lower bound of the training problem that
-        was solved, ``primal`` only an estimate of the upper one, which is too low where the search misses an output.
+        ``certified`` is False: ``dual`` is a lower bound of the training problem that was solved, ``primal`` only an
+        estimate of the upper one, which is too low where the search misses an output.
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
     given_similarity_ : bool or None
-        Whether the training sets were made from similarities; None if some were. Other sets are refused.
+        Whether the training sets were made from similarities; None if only some were. Other sets are refused.
     fingerprints_ : tuple of str
         :attr:`CandidateSet.fingerprint` of each training set, so that evaluations can tell training sets from new ones.
     n_sets_, n_uninformative_ : int
@@ -154,15 +148,15 @@ class SVMDiv(Selector, BaseEstimator):
     Notes
     -----
     The search for the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, and
-    training then ends at a model that fits less well than the optimum. Finding no new constraint is no proof of
+    training then ends with a model that fits worse than the optimum. Finding no new constraint does not prove
     convergence.
 
-    Under a budget documents are chosen by gain per cost, as long as the gain is positive, and the best single one
-    instead if its value is higher. In a set without words documents are chosen by document features, and without those
-    in their original order.
+    Under a budget documents are chosen by gain per cost, as long as the gain is positive, but the best single document
+    is chosen instead if its value is higher. In a set without words documents are chosen by document features, and
+    without those in their original order.
 
-    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` says how much
-    on synthetic sets, and how far swaps and exact prediction close the gap to the clairvoyant choice.
+    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` shows how much
+    on synthetic sets, and how far swaps and an exact search close the gap to the clairvoyant choice.
 
     Examples
     --------
@@ -182,8 +176,8 @@ class SVMDiv(Selector, BaseEstimator):
     vectorizer: Any = None
     loss: str | UserLoss = "weighted"
     positive: Literal[False, "benefits"] = False
-    prediction: Literal["greedy", "exact", "swap"] = "greedy"
-    separation: Literal["auto", "greedy", "swap", "exact"] = "auto"
+    prediction: Literal["greedy", "swap"] = "greedy"
+    separation: Literal["auto", "greedy", "swap"] = "auto"
     tol: float = 1e-3
     solver: Solver = "auto"
     max_passes: int = 1000
@@ -198,8 +192,8 @@ class SVMDiv(Selector, BaseEstimator):
         ----------
         sets : sequence of CandidateSet
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            One matrix per set; a document covers a subtopic if the label is above zero. Each set has subtopics of its
-            own. Subtopics that no document covers are left out.
+            One matrix per set; a document covers a subtopic if the label is above zero. Each set has its own subtopics.
+            Subtopics that no document covers are left out.
 
         Returns
         -------
@@ -214,7 +208,7 @@ class SVMDiv(Selector, BaseEstimator):
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
         """Return fitted models for several values of C, in ascending order.
 
-        Words are counted once, and each fit starts from the result of the one before.
+        Words are counted once, and each fit starts from the previous result.
 
         Examples
         --------
@@ -254,7 +248,7 @@ class SVMDiv(Selector, BaseEstimator):
     ) -> list[Reason]:
         """Return, for each document that :meth:`predict` chooses, the words for which it was chosen.
 
-        For ``Level.neighbours`` these are the documents that it is near to.
+        For ``Level.neighbours`` these are the neighbouring documents.
 
         Parameters
         ----------
@@ -279,24 +273,20 @@ class SVMDiv(Selector, BaseEstimator):
         features = self._word_features(self.levels_)
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         values = products(features.coverage(candidates).features, self.document_coef_)
-        names = None if words is None else words.vocabulary
-        covered: set[tuple[int, int]] = set()
         patterns = features.incidences(candidates, words)
+        # the last threshold that the document frequency of each element reaches: -1 if it is below the first
         frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
         steps = [np.searchsorted(features.thresholds, f, side="right") - 1 for f in frequency]
+        covered: set[tuple[int, int]] = set()
         reasons = []
         for d, gain in zip(selection.chosen.tolist(), selection.gains.tolist(), strict=True):
             won = []
             for number, (level, (indptr, indices, _)) in enumerate(zip(self.levels_, patterns, strict=True)):
                 for v in indices[indptr[d] : indptr[d + 1]].tolist():
                     if (number, v) not in covered and steps[number][v] >= 0:
+                        # an element is worth its benefit once, to the first document that covers it
                         covered.add((number, v))
-                        if level.kind == "neighbours":
-                            word = f"near {candidates.ids[v]}"
-                        else:
-                            word = f"word {v}" if names is None else str(names[v])
-                            if names is not None and names.dtype.kind != "O":  # columns without names
-                                word = f"word {word}"
+                        word = _named(level, v, candidates, words)
                         won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
             won.sort(key=lambda item: -item[2])
             reasons.append(Reason(d, candidates.ids[d], gain, won[:n_words], float(values[d])))
@@ -323,21 +313,19 @@ class SVMDiv(Selector, BaseEstimator):
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
+        # Features of a level are divided by its mean number of words per document: levels with many words would
+        # otherwise need smaller weights, and hardly be regularised.
         n_thresholds = len(features.thresholds)
         total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
         by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
         scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
-        if not any(m.any() for m in matrices):
-            raise BadInput(
-                "labels", f"no candidate set carries a constraint: all {len(found)} are without subtopics"
-            )
         if not informative:
+            covered = sum(bool(m.any()) for m in matrices)
             raise BadInput(
                 "labels",
                 f"no candidate set carries a constraint: each needs a covered subtopic and more than k={self.k} "
-                "documents",
-                f"got {len(found)} sets",
+                f"documents; got {len(found)} sets, {covered} of them with subtopics",
             )
         n_uninformative = len(found) - len(informative)
         if n_uninformative:
@@ -346,6 +334,8 @@ class SVMDiv(Selector, BaseEstimator):
         options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
         problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
+        # The benefit of a bin is the sum of the weights up to its threshold: these sums are to be >= 0, and the weights
+        # of document features themselves.
         cone = None
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
@@ -382,58 +372,43 @@ class SVMDiv(Selector, BaseEstimator):
         free = bool((benefits < 0).any() or (document < 0).any())
         self.guarantee_ = None if free else 1.0 - 1.0 / math.e
 
-    def _each(
-        self, work: Callable[[Any], T], items: Sequence[Any], stop: threading.Event | None = None
-    ) -> list[T]:
-        """Return results in order; Ctrl-C, or an error in one, sets ``stop`` for the threads still running."""
+    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+        """Return results in order; an error or Ctrl-C cancels what has not begun."""
         n_threads = count_threads(self.n_jobs)
         if n_threads == 1 or len(items) == 1:
             return [work(item) for item in items]
-        halt = threading.Event() if stop is None else stop
-
-        def stopping(function: Callable[..., Any], *given: Any) -> Any:
-            try:
-                return function(*given)
-            except BaseException:
-                halt.set()
-                raise
-
         with ThreadPoolExecutor(n_threads) as pool:
-            return stopping(lambda: list(pool.map(partial(stopping, work), items)))
+            return list(pool.map(work, items))
+
+    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+        return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
-        check_choice("prediction", self.prediction, PREDICTIONS)
-        found, many = check_sets(sets), self.k if k is None else check_whole("k", k)
-        limits = check_budget(found, costs, budget)
+        check_choice("prediction", self.prediction, SEARCHES)
+        found = check_sets(sets)
+        limits = check_limits(found, k, self.k, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code relies on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
-        tasks: list[tuple[Any, ...]] = [(s,) for s in found]
-        if costs is not None:
-            tasks = [(s, *limit) for s, limit in zip(found, limits, strict=True)]
-            if self.prediction != "greedy":
-                raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
+        if costs is not None and self.prediction != "greedy":
+            raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
+        search = swap if self.prediction == "swap" else greedy
 
-        stop = threading.Event()
+        def select(task: tuple[CandidateSet, Limits]) -> Selection:
+            candidates, (most, price, limit) = task
+            coverage, values = self._value(features, candidates)
+            if costs is None:
+                return search(coverage, benefits, values, most)
+            return budgeted(coverage, benefits, values, price, limit, k=most)
 
-        def select(task: tuple[Any, ...]) -> Selection:
-            coverage, values = self._value(features, task[0])
-            if len(task) > 1:
-                return budgeted(coverage, benefits, values, task[1], task[2], k=k)
-            if self.prediction == "greedy":
-                return greedy(coverage, benefits, values, many)
-            if self.prediction == "swap":
-                return swap(coverage, benefits, values, many)
-            return best_subset(coverage, benefits, values, many, stop=stop.is_set)
-
-        return self._each(select, tasks, stop)
+        return self._each(select, list(zip(found, limits, strict=True)))
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of its document features."""
-        given = getattr(self, "given_similarity_", None)  # model files of 0.1 lack this field
+        given = getattr(self, "given_similarity_", None)  # model files of version 0.1 lack this field
         if given is not None and given != (candidates.kind == "similarity"):
             expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
             if given:
@@ -453,13 +428,23 @@ class SVMDiv(Selector, BaseEstimator):
             raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
         if not callable(self.loss):
             check_choice("loss", self.loss, COVERAGE_LOSSES)
-        check_choice("prediction", self.prediction, PREDICTIONS)
-        check_choice("separation", self.separation, ("auto", *SEPARATIONS))
+        check_choice("prediction", self.prediction, SEARCHES)
+        check_choice("separation", self.separation, ("auto", *SEARCHES))
         check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())
 
 
+def _named(level: Level, element: int, candidates: CandidateSet, words: Words | None) -> str:
+    """Return the name of an element of a level: a document, a word, or the number of a column without a name."""
+    if level.kind == "neighbours":
+        return f"near {candidates.ids[element]}"
+    names = None if words is None else words.vocabulary
+    if names is None:
+        return f"word {element}"
+    return str(names[element]) if names.dtype.kind == "O" else f"word {names[element]}"
+
+
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
-    """Warn where the objective is not below that of ``w = 0``, which is at most C.
+    """Warn if the objective is not below its value at ``w = 0``, which is at most C.
 
     If the search is approximate, trainers do not check this. But it can only underestimate the objective, so
     that an estimate of C or more proves it.

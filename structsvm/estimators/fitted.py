@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
@@ -35,7 +35,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
 
     The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. It refuses
-    arguments of other packages (``group=``, ``eval_set=``) with the name of the equivalent here. A docstring with a
+    arguments of other packages (``group=``, ``eval_set=``) naming the equivalent here. A docstring with a
     section Parameters is completed from ``_USUAL``.
     """
     known = signature(fit).parameters
@@ -49,8 +49,10 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
-            if name in _OF_OTHER_PACKAGES:
-                raise _called_otherwise(name, kwargs[name], known)
+            if name == "group":  # of LightGBM and XGBoost
+                problem = f"expected query ids in place of group sizes, got {np.size(kwargs[name])} numbers"
+                code = "qid = np.repeat(np.arange(len(group)), group)"
+                raise BadInput("group", problem, "pass {qid}, for rows that are grouped by query", code=code)
             raise _no_argument(self, name, known)
         before = dict(vars(self))
         try:
@@ -78,17 +80,17 @@ def _usual_fit() -> None:
     Parameters
     ----------
     X : array-like or CSR matrix, shape (n_rows, n_features)
-        Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or
-        polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
+        Float32 and float64 are used unchanged, and copied only to bring the rows of a query together. A pandas or
+        polars frame may have a column ``qid``, which is not a feature; the argument takes precedence.
     y : array-like of numbers, shape (n_rows,)
         Graded labels.
     qid : array-like of int or str, shape (n_rows,), or int
-        Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
+        Query of each row, in any order; a single int applies to all rows. None also means one query, after a
         :class:`~structsvm.SingleQueryWarning`.
     sample_weight : array-like, shape (n_rows,), optional
-        Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
+        Numbers >= 0; the weight of a query is the mean over its rows. Weight 2 counts the query twice, 0 leaves it out.
     validation : tuple (X, y, qid), optional
-        Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+        Queries for early stopping, which this enables. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
         frame with that column.
     n_steps : int, optional
         Steps of this call; ``self.n_steps`` by default.
@@ -96,31 +98,7 @@ def _usual_fit() -> None:
     Returns
     -------
     self
-    """  # completes the docstring of each ``fit``
-
-
-_OF_OTHER_PACKAGES = (
-    "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
-    "eval_at", "early_stopping_rounds", "weight", "weights",
-)  # fmt: skip
-"""Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
-
-
-def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
-    if name == "group":
-        expected = f"expected query ids in place of group sizes, got {np.size(value)} numbers"
-        code = "qid = np.repeat(np.arange(len(group)), group)"
-        return BadInput("group", expected, "pass {qid}, for rows that are grouped by query", code=code)
-    if name.startswith("weight"):
-        return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
-    if not name.startswith(("early", "eval")):
-        return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
-    if "validation" in known:
-        problem = "expected validation queries as a tuple in place of it"
-        return BadInput(name, problem, "pass {validation=(X, y, qid)}")
-    problem = "expected none, as this ranker trains to its optimum and does not stop by a measure"
-    remedy = "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV"
-    return BadInput(name, problem, remedy)
+    """  # inserted into the docstring of each ``fit``
 
 
 def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
@@ -146,7 +124,7 @@ def _printing(model: Any) -> Callable[[Any], object]:
 
 
 class Saved:
-    """Mixin of models that a file can hold."""
+    """Mixin of models that can be saved to a file."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
@@ -162,10 +140,10 @@ class Saved:
 
 
 class Selector(Saved):
-    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_select`` for the choices."""
+    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_chosen`` for the choices."""
 
     losses: Callable[[Any, Any], Float]
-    _select: Callable[[Any, Any, Any, Any], Iterable[Any]]
+    _chosen: Callable[[Any, Any, Any, Any], list[Int]]
 
     def predict(
         self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
@@ -176,7 +154,7 @@ class Selector(Saved):
         ----------
         sets : sequence of CandidateSet
         k : int, optional
-            Number of documents, all of a smaller set; ``self.k`` by default, without bound under a budget.
+            Number of documents (all documents of a smaller set); ``self.k`` by default, unlimited under a budget.
         costs : sequence of array-like, optional
             Cost of each document of each set, > 0, such as its number of tokens.
         budget : float or sequence of float, optional
@@ -186,7 +164,7 @@ class Selector(Saved):
         -------
         list of ndarray of int64
         """
-        return [one.chosen for one in self._select(sets, k, costs, budget)]
+        return self._chosen(sets, k, costs, budget)
 
     def score(self, sets: Sequence[Any], labels: Any) -> float:
         """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""
@@ -197,16 +175,16 @@ class Selector(Saved):
 
 
 class FittedRanker(Saved):
-    """Mixin that predicts, ranks, measures and saves by ``_scores`` and ``_measure``; before BaseEstimator.
+    """Mixin that predicts, ranks, measures and saves, using ``_scores`` and ``_measure``; precedes BaseEstimator.
 
     Parameters
     ----------
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses and measures.
     max_passes : int, default=1000
-        Maximum of passes over the data; a ``ConvergenceWarning`` reports that they did not suffice.
+        Maximum number of passes over the data; a ``ConvergenceWarning`` reports if they did not suffice.
     validation_fraction : float, default=0.1
-        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+        Share of the queries that is held out if ``fit`` does not receive ``validation``.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     callback : callable, default=None
@@ -244,7 +222,7 @@ class FittedRanker(Saved):
         raise NotImplementedError
 
     def _measure(self) -> Any:
-        """Return what ``score`` measures: a name, or a callable as :func:`structsvm.metrics.evaluate` takes."""
+        """Return the measure of ``score``: a name, or a callable as for :func:`structsvm.metrics.evaluate`."""
         raise NotImplementedError
 
     def _check_queries(self, qid: Any) -> None:
@@ -267,12 +245,12 @@ class FittedRanker(Saved):
         return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the measure trained for.
+        """Return the mean over queries of the measure that the model was trained for.
 
-        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
-        oracle of your own its ``measure`` (a name, or a method ``(y, scores) -> float``), else what its ``label`` names
-        (at ``k``), else MAP. Measures follow the TREC convention, in which the gain of NDCG is linear (training uses
-        ``2^y - 1``), except that equal scores count with the mean over their orders. See
+        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for a
+        custom oracle its ``measure`` (a name, or a method ``(y, scores) -> float``), otherwise the measure that its
+        ``label`` names (at ``k``), otherwise MAP. Measures follow the TREC convention, in which the gain of NDCG is
+        linear (training uses ``2^y - 1``), except that ties are averaged over their orders. See
         :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
@@ -321,7 +299,7 @@ class FittedRanker(Saved):
         return options + html_by("model")(self)
 
     def _takes_sparse(self) -> bool:
-        """Return whether ``fit`` takes CSR matrices with the present options."""
+        """Return whether ``fit`` accepts CSR matrices with the current options."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -354,7 +332,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
 def no_constraint(
     loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
-    """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    """Return the error for labels (lowest and highest given) with which no query constrains the ranking."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
     meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
     if label.startswith(("ndcg", "pairs", "ranknet")):
@@ -368,7 +346,7 @@ def no_constraint(
 
 
 def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
-    """Log how many queries carry no constraint, if any, and warn where most of them do not."""
+    """Log how many queries carry no constraint, if any, and warn if most of them do not."""
     n, of = model.n_uninformative_, model.n_queries_
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
@@ -429,7 +407,8 @@ class TrainingRows(NamedTuple):
 def read_rows(
     model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
-    """Validate the arguments of ``fit``; ``vectors`` of one number per feature have to fit in memory."""
+    """Validate the arguments of ``fit``; ``vectors`` is the number of vectors with one number per feature that have to
+    fit in memory."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
@@ -463,7 +442,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
         raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    most = f"a number up to {queries.LARGEST:g}"  # beyond, sums would overflow
+    most = f"a number up to {queries.LARGEST:g}"  # beyond this, sums would overflow
     queries.refuse_first(
         "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
     )
@@ -506,7 +485,7 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
 
 
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
-    """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
+    """Return the error for validation queries whose ranking cannot change the measure, the parameter ``name``."""
     got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
     problem = f"expected a query whose ranking changes {{{name}}}, {got}"
     remedy = f"check them, {{{name}}} and {{relevance}}"

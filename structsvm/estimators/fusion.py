@@ -22,7 +22,7 @@ from structsvm.trainers.path import fit_path
 
 @dataclass(frozen=True, eq=False)
 class FusionModel(Saved):
-    """A ranking of the pooled documents of several runs by learned step functions.
+    """Model that ranks the pooled documents of several runs by learned step functions.
 
     The score of a document is the sum over runs of a step function of its score in the run; a run without the document
     adds 0. :func:`fusion_path` trains models.
@@ -34,7 +34,7 @@ class FusionModel(Saved):
     binning : BinnedFeatures
         Thresholds of each run's score.
     coef : ndarray of float64, shape (n_indicators,)
-        Weight added for each threshold that a score exceeds.
+        Weight for each threshold that a score exceeds.
     loss : str
         Loss that was optimised.
     relevance : float
@@ -102,7 +102,7 @@ class FusionModel(Saved):
         return run if self.depth is None else run.top(self.depth)
 
     def step_functions(self) -> list[StepFunction]:
-        """Return what each run's score adds to a document's score (thesis, figure 3.2)."""
+        """Return the contribution of each run's score to a document's score (thesis, figure 3.2)."""
         return self.binning.step_functions(self.coef, list(self.names))
 
     def __repr__(self) -> str:

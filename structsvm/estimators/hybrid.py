@@ -1,4 +1,5 @@
-"""``hybrid_weights``: weights of a hybrid query from judged queries, over the columns that an engine adds up."""
+"""``hybrid_weights``: learn the weights of a hybrid query from judged queries, over the columns that an engine adds
+up."""
 
 from __future__ import annotations
 
@@ -20,24 +21,24 @@ from structsvm.metrics.significance import Comparison
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, offsets_of
 from structsvm.readers.qrels import Qrels
-from structsvm.readers.run_features import Candidates, candidates
+from structsvm.readers.run_features import Candidates, candidates, runs_by_name
 from structsvm.readers.runs import Run
 from structsvm.trainers.certificate import NothingLearnedWarning
 
 _PULL = 3.0
-"""Factor of the column of sums, whose weight all clauses share: the larger, the nearer are the weights to equal ones.
+"""Factor of the column of sums, whose weight all clauses share; a larger factor pulls the weights towards equality.
 
-A few dozen queries do not tell two lists' weights: without it they lose against equal weights on TREC DL 2020.
+A few dozen queries do not determine the weights of two lists: without it they lose to equal weights on TREC DL 2020.
 """
 _FEWEST = 5
 _ZEROS = 0.05
-"""Share of zeros in a column without holes above which they are probably documents that the list lacks."""
+"""Share of zeros, in a column without missing values, above which they probably are documents missing from the list."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 @dataclass(frozen=True, eq=False)
 class HybridWeights:
-    """Weights of a hybrid query, and whether they are better than equal ones.
+    """Weights of a hybrid query, and whether they are better than equal weights.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class HybridWeights:
     names : tuple of str
         Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
-        Weights >= 0 of sum 1, and the 95 % interval of each over resampled queries, at the C that was chosen.
+        Weights >= 0 that sum to 1, and the 95 % interval of each over resampled queries, at the chosen C.
     C : float
         Chosen by cross-validation.
     estimate : Estimate
@@ -84,7 +85,7 @@ class HybridWeights:
 
     @property
     def recommended(self) -> Float:
-        """The weights where they are better than equal ones, else equal ones."""
+        """The weights if they are better than equal weights, otherwise equal weights."""
         return self.weights if self.better else np.full(len(self.names), 1 / len(self.names))
 
     def text(self, weights: Any = None) -> str:
@@ -96,7 +97,7 @@ class HybridWeights:
 
     @property
     def advice(self) -> str:
-        """Return the recommendation in a sentence."""
+        """Return the recommendation as a sentence."""
         gain = self.against["equal weights"]
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
         size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
@@ -130,14 +131,14 @@ def hybrid_weights(
 ) -> HybridWeights:
     """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of an engine.
 
-    The columns are those that the engine adds up: each list cut to ``depth``, its scores normalized within the list as
-    the engine does it, 0 where it lacks the document. Weights for one engine are therefore wrong for another.
+    The columns are the terms that the engine adds up: each list cut to ``depth``, its scores normalised within the list
+    as by the engine, and 0 for missing documents. Weights for one engine are therefore wrong for another.
 
     Parameters
     ----------
     runs : mapping of names to Run, sequence of Run, or QueryData
-        The lists of each clause; or rows with a column of scores for each clause, NaN where its list lacks the
-        document, and the grades as labels.
+        The lists of each clause; or rows with a column of scores for each clause, NaN if its list lacks the document,
+        and the grades as labels.
     qrels : Qrels, optional
         The judgments of runs.
     to : str
@@ -162,13 +163,13 @@ def hybrid_weights(
     Raises
     ------
     BadInput
-        For fewer than 5 judged queries, a number of clauses that the engine does not take, or, for Vespa, which
-        computes each feature for each document, documents without a score.
+        For fewer than 5 judged queries, a number of clauses that the engine does not accept, or documents without a
+        score for Vespa, which computes every feature for every document.
 
     Notes
     -----
-    Weights are at least 0, and pulled towards equal ones by one more column, three times the sum of the others, whose
-    weight is added to each. C is chosen in five folds, and the estimate is crossed over them.
+    Weights are at least 0, and pulled towards equality by an additional column, three times the sum of the others,
+    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them.
 
     Examples
     --------
@@ -237,7 +238,7 @@ def hybrid_weights(
 
 
 def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
-    """Warn of columns without holes in which many scores are 0."""
+    """Warn about columns without missing values in which many scores are 0."""
     share = np.where(np.isnan(scores).any(axis=0), 0.0, (scores == 0).mean(axis=0))
     if filled := [f"{name} ({part:.0%})" for name, part in zip(names, share, strict=True) if part > _ZEROS]:
         warnings.warn(
@@ -248,11 +249,11 @@ def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
 
 
 def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...], Float, Float, Int]:
-    """Return names, scores of the lists' first ``depth`` documents, grades and offsets of the judged queries."""
+    """Return names, scores of the first ``depth`` documents of the lists, grades and offsets of the judged queries."""
     if isinstance(runs, QueryData):
         scores = np.array(runs.X, dtype=np.float64)
         for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
-            # per list: cut what is below the first ``depth`` documents, as the engine does
+            # per list, cut everything below the first ``depth`` documents, as the engine does
             order = np.argsort(-scores[a:b], axis=0, kind="stable")  # NaN last
             np.put_along_axis(scores[a:b], order[depth:], np.nan, axis=0)
         names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))
@@ -261,10 +262,8 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
         return names, scores[keep], np.maximum(runs.y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
     if qrels is None:
         raise BadInput("qrels", "expected the judgments of the runs, got none")
-    named = runs if isinstance(runs, Mapping) else {run.tag: run for run in runs}
-    if len(named) < len(runs):
-        raise BadInput("runs", "expected different tags, got one twice", "pass a mapping of names to runs")
-    pool: Candidates = candidates({name: run.top(depth) for name, run in named.items()}, qrels, depth=depth)
+    ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
+    pool: Candidates = candidates(ranked, qrels, depth=depth)
     pool = pool.select(pool.judged)
     if not (pool.y > 0).any():
         raise BadInput(

@@ -21,8 +21,8 @@ from structsvm.protocols import Float
 class FeatureScaleWarning(UserWarning):
     """Features differ in scale by more than a factor of 1,000, so that the penalty treats them very differently.
 
-    The remedy is ``scale="zscore"`` or ``"minmax"``. To go on as it is:
-    ``warnings.simplefilter("ignore", FeatureScaleWarning)``.
+    The remedy is ``scale="zscore"`` or ``"minmax"``. To continue anyway: ``warnings.simplefilter("ignore",
+    FeatureScaleWarning)``.
 
     Examples
     --------
@@ -38,9 +38,9 @@ class FeatureScaleWarning(UserWarning):
 
 
 def warn_of_scale(X: Any, names: Any = None) -> None:
-    """Warn where features differ in scale by more than 1,000: deviations, or of a sparse matrix the largest magnitudes.
+    """Warn if the deviations of features (in a sparse matrix: the largest magnitudes) differ by more than 1,000.
 
-    Looks at 2,000 rows at most, spread evenly. Features that are constant there are left out.
+    At most 2,000 evenly spread rows are used. Features that are constant in them are ignored.
     """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _LOOKED_AT)).astype(np.int64)
     if bool(sparse.issparse(X)):
@@ -48,7 +48,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     else:
         looked_at = np.asarray(X[rows], dtype=np.float64)
         sizes = looked_at.std(axis=0)
-        # a constant column has a deviation of rounding errors, which is not its scale
+        # the deviation of a constant column is a rounding error, not its scale
         sizes[sizes <= _ROUNDING * np.abs(looked_at).max(axis=0)] = 0.0
     known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
     if known.size < 2:
@@ -68,7 +68,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
 _LOOKED_AT = 2000
 _RATIO = 1e3
 _ROUNDING = 1e-6
-"""Relative rounding of single precision, in which rows may have been stored."""
+"""Relative rounding error of single precision, in which rows may have been stored."""
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def validate_rows(
 
 
 def _named_by_numbers(X: Any, model: Any) -> Any:
-    """Return a frame with column names that are numbers turned into strings; scikit-learn would ignore the names.
+    """Return a frame with numeric column names converted to strings; scikit-learn would ignore the names.
 
     A fitted model without names refuses such a frame; columns 0, 1, 2, ... are those of an array.
     """
@@ -143,7 +143,7 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
 
 
 def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
-    """Warn of dense columns equal to the labels, or to their negatives; few rows may be equal by chance."""
+    """Warn about dense columns equal to the labels or their negatives; a few rows may be equal by chance."""
     if bool(sparse.issparse(X)) or len(y) < _BY_CHANCE[np.unique(y[:_LOOKED_AT]).size > 2]:
         return
     few, labels = X[: _BY_CHANCE[True]], y[: _BY_CHANCE[True], None]
@@ -158,7 +158,8 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
 
 
 _BY_CHANCE = {True: 20, False: 100}
-"""Number of rows from which a column equal to the labels is no coincidence: for more than two labels, and for two."""
+"""Number of rows above which a column equal to the labels is not a coincidence: for more than two labels, and for
+two."""
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
@@ -290,7 +291,7 @@ def _known(column: Any) -> list[Any]:
 def encode(X: Any, categories: Categories) -> Any:
     """Return ``X`` with numbers of categories in the columns that were categories in training.
 
-    Columns of frames go by value. One that training did not have counts as missing, after a warning. Arrays already
+    Columns of frames go by value. An unknown category counts as missing, after a warning. Arrays already
     have numbers.
     """
     if not categories or not hasattr(X, "columns"):
@@ -306,7 +307,7 @@ def encode(X: Any, categories: Categories) -> Any:
 
 
 def _numbers(column: Any, known: list[Any], name: str) -> Float:
-    """Return the position of each value among the known ones; NaN where it is missing or not among them."""
+    """Return the index of each value among the known values; NaN if it is missing or unknown."""
     number = {value: float(i) for i, value in enumerate(known)}
     values = np.asarray(column.to_list() if hasattr(column, "cast") else column.astype(object), dtype=object)
     numbers = np.array([number.get(value, np.nan) for value in values])

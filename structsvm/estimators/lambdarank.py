@@ -1,4 +1,4 @@
-"""``LambdaRank``: ascent on a ranking measure with a linear scorer or a small neural net."""
+"""``LambdaRank``: ascent on a ranking measure with a linear scorer or a small neural network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from structsvm.trainers import lambdarank
 from structsvm.trainers.forces import BoundUtility, Utility
 
 _ENOUGH_QUERIES = 20
-"""Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
+"""Minimum number of queries for which "auto" stops early, as a tenth of fewer queries is too small for validation."""
 
 
 @parameters
@@ -34,9 +34,9 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     exp(s_i - s_j))``; the forces of a mini-batch of queries are passed back through the scorer and followed by Adam.
     The change of U is computed in closed form, and for ``ndcg@k`` only for pairs with a document in the top k.
 
-    The nets have one or two hidden layers and are evaluated with numpy: their cost is that of a few matrix products,
-    which a deep-learning framework would compute with the same BLAS. Without one, models are saved as plain arrays, and
-    the same seed gives the same weights.
+    The networks have one or two hidden layers and are evaluated with NumPy: their cost is a few matrix products, which
+    a deep-learning framework would compute with the same BLAS. Without a framework, models are saved as plain arrays,
+    and the same seed gives the same weights.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         the first layer: nothing is copied, and CSR stays sparse. The ``query-`` forms need ``qid`` in ``predict``.
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a part of the queries, stop when U on them no longer rises, and keep the weights of the best
-        pass. "auto" does so for a net, which would otherwise overfit, if at least 20 queries exert a force.
+        pass. "auto" does so for a network, which would otherwise overfit, if at least 20 queries exert a force.
     n_iter_no_change : int, default=10
         Number of consecutive passes without improvement after which to stop.
     warm_start : bool, default=False
@@ -77,8 +77,8 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     coef_ : ndarray, shape (n_features,)
         Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
     fit_ : LambdaRankFit
-        ``weights``, ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor`` (``W_out`` alone for a linear
-        scorer); ``raw_weights``, the same net for raw features; ``history``, the arguments of ``callback``; and
+        ``weights``, ``W_1, b_1, ..., W_out`` of the network over ``(x - shift) * factor`` (``W_out`` alone for a linear
+        scorer); ``raw_weights``, the same network for raw features; ``history``, the arguments of ``callback``; and
         ``best_epoch``, the pass that gave the weights.
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.

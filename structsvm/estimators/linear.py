@@ -34,10 +34,11 @@ _RANGES: dict[str, Callable[..., object]] = {
     "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
 }
-"""Checks of the parameters that have one range in all rankers."""
+"""Checks of the parameters that have the same range in all rankers."""
 
 _VECTORS = 24
-"""Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
+"""Minimum number of vectors with one number per feature that cutting planes keep in memory: cuts, weights and
+buffers."""
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
@@ -46,13 +47,13 @@ class LinearRanker(FittedRanker, BaseEstimator):
     Parameters
     ----------
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
+        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the statistics of each
         query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
+        Weights of the scaled features.
     """
 
     scale: Scale
@@ -68,7 +69,7 @@ class LinearRanker(FittedRanker, BaseEstimator):
 class LinearSVM(LinearRanker):
     """Base of the support vector machines: rows grouped by query and scaled, and options checked.
 
-    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from the result of
+    A subclass has the options below among its parameters, and a ``fit`` that sets ``coef_`` from the result of
     :meth:`_grouped`.
     """
 

@@ -38,7 +38,7 @@ class OrdinalSVM(LinearSVM):
     decompose : bool, default=False
         Train ``T`` machines on all rows each instead of one with ``T`` thresholds.
     class_weight : {"balanced", None}, default="balanced"
-        "balanced": at each threshold the rows below weigh as much as the rows above, with the same sum. None: all rows
+        "balanced": at each threshold the rows below have the same total weight as the rows above. None: all rows
         have equal weight, as in OP 2; if most rows have the same grade, its optimum is often ``w = 0``.
     tol : float, default=1e-3
         Relative duality gap to reach, by each machine.
@@ -48,9 +48,10 @@ class OrdinalSVM(LinearSVM):
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
     max_passes : int, default=1000
-        Maximum of passes over the data of each machine; a ``ConvergenceWarning`` reports that they did not suffice.
+        Maximum number of passes over the data of each machine; a ``ConvergenceWarning`` reports if they did not
+        suffice.
     callback : callable, default=None
-        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy value stops the present machine.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy value stops the current machine.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class OrdinalSVM(LinearSVM):
     thresholds_ : ndarray, shape (T,)
         ``b``. Ascending unless ``decompose``.
     coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features; with ``decompose`` the sum of those of the machines.
+        Weights of the scaled features; with ``decompose``, the sum over the machines.
     machine_coef_ : ndarray, shape (T, n_features)
         Weights for each threshold; rows are equal unless ``decompose``.
     fits_ : list of Fit
@@ -68,7 +69,7 @@ class OrdinalSVM(LinearSVM):
     Notes
     -----
     The loss is pointwise: queries matter only to scaling and :meth:`score`. For given scores the best thresholds are
-    weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` alone that
+    weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` only that
     cutting planes solve with a certificate. As the thresholds couple all rows, a pass reads ``X`` twice from memory. On
     two grades both forms are the classification SVM with an unpenalised threshold (``sklearn.svm.SVC`` with a linear
     kernel).
@@ -99,7 +100,7 @@ class OrdinalSVM(LinearSVM):
         Parameters
         ----------
         y : array-like of numbers, shape (n_rows,)
-            Grades, of which only the order matters.
+            Grades; only their order matters.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; each row of a query has the mean weight of the query.
 
@@ -133,9 +134,9 @@ class OrdinalSVM(LinearSVM):
         return scores - self.thresholds_.sum() if self.decompose else scores
 
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
-        """Return the grade of each row out of ``grades_``: as many steps above the lowest as thresholds are reached.
+        """Return the grade of each row out of ``grades_``, one step above the lowest per threshold reached.
 
-        Parameters are those of :meth:`predict`.
+        Parameters are as for :meth:`predict`.
         """
         check_is_fitted(self, "coef_")
         X = scaled_rows(self, X, qid)

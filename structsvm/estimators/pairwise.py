@@ -31,14 +31,15 @@ class PairwiseSVM(StructuralRanker):
         ``"squared_hinge"`` is several times faster to train, and penalises large inversions more.
     C : float, default=None
         Trade-off between a small norm and a small mean loss. None is 10, and 1 for the squared hinge
-        (``experiments/default_C.py``); ``fit_.C`` is what was used. Better search it on a log grid, 1e-3 ... 1e3 for
-        features of about unit scale. The notes relate it to the parameters of other programs.
+        (``experiments/default_C.py``); ``fit_.C`` is the value used. It is better to search ``C`` on a log grid, 1e-3
+        ... 1e3 for features of about unit scale. The notes relate it to the parameters of other programs.
     normalize : {"pairs", "query"}, default="pairs"
         Kind of mean. ``"pairs"``: over all pairs, so that the weight of a query is its number of pairs. ``"query"``:
-        the mean over the pairs of a query, then over queries, as for the other losses; the choice if lengths vary much
-        and the measure weights queries equally.
+        the mean over the pairs of a query, then over queries, as for the other losses; preferable if lengths vary
+        widely and the measure weights queries equally.
     tol : float, default=1e-3
-        Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to that at zero.
+        Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to its norm at
+        zero.
     solver : str, default="auto"
         A trainer of :func:`structsvm.trainers.train`, or its choice: ``"newton"`` for the squared hinge, any other for
         the hinge.
@@ -53,7 +54,7 @@ class PairwiseSVM(StructuralRanker):
 
     See Also
     --------
-    SVMRoc : on binary labels the same with ``normalize="query"``: ``w_roc(C) = 1/2 w_pair(4 C)``.
+    SVMRoc : equivalent on binary labels with ``normalize="query"``: ``w_roc(C) = 1/2 w_pair(4 C)``.
     PairwiseSGD : stochastic descent, for very many rows.
 
     Notes

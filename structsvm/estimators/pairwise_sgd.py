@@ -32,7 +32,7 @@ the weights by 1 - 1 = 0, and later ones divide by that."""
 
 
 Advance = Callable[[pairwise_descent.Descent, int], pairwise_descent.Descent]
-"""From a state and a number of steps to the state after them."""
+"""Function from a state and a number of steps to the state after them."""
 
 
 @parameters
@@ -40,8 +40,8 @@ class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
     Minimises the mean of the loss over pairs of documents of one query with ``y_i > y_j``, plus
-    ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows, for CSR
-    rows it follows the non-zeros of the pair, and ``X`` may be a read-only memory map. For the exact optimum with a
+    ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows; for CSR rows
+    it is proportional to the non-zeros of the pair. ``X`` may be a read-only memory map. For the exact optimum with a
     certificate use the pairwise SVM; this ranker is for very many rows, or for rows that keep arriving
     (``partial_fit``).
 
@@ -62,15 +62,15 @@ class PairwiseSGD(LinearRanker):
         number of rows; increase it if ``early_stopping`` reaches it, or there are more pairs.
     average : bool, default=True
         Whether to use the mean over steps, with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012),
-        instead of the last weights. It has less noise, and the number of steps need not be known in advance.
+        instead of the last weights. The mean has less noise, and the number of steps need not be known in advance.
     normalize : {"pairs", "query"}, default="pairs"
         Whether every pair, or every query that has a pair, is drawn equally often.
     early_stopping : bool, default=False
         Whether to hold out a part of the queries, stop when ``measure`` on them no longer rises, and keep the best
         weights.
     n_iter_no_change : int, default=5
-        Number of consecutive measurements without improvement after which to stop; there is one every twentieth of
-        ``n_steps``.
+        Number of consecutive measurements without improvement after which to stop; a measurement takes place every
+        twentieth of ``n_steps``.
     measure : str, default="map"
         Measure for early stopping and ``score``; any name of :func:`structsvm.metrics.evaluate`.
     relevance : float, default=1.0
@@ -138,10 +138,10 @@ class PairwiseSGD(LinearRanker):
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> Self:
-        """Continue from the present weights, with pairs of these rows only.
+        """Continue from the current weights, with pairs of these rows only.
 
         ``scale`` and ``eta_0="auto"`` are determined by the first call, and nothing is held out. Two calls on the same
-        rows are equivalent, bit for bit, to one with as many steps in total.
+        rows are equivalent, bit for bit, to one call with the total number of steps.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class PairwiseSGD(LinearRanker):
         return [np.arange(n_features, dtype=np.int64)]
 
     def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
-        """Return the pairs of a step: by default one labelled pair, as of SPD."""
+        """Return the pairs of a step: by default one labelled pair, as in SPD."""
         return {}
 
     def _check_parameters(self) -> np.random.RandomState:
@@ -309,7 +309,7 @@ class PairwiseSGD(LinearRanker):
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
     def _measurable(self, y: Float, number: Int) -> Int:
-        """Return the numbers of the queries whose best and worst ranking differ in ``measure``."""
+        """Return the indices of the queries whose best and worst ranking differ in ``measure``."""
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (
@@ -359,4 +359,4 @@ def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any)
             "unlabeled",
             f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
         )
-    return mask if mask.any() else None  # a part of the data may have labels only
+    return mask if mask.any() else None  # a part of the data may be entirely labelled

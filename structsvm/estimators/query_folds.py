@@ -22,15 +22,15 @@ class QueryKFold(BaseCrossValidator):
     """Splitter into folds of whole queries, which requests ``qid`` from metadata routing.
 
     Use it as ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like. ``KFold`` or a number would split queries: a
-    model that learned from a part of a query has an advantage on the rest, and scores are not those of whole queries.
-    Queries are dealt to folds as in :class:`StructuralRankerCV`.
+    model that learned from part of a query has an advantage on the rest, and scores do not refer to whole queries.
+    Queries are assigned to folds as in :class:`StructuralRankerCV`.
 
     Parameters
     ----------
     n_splits : int, default=5
         From 2 to the number of queries.
     shuffle : bool, default=False
-        Deal the queries in random order instead of that of their first rows.
+        Assign the queries in random order instead of the order of their first rows.
     random_state : int, RandomState or None, default=None
         Seed of ``shuffle``.
 

@@ -33,13 +33,13 @@ Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
 def usual_C(C: float | None, loss: str | Oracle) -> float:
-    """Return C, checked, or that of the loss."""
+    """Return C after a check, or the default of the loss."""
     return check_C(getattr(get_oracle(loss), "usual_C", 1.0) if C is None else C)
 
 
 @parameters
 class StructuralRanker(LinearSVM):
-    """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
+    """Linear ranker trained to the exact optimum of a convex bound on a ranking measure.
 
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack is an upper bound of the loss of the
     query's ranking. For ``"map"`` and ``"roc"`` it is the slack of a structural SVM with margin rescaling (Yue et al.;
@@ -66,14 +66,14 @@ class StructuralRanker(LinearSVM):
     positive : bool, default=False
         Constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
-        1 for a weight >= 0, so that the score does not fall with the feature, -1 for one <= 0, 0 for any; or these by
-        column, or by name where ``X`` has column names: ``{"bm25": 1, "spam": -1}``.
+        1 for a weight >= 0, so that the score does not decrease with the feature, -1 for a weight <= 0, 0 for any; or a
+        mapping from columns, or from names if ``X`` has column names: ``{"bm25": 1, "spam": -1}``.
     constraints : callable, default=None
-        From the cvxpy variable ``w``, the weights of the scaled features, to a list of cvxpy constraints that are
-        convex, with names in place of numbers where ``X`` has column names: ``lambda w: [w["title"] >= w["body"]]``.
+        Function from the cvxpy variable ``w``, the weights of the scaled features, to a list of convex cvxpy
+        constraints; features have names if ``X`` has column names: ``lambda w: [w["title"] >= w["body"]]``.
     penalty : callable, default=None
-        From ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
-        features. Its least value must not be below 0. Weights are then 0 where the gap stays within ``tol``.
+        Function from ``w`` to a convex cvxpy expression that replaces ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
+        features. Its minimum must not be below 0. Weights are then set to 0 as long as the gap stays within ``tol``.
     stabilise : bool, default=True
         False: the textbook cutting-plane method (one_slack).
     qp : {"active_set", "cvxpy"}, default="active_set"
@@ -84,8 +84,8 @@ class StructuralRanker(LinearSVM):
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
     n_uninformative_ : int
-        Queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no non-relevant
-        document), or weight zero.
+        Number of queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no
+        non-relevant document), or weight zero.
     constraints_, penalty_ : tuple of str, str
         The parameters ``constraints`` and ``penalty`` as text; only if one was given.
 
@@ -95,8 +95,8 @@ class StructuralRanker(LinearSVM):
 
     Notes
     -----
-    Queries without a constraint are allowed as long as one query has one. Features that do not vary within
-    any query, constant ones among them, cannot order documents: their weight is zero, and if all are so the fit
+    Queries without a constraint are allowed as long as one query has one. Features that do not vary within any query,
+    such as constant features, cannot order documents: their weight is zero, and if this holds for all features the fit
     succeeds with zero weights, and a :class:`~structsvm.trainers.NothingLearnedWarning` as for any fit that is hardly
     better than ``w = 0``. Missing values are refused; fill them first.
 
@@ -154,7 +154,8 @@ class StructuralRanker(LinearSVM):
         return self.loss
 
     def _measure(self) -> Any:
-        """Return what ``score`` measures: ``measure`` of the oracle, else its ``label`` at ``k``, else MAP."""
+        """Return the measure of ``score``: ``measure`` of the oracle, otherwise its ``label`` at ``k``, otherwise
+        MAP."""
         oracle = get_oracle(self._loss)
         if hasattr(oracle, "measure"):
             return oracle.measure
@@ -167,7 +168,7 @@ class StructuralRanker(LinearSVM):
         return name
 
     def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
-        """Return the problem, and the further arguments of :meth:`_keep`."""
+        """Return the problem, and the additional arguments of :meth:`_keep`."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
     def _keep(self, fit: Fit) -> None:

@@ -41,10 +41,10 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
 _N_BLOCKS = 200
-"""Blocks of queries for frank_wolfe, at least. Fewer take more passes where C is large, more take longer steps."""
+"""Minimum number of blocks of queries for frank_wolfe. Fewer need more passes if C is large; more make steps slower."""
 
 _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
-"""C by default, per training query: least lost on test queries in ``experiments/tree_C.py``, on average."""
+"""Default C per training query: the smallest average loss on test queries in ``experiments/tree_C.py``."""
 
 
 @parameters
@@ -60,18 +60,18 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     ----------
     loss : str or Oracle, default="map"
         As in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains: ``2^y - 1`` for
-        ``"ndcg@10"``, ``y`` for ``NDCG(10, gain="linear")``, which ranks better where the highest grades are rare.
+        ``"ndcg@10"``, ``y`` for ``NDCG(10, gain="linear")``, which ranks better if the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None: .002 times the number of training queries, and .01
         times for the smooth losses ("ndcg@k", "mrr", "precision@k"), which did best on average over five data sets of
-        20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` has it. Better search it on a log grid, 1e-2
-        ... 1e2, on queries that the trees have not seen, as :class:`TreeRankerCV` does.
+        20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value used. It is better to search it
+        on a log grid, 1e-2 ... 1e2, on queries that the trees have not seen, as :class:`TreeRankerCV` does.
     n_trees : int, default=300
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
-        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are recognised without it.
+        Columns, by index or name, whose values are category numbers: integers from 0 to 1,000,000. Columns of a pandas
+        or polars frame with a categorical dtype (or an Arrow dictionary) are recognised automatically.
     leaves : LeafFeatures, optional
-        Columns to weight instead of growing trees with the parameters above: usually
+        Columns to use instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
     tol : float, default=1e-3
         Relative duality gap to reach.
@@ -79,9 +79,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr",
         "precision@k"), else frank_wolfe over blocks of queries, or one_slack below 400 queries.
     relevance : float, default=1.0
-        Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
+        Label from which a document is relevant for the binary losses, for which the trees are then grown, too.
     growth_callback : callable, default=None
-        Called after each tree with the number of trees grown and of all trees; a truthy return ends the growth.
+        Called after each tree with the number of trees grown and the total; a truthy return value ends the growth.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     fit_ : Fit
         The certificate.
     categories_ : dict of str to list
-        The categories of each column of a frame that has them by its dtype.
+        The categories of each column of a frame with a categorical dtype.
     missing_features_ : ndarray of int64
         Columns with a missing value in training, from 0.
     n_uninformative_ : int
@@ -106,17 +106,17 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     Notes
     -----
     A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. LightGBM learns for
-    each split which side missing values take; where the feature had none in training, they count as 0. ``predict``
-    then warns and names the feature.
+    each split which side missing values take; if the feature had no missing values in training, they count as 0.
+    ``predict`` then warns and names the feature.
 
-    Categories of a frame go by their values in ``predict``, too, whatever their dtype there; one that training did not
-    have counts as missing, after a warning. In an array they are positions in ``categories_``.
+    In ``predict``, too, categories of a frame are matched by value, whatever their dtype; an unknown category counts as
+    missing, after a warning. In an array they are positions in ``categories_``.
 
     Edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers have
     the same scores.
 
-    The first fit after an installation compiles for some seconds, which ``fit(..., verbose=True)`` says; ``structsvm
-    warm-up`` compiles beforehand.
+    The first fit after an installation compiles for some seconds, which ``fit(..., verbose=True)`` reports; ``structsvm
+    warm-up`` compiles in advance.
 
     Examples
     --------
@@ -155,9 +155,10 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
+            NaN for missing values. A pandas or polars frame may have a column ``qid``, which is not a feature.
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
+            Numbers >= 0; the weight of a query is the mean over its rows. Trees are grown without the queries of weight
+            0.
 
         Raises
         ------
@@ -168,7 +169,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        C = self._trade_off(self._bind_empty(data, weights), weights)
+        per_query = _SMOOTH_C_PER_QUERY if self._bind_empty(data, weights).smooth else _C_PER_QUERY
+        C = per_query * int(np.count_nonzero(weights)) if self.C is None else float(self.C)
         problem = self._problem(self._learn(features, data, weights), data, weights)
         self._keep(next(self._train(problem, [C])), features)
         return self
@@ -182,7 +184,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return self.leaves_.scores(X, self.coef_)
 
     def _warn_of_missing(self, X: NDArray[Any]) -> None:
-        """Warn of missing values in columns of numbers that had none in training."""
+        """Warn about missing values in numeric columns that had none in training."""
         seen = getattr(self, "missing_features_", range(X.shape[1]))  # earlier model files lack this flag
         missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:
@@ -214,7 +216,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
-            # trees get the grades as the loss sees them: differences that it ignores would be noise
+            # trees get the grades as the loss uses them: differences that it ignores would be noise
             oracle = get_oracle(self.loss, relevance=self.relevance)
             relevance, gain = getattr(oracle, "relevance", None), cast(Any, getattr(oracle, "gain", "exp2"))
             features = LeafFeatures(
@@ -260,12 +262,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
         return self._problem(nothing, data, weights)
 
-    def _trade_off(self, problem: RankingProblem, weights: Float) -> float:
-        if self.C is not None:
-            return float(self.C)
-        per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
-        return per_query * int(np.count_nonzero(weights))
-
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
         problem = self._bind(replace(data, X=rows), weights)
         if self.solver != "auto" or problem.smooth or problem.n_queries < 2 * _N_BLOCKS:
@@ -293,7 +289,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _prepare(
         self, X: Any, y: Any, qid: Any, sample_weight: Any
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
-        """Return the problem over grown trees, and what :meth:`_keep` takes beside a fit."""
+        """Return the problem over grown trees, and the arguments of :meth:`_keep` besides a fit."""
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
@@ -314,7 +310,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         )
 
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
-        """Set what was learned."""
+        """Set the learned attributes."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
 
@@ -332,31 +328,31 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     """:class:`TreeRanker` that chooses C and the number of trees by cross-validation over queries.
 
     In each fold the trees are grown, and the bins learned, without the held-out queries: weights of leaves that have
-    seen the held-out labels would look better than they are. The largest number of trees is grown once per fold; fewer
-    are the first of them. At the end the trees are grown on all queries.
+    seen the held-out labels would appear better than they are. The largest number of trees is grown once per fold;
+    smaller numbers use the first of them. At the end the trees are grown on all queries.
 
     Parameters
     ----------
     Cs : sequence of float or None, default=None
         Values to try; None is the 9 values from 1e-2 to 1e2, evenly spaced on a log scale.
     n_trees : int or sequence of int, default=(100, 200, 300)
-        Numbers of trees to try. Of equal means the fewest trees are taken, then the smallest C.
+        Numbers of trees to try. On equal means the fewest trees are chosen, then the smallest C.
     leaves : LeafFeatures, optional
         As in :class:`TreeRanker`. With trees of a model no others are grown, and the number is theirs: hold out queries
         that it has not seen, by ``cv`` with explicit splits.
     random_state : int, default=None
-        Seed of the growth, and of the shuffle of queries before they are dealt to folds; None deals them in order.
+        Seed of the growth, and of the shuffle of queries before they are assigned to folds; None assigns them in order.
 
     Attributes
     ----------
     C_ : float
     n_trees_ : int
-        What was chosen.
+        The chosen values.
     scores_ : ndarray, shape (n_queries, n_numbers_of_trees, n_Cs)
         Value of the measure for each held-out query; NaN for queries in no test fold.
     Cs_ : ndarray, shape (n_Cs,)
     numbers_of_trees_ : ndarray of int64
-        What was tried, ascending.
+        The values tried, ascending.
 
     Examples
     --------
@@ -422,7 +418,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         features = self._features()
         inside, outside = self._learn(features, part, weights), features.rows(held_out.X)
         values = np.empty((held_out.n_queries, numbers.size, Cs.size))
-        grown = features.forest_.n_trees  # fewer where no split gains, or where a callback ended the growth
+        grown = features.forest_.n_trees  # fewer if no split gains, or if a callback ended the growth
         for i, n in enumerate(np.minimum(numbers, grown).tolist()):
             if i > 0 and numbers[i - 1] >= grown:
                 values[:, i] = values[:, i - 1]

@@ -1,4 +1,4 @@
-"""A fitted ranker as scikit-learn's tools for regressors see it: a score for each row."""
+"""View of a fitted ranker for scikit-learn's tools for regressors: a score for each row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from structsvm.common.checks import BadInput
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
 
-    A ranker is not a regressor: its scores have no unit, and only their order in a query was trained. Tools that show
-    how a prediction changes with the features can use the scores, but accept only regressors and classifiers:
+    A ranker is not a regressor: its scores have no unit, and only their order within a query was trained. Tools that
+    show how a prediction changes with the features can use the scores, but accept only regressors and classifiers:
     ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``, ``DecisionBoundaryDisplay.from_estimator``.
 
     Parameters
@@ -25,7 +25,7 @@ def as_regressor(ranker: Any) -> Any:
     Returns
     -------
     fitted regressor
-        Its ``predict(X)`` is that of the ranker. It copies nothing; it cannot be trained and has no ``score``, as R^2
+        Its ``predict(X)`` is the ranker's. It copies nothing; it cannot be trained and has no ``score``, as R^2
         of ranking scores means nothing.
 
     Examples

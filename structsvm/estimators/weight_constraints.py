@@ -15,13 +15,13 @@ from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
-"""The sign of each weight, or of some by name or column; None for free weights."""
+"""The sign of each weight, or of some weights by name or column; None for free weights."""
 
 Constraints = Callable[[Any], Any] | None
-"""From the cvxpy variable ``w`` to a list of cvxpy constraints."""
+"""Function from the cvxpy variable ``w`` to a list of cvxpy constraints."""
 
 Penalty = Callable[[Any], Any] | None
-"""From the cvxpy variable ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``."""
+"""Function from the cvxpy variable ``w`` to a convex cvxpy expression that replaces ``1/2 ||w||^2``."""
 
 
 def check_weights(model: Any) -> set[str]:
@@ -89,7 +89,7 @@ def _twice(key: Any) -> BadInput:
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
-    """Return signs by column, for features given by name or by their number from 1, as files count them."""
+    """Return signs by column, for features given by name or by number from 1, as in files."""
     columns: dict[int, int] = {}
     called = [] if names is None else list(names)
     for feature, sign in signs.items():
@@ -107,7 +107,7 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
-    """Return signs, or where cvxpy is needed a region that includes them; set attributes that describe the region."""
+    """Return signs, or a region that includes them if cvxpy is needed; set attributes that describe the region."""
     names, numbers = getattr(model, "feature_names_in_", None), getattr(model, "_numbers_", None)
     if model.positive:
         signs: Float | None = np.ones(n_features)

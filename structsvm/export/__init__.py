@@ -1,4 +1,4 @@
-"""Model files, models in the formats of search engines, and stages of PyTerrier."""
+"""Model files, models in the formats of search engines, and PyTerrier stages."""
 
 from __future__ import annotations
 

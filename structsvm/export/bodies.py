@@ -1,4 +1,4 @@
-"""Containers of exported models: compact JSON, models of Solr, rank profiles of Vespa, ONNX graphs."""
+"""Containers of exported models: compact JSON, Solr models, Vespa rank profiles, ONNX graphs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from structsvm.common.rows import warn_user
 from structsvm.export.target import Target
 
 _LARGEST_SOLR_MODEL = 900_000
-"""Bytes of a model for Solr: all models of a collection share a node of ZooKeeper, by default of at most 1 MB."""
+"""Maximum bytes of a model for Solr: all models of a collection share a ZooKeeper node, by default of at most 1 MB."""
 
 
 def as_json(content: Any) -> bytes:
-    """Return JSON without blanks: models of many trees are large, and the stores of engines are small."""
+    """Return JSON without white space: models with many trees are large, and the stores of engines are small."""
     return json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def solr_feature(name: str, normalizer: str = "", **figures: float) -> dict[str, Any]:
-    """Return a feature of a Solr model, with a normalizer; Solr parses its figures from strings."""
+    """Return a feature of a Solr model with a normalizer; Solr parses its numbers from strings."""
     params = {key: repr(float(value)) for key, value in figures.items()}
     norm = {"norm": {"class": f"org.apache.solr.ltr.norm.{normalizer}", "params": params}}
     return {"name": name, **(norm if normalizer else {})}
@@ -42,9 +42,10 @@ def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params
 
 
 def vespa_profile(name: str, terms: Sequence[str], rerank_count: int | None = None) -> str:
-    """Return a rank profile with one term of the expression per line, so that it can be read, and edited.
+    """Return a rank profile with one term of the expression per line, so that it can be read and edited.
 
-    With a ``rerank_count`` the expression is of the global phase: only the container knows all candidates of a query.
+    With a ``rerank_count`` the expression belongs to the global phase, as only the container knows all candidates of a
+    query.
     """
     phase = "first-phase" if rerank_count is None else "global-phase"
     count = "" if rerank_count is None else f"        rerank-count: {rerank_count}\n"
@@ -65,7 +66,7 @@ def onnx_model(
     **properties: Any,
 ) -> bytes:  # fmt: skip
     """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
-    # float64 throughout, so that scores are those of predict
+    # float64 throughout, so that scores equal those of predict
     onnx = import_onnx()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     n_features = len(properties["feature_names"])

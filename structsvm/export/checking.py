@@ -2,7 +2,8 @@
 
 The rules follow the engines' own code: ``LinearRanker``, ``NaiveAdditiveDecisionTree`` and the normalizers of the
 Learning to Rank plugin; ``LinearModel``, ``MultipleAdditiveTreesModel`` and the normalizers of Solr;
-``TreeInferenceModel`` of Elastic. They share no code with the writers of the formats, whose errors they would repeat.
+``TreeInferenceModel`` of Elastic. They share no code with the writers of the formats, as they would repeat the same
+errors.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from structsvm.protocols import Float
 _TOLERANCE = 1e-4
 """Largest difference of a score, as a share of the spread of the scores; float32 alone causes less than 1e-6."""
 _TIED = 1e-5
-"""Difference of two scores, as a share of the spread, below which their order does not count."""
+"""Difference of two scores, as a share of the spread, below which their order is ignored."""
 _MAX_PAIRS = 36_000
 _F32 = np.float32
 
@@ -37,7 +38,7 @@ class ExportCheck(NamedTuple):
     difference : float
         Largest difference, as a share of the spread of the scores.
     n_pairs, n_reversed : int
-        Number of pairs of rows that were compared (all, or a random sample), and of those in the opposite order.
+        Number of pairs of rows that were compared (all, or a random sample), and number of pairs in the opposite order.
     features : tuple of str
         Features whose values explain the largest difference, if it is above 1e-4.
 
@@ -113,7 +114,7 @@ def check_export(
 def compare_scores(
     content: bytes, model: Any, target: Target, X: Any, feature_names: Sequence[str] | None = None
 ) -> ExportCheck:
-    """Return the comparison; the unset values of the features of ``target.missing`` are missing values."""
+    """Return the comparison; unset features in ``target.missing`` count as missing values."""
     names = engine_names(model, feature_names, model.n_features_in_)
     own = getattr(model, "feature_names_in_", None)
     rows = np.array(X[list(own)] if own is not None and hasattr(X, "columns") else X, dtype=np.float64)
@@ -125,7 +126,7 @@ def compare_scores(
     scores = RULES[target.to]
 
     def score(rows: Float, sent: list[Float]) -> tuple[Float, Float]:
-        """Return the scores of ``predict``, and for each variant of the rows those of the engine."""
+        """Return the scores of ``predict``, and the scores of the engine for each variant of the rows."""
         expected = scores_of(model, rows)
         return expected, np.array([scores(content, one, names, target) for one in sent], dtype=np.float64)
 
@@ -142,7 +143,7 @@ def compare_scores(
     n_reversed = int(((ours * np.sign(theirs) < 0) & (np.abs(ours) > _TIED * spread)).sum())
     worst, best, features = int(np.argmax(off)), int(np.argmin(off)), []
     if not off[worst] <= _TOLERANCE * spread:
-        # a feature explains the difference of the worst row if the value of the best row lessens it
+        # a feature explains the difference of the worst row if the value of the best row reduces it
         for k, name in enumerate(names):
             changed = np.array([one[worst] for one in sent])
             changed[:, k] = rows[best, k]
@@ -157,7 +158,7 @@ def _variants(
 ) -> list[Float]:
     """Return the rows for ``predict``, and then one or two variants of them as the engine gets them.
 
-    An engine may store the value 0 or leave the feature unset, and both have to be scored alike.
+    An engine may store the value 0 or leave the feature unset, and both must give the same score.
     """
     if hasattr(model, "leaves_"):
         zero = np.array([name not in target.missing for name in names])
@@ -202,7 +203,7 @@ def _added(parts: Any, n: int) -> NDArray[np.float32]:
 
 
 def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a model of the Learning to Rank plugin, or by its trees alone."""
+    """Score rows by a model of the Learning to Rank plugin, or by only its trees."""
     spec = json.loads(content)
     model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
     definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])

@@ -1,4 +1,4 @@
-"""Hybrid queries: the fusion of each engine, and the configuration that gives it weights."""
+"""Hybrid queries: the fusion of each engine, and the configuration that sets its weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from structsvm.export.bodies import vespa_profile
 
 Text = Callable[[Sequence[str], Sequence[float], int, int], str]
-"""Function from the names of the clauses, their weights, the depth of their lists and ``k`` of ranks to a text."""
+"""Function from the names and weights of the clauses, the depth of their lists and the ``k`` of ranks to a text."""
 
 
 class Engine(NamedTuple):
@@ -19,7 +19,7 @@ class Engine(NamedTuple):
     text: Text
     clauses: range = range(2, 100)
     complete: bool = False
-    """Whether the engine has the score of each clause for all documents, also for those outside its list."""
+    """Whether the engine computes the score of each clause for all documents, including those outside its list."""
 
 
 def _json(content: Any) -> str:

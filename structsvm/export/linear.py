@@ -16,7 +16,7 @@ from structsvm.export.target import HUGE, TINY
 from structsvm.protocols import Float
 
 _COARSE = 1e-5
-"""Distance between float32 numbers, as a share of the width of a feature, above which ranks may differ."""
+"""Spacing of float32 numbers, as a share of the range of a feature, above which ranks may differ."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted, with ``coef_``. The last step of a pipeline is such a model, the others are affine (scalers, imputers,
-        projections).
+        Fitted, with ``coef_``. In a pipeline, the last step is such a model and the others are affine (scalers,
+        imputers, projections).
     feature_names : sequence of str, optional
         Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
 
@@ -68,8 +68,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
         ``weights``, ``shift`` and ``scale`` (0, 0 and 1 for a feature that was constant in training); ``intercept``;
         ``method``, which names shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
         they are computed in each query, so that the arrays do not hold them; and ``missing``, the numbers that a
-        pipeline imputes for missing values, NaN for features without, or None. ``raw_weights`` and ``raw_intercept``
-        are the same function without shift and scale.
+        pipeline imputes for missing values, NaN for features without imputation, or None. ``raw_weights`` and
+        ``raw_intercept`` are the same function without shift and scale.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearFo
     names, missing = engine_names(pipeline, feature_names, n), None if np.isnan(imputed).all() else imputed
     slope = np.diag(A)
     if A.shape == (n, n) and not (A - np.diag(slope)).any() and (slope > 0).all():
-        # steps that scale each feature by itself remain a shift and a scale: folded into the weights, the shifts would
-        # add up to a large intercept, which formats without intercept lose
+        # steps that scale each feature separately remain a shift and a scale: folded into the weights, the shifts would
+        # add up to a large intercept, which formats without an intercept lose
         form = replace(form, names=names, missing=missing)
         if (slope != 1).any() or b.any():
             form = replace(form, shift=(form.shift - b) / slope, scale=form.scale / slope, method="zscore")
@@ -142,7 +142,7 @@ def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearFo
 
 
 def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
-    """Return the names of the features in the engine: the given ones, or those that the model was trained with."""
+    """Return the names of the features in the engine: the given names, or those that the model was trained with."""
     own = getattr(model, "feature_names_in_", None)
     if given is None:
         given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
@@ -173,7 +173,7 @@ def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
 
 
 def check_figures(form: LinearForm, to: str) -> None:
-    """Raise for weights, shifts and scales that float32 cannot hold, and warn of values that it rounds strongly."""
+    """Raise for weights, shifts and scales that float32 cannot hold, and warn about values that it rounds strongly."""
     coarse = []
     for name, weight, low, width in form.terms:
         if not weight:

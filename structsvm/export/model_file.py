@@ -1,8 +1,8 @@
 """Models in one ``.npz`` file: arrays and a JSON description, no pickle, so that loading never runs code.
 
-The description holds a digest of each array, and its own digest is beside it, so that an edited file, or one with an
-array of another model, is refused. A crafted file can have valid digests: classes check saved numbers before compiled
-code uses them as indices.
+The description holds a digest of each array, and its own digest is beside it, so that a file that was edited or
+contains an array of another model is refused. A crafted file can have valid digests: classes check saved numbers before
+compiled code uses them as indices.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 
 _FORMAT = "structsvm-model"
-_FORMAT_VERSION = 2  # version 1 had no digests
+_FORMAT_VERSION = 2
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
-"""A model file may name the classes of these folders that they, or the package itself, export."""
+"""A model file may name classes of these folders that they, or the package itself, export."""
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",
@@ -39,7 +39,7 @@ _RECORDS = {
     "LambdaRankFit": "structsvm.trainers.lambdarank",
     "Progress": "structsvm.protocols",
 }
-"""Further classes that it may name, with their modules: those of attributes of models."""
+"""Additional classes that it may name, with their modules: those of attributes of models."""
 
 _LARGEST_DESCRIPTION = 1 << 26
 
@@ -48,10 +48,10 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model or transformer of this package to ``path``, completely or not at all.
+    """Write a fitted model or transformer of this package to ``path`` atomically.
 
-    Functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_`` describe what functions
-    returned.
+    Functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_`` describe the results of
+    functions.
     """
     path = Path(path)
     if is_packed(path):
@@ -105,7 +105,7 @@ def load(path: str | Path) -> Any:
     >>> load("model.npz")
     SVMMap(C=10)
     """
-    # three stages with errors of their own: whether this is a model at all, its version, and its content
+    # three stages with separate errors: whether this is a model at all, its version, and its content
     path = Path(path)
     try:
         with Archive(path) as archive:
@@ -126,10 +126,9 @@ def load(path: str | Path) -> Any:
             try:
                 if not isinstance(content, dict) or "class" not in content:
                     raise Damaged("no model")
-                digests = description["digests"] if version > 1 else None
-                if digests is not None and archive.array("digest", most_bytes=1 << 10) != _digest(raw):
+                if archive.array("digest", most_bytes=1 << 10) != _digest(raw):
                     raise Damaged("a changed description")
-                return _decode(content, _Arrays(archive, digests))
+                return _decode(content, _Arrays(archive, description["digests"]))
             except (
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
             ) as error:  # fmt: skip
@@ -146,7 +145,7 @@ def load(path: str | Path) -> Any:
 class _Arrays:
     """The arrays of a model file that its description refers to; together they must fit into memory."""
 
-    def __init__(self, archive: Archive, digests: dict[str, str] | None) -> None:
+    def __init__(self, archive: Archive, digests: dict[str, str]) -> None:
         self._archive, self._digests = archive, digests
         self._left = memory_bytes()
         self._read: dict[str, np.ndarray] = {}
@@ -156,7 +155,7 @@ class _Arrays:
             raise Damaged(f"no array {name!r:.40}")
         if name not in self._read:
             array = self._archive.array(name, most_bytes=self._left)
-            if self._digests is not None and self._digests[name] != _digest(array):
+            if self._digests[name] != _digest(array):
                 raise Damaged(f"a changed {name}")
             self._read[name] = array
             self._left -= array.nbytes
@@ -198,7 +197,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
-        return {"float": value.hex()}  # JSON has no NaN, no infinity, and readers that round
+        return {"float": value.hex()}  # JSON has neither NaN nor infinity, and some readers round
     if isinstance(value, np.ndarray):
         if value.dtype != object:
             arrays[path] = value
@@ -208,7 +207,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
             return {"names": path}
     name = type(value).__name__
     if _homes().get(name) == type(value).__module__ and _has_fields(type(value)):
-        # of an estimator all attributes are saved, of a record its fields
+        # estimators are saved with all attributes, records with their fields
         if isinstance(value, tuple):
             fields = value._asdict()  # type: ignore[attr-defined]
         elif not hasattr(value, "get_params"):
@@ -259,7 +258,7 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     if not hasattr(cls, "get_params"):
         return cls(**fields)  # a record, whose constructor may check its fields
     parameters = set(cls._get_param_names())
-    # parameters that are newer than the file get their defaults; those that this version no longer has are ignored
+    # parameters that are newer than the file get their defaults; parameters that this version no longer has are ignored
     model = cls(**{key: value for key, value in fields.items() if key in parameters})
     kept = {key for key in fields if key in parameters or key.endswith("_") or key.startswith("_")}
     vars(model).update({key: fields[key] for key in kept})

@@ -1,6 +1,6 @@
 """Affine steps of scikit-learn pipelines before a linear ranker, as one affine function of the raw features.
 
-The function of a step is found from its output, whatever its class: the images of zero and of unit vectors give shift
+The function of a step is derived from its output, whatever its class: the images of zero and of unit vectors give shift
 and slope, and a step whose images of random points differ from these is refused by name. A missing value counts as the
 number that the pipeline imputes.
 """
@@ -18,7 +18,8 @@ from structsvm.common.user_warnings import ordered_columns
 from structsvm.protocols import Float
 
 _FAR = 2.0**40
-"""Length of the unit vectors: shifts of features are small compared to it, so that slopes keep all their digits."""
+"""Length of the unit vectors, compared with which shifts of features are small, so that slopes keep all their
+digits."""
 
 
 def as_given(model: Any, X: Float) -> Any:
@@ -41,7 +42,7 @@ def scores_of(model: Any, X: Float) -> Float:
 
 
 def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
-    """Return ``A`` and ``b`` of the function ``A x + b`` of the steps, and the imputed numbers (NaN without)."""
+    """Return ``A`` and ``b`` of the function ``A x + b`` of the steps, and the imputed numbers (NaN if not imputed)."""
     n = int(pipeline.n_features_in_)
     A, b = np.eye(n), np.zeros(n)
     for name, step in _steps(pipeline):
@@ -51,7 +52,7 @@ def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
 
 
 def _steps(pipeline: Any) -> list[tuple[str, Any]]:
-    """Return the steps before the ranker, without those that pass rows through."""
+    """Return the steps before the ranker, without steps that pass rows through."""
     return [(name, step) for name, step in pipeline.steps[:-1] if step not in (None, "passthrough")]
 
 
@@ -95,8 +96,8 @@ def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
                 filled_by = name
         if row.shape[1] != A.shape[0] or np.isnan(row).any():
             continue
-        # The row is A e_j v + b for the imputed number v: solved for v by the largest entry of the column, and compared
-        # in all entries, as an indicator of missing values would add more than a number
+        # The row is A e_j v + b for the imputed number v: solved for v with the largest entry of the column, and
+        # checked in all entries, as an indicator of missing values would add more than a number
         k = int(np.argmax(np.abs(A[:, j])))
         if A[k, j] == 0.0:
             continue  # the steps drop the feature

@@ -1,4 +1,4 @@
-"""Rankers of this package as learners of PyTerrier pipelines, and fusion and diverse selection as their stages."""
+"""Rankers of this package as learners of PyTerrier pipelines, and fusion and diverse selection as pipeline stages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ try:
 except ImportError:
 
     class Transformer:  # type: ignore[no-redef]
-        """Stands for the class of PyTerrier where this is not installed: calls ``transform``."""
+        """Replacement for PyTerrier's class if PyTerrier is not installed; calls ``transform``."""
 
         def __call__(self, inp: Any) -> Any:
             return self.transform(inp)  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ class PyTerrierRanker(BaseEstimator):
     PyTerrier passes a learner the number of documents of each query (``group``), as LightGBM expects it, and validation
     queries, on which this class chooses C. It calls ``predict`` with the documents of many queries and without their
     queries, so that scaling within queries is not possible. With ``form="regression"`` it passes no queries at all:
-    this class then refuses to train, whereas a ranker in its place trains on all rows as one query, with a
+    this class then refuses to train, whereas a plain ranker would train on all rows as one query, with a
     :class:`~structsvm.SingleQueryWarning`.
 
     Parameters
@@ -105,7 +105,7 @@ class PyTerrierRanker(BaseEstimator):
             raise BadInput("eval_set", problem, "pass them or {Cs=None}")
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
-        # from the smallest C: of equally good values the most regularised one is kept
+        # from the smallest C: among equally good values the most regularised is kept
         best = -np.inf
         for C in sorted(set(self.Cs)):
             model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)
@@ -129,15 +129,15 @@ class PyTerrierRanker(BaseEstimator):
 
 
 class Fusion(Transformer):
-    """A stage of PyTerrier that fuses the results of several retrievers by a learned model.
+    """PyTerrier stage that fuses the results of several retrievers with a learned model.
 
-    A ``pyterrier.Transformer`` if PyTerrier is installed, so that ``Fusion({...}, model) >> stage`` is a pipeline; else
-    a callable of the same frames.
+    A ``pyterrier.Transformer`` if PyTerrier is installed, so that ``Fusion({...}, model) >> stage`` is a pipeline;
+    otherwise a callable on the same frames.
 
     Parameters
     ----------
     retrievers : mapping of str to transformer
-        By the names of the runs of ``model``.
+        Keyed by the names of the runs of ``model``.
     model : FusionModel
 
     Examples
@@ -170,7 +170,7 @@ class Fusion(Transformer):
 
 
 class Diversify(Transformer):
-    """A stage of PyTerrier that keeps the results of a query that a selector chooses, in its order.
+    """PyTerrier stage that keeps the results of a query chosen by a selector, in the selector's order.
 
     A ``pyterrier.Transformer`` if PyTerrier is installed, as in ``bm25 % 50 >> get_text >> Diversify(MMR(5))``.
 
@@ -180,7 +180,8 @@ class Diversify(Transformer):
     text : str, default="text"
         Column with the texts.
     features : str or None, default="score"
-        Column with the document features, a number or an array each; None for a model that was trained without any.
+        Column with the document features, each a number or an array; None for a model that was trained without
+        features.
 
     Examples
     --------
@@ -198,7 +199,7 @@ class Diversify(Transformer):
         self.features = features
 
     def transform(self, inp: Any) -> Any:
-        """Return the chosen rows of a frame; ``score`` counts down from their number, ``rank`` up from 0."""
+        """Return the chosen rows of a frame; ``score`` counts down from their number, and ``rank`` up from 0."""
         ranked = inp.sort_values("score", ascending=False, kind="stable")
         parts = [ranked[ranked["qid"] == qid] for qid in inp["qid"].unique()]
         if not parts:  # PyTerrier inspects stages by frames without rows

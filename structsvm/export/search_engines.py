@@ -72,8 +72,8 @@ def export_model(
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted. Linear (the support vector machines, stochastic descent, LambdaRank without hidden layers), also after
-        affine steps of a pipeline; or over trees.
+        Fitted. Linear (support vector machines, stochastic descent, LambdaRank without hidden layers), possibly after
+        affine pipeline steps; or over trees.
     to : str
         One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
     feature_names : sequence of str, optional
@@ -81,16 +81,16 @@ def export_model(
     name : str, default="structsvm"
         Name of the model in the engine.
     unmatched : {"auto", "zero", "missing"}, or mapping of names to these, default="auto"
-        Value in training of a feature that does not match a document, which the engine leaves unset: 0, or a missing
-        value (NaN). "auto" is "missing" for features with missing values in training, else "zero". Linear models count
-        unset features as 0.
+        Value, in training, of a feature that does not match a document and that the engine leaves unset: 0, or missing
+        (NaN). "auto" is "missing" for features with missing values in training, else "zero". Linear models count unset
+        features as 0.
     engine_version : str, optional
         Version of Solr, OpenSearch or Elasticsearch (``elastic``), such as "3.8". Default: the newest, with a warning
         that names the versions for which the file is wrong.
     store : str, optional
         Feature store, for Solr only. Default: its ``_DEFAULT_``.
     feature_queries : mapping of str to dict, optional
-        Query of each feature, for ``elastic`` only. Default: the file has only the trees.
+        Query of each feature, for ``elastic`` only. Default: the file contains only the trees.
     check : array-like or frame, shape (n_rows, n_features), optional
         Rows to score from the exported text by the rules of the engine, and to compare with ``predict``; see
         :func:`~structsvm.export.check_export`. NaN where a feature does not match.
@@ -177,7 +177,7 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
 
 
 def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
-    """Write the result of :func:`export_model` to a file, completely or not at all; an earlier file stays on failure.
+    """Write the result of :func:`export_model` to a file atomically; on failure an earlier file is kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arguments of an export beside the model: names, the version of the engine, and the meaning of unset features."""
+"""Arguments of an export besides the model: names, engine version, and the meaning of unset features."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Target(NamedTuple):
 
 
 def parse_version(to: str, text: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of the version of an engine."""
+    """Return the components of an engine's version number."""
     if text is None:
         return None
     if to not in _VERSIONED:
@@ -79,7 +79,8 @@ def parse_version(to: str, text: str | None) -> tuple[int, ...] | None:
 def missing_names(
     names: Sequence[str], seen: Sequence[int], unmatched: Unmatched | Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the features whose unset values are missing values; ``seen`` are those with some in training."""
+    """Return the features whose unset values are missing values; ``seen`` are the features with missing values in
+    training."""
     given = unmatched if isinstance(unmatched, Mapping) else dict.fromkeys(names, unmatched)
     for name, how in given.items():
         if how not in ("auto", "zero", "missing"):
@@ -93,7 +94,7 @@ def missing_names(
 
 
 def warn_of_unset(target: Target) -> None:
-    """Warn of versions of the engine that treat unset values in another way than training did."""
+    """Warn about versions of the engine that treat unset values differently from training."""
     to, version, names = target.to, target.version, ", ".join(sorted(target.missing))
     older = ""  # versions that count an unset value as 0
     if to == "opensearch":
@@ -122,7 +123,7 @@ def warn_of_unset(target: Target) -> None:
 
 
 def power_without_slack(below: NDArray[np.float32]) -> int:
-    """Return the exponent of the power of 2 by which a feature is multiplied so that Solr's slack has no effect.
+    """Return the exponent of the power of 2 that, as a factor of a feature, makes Solr's slack negligible.
 
     From 64 on the slack is less than half the distance between float32 numbers. A power of two keeps all digits.
     """
@@ -134,7 +135,7 @@ def power_without_slack(below: NDArray[np.float32]) -> int:
 
 
 def below_slack(below: np.float32) -> np.float32:
-    """Return the threshold that, with Solr's slack, is ``below``, or as little above it as possible in float32."""
+    """Return the threshold that, with Solr's slack, is ``below``, or the closest possible value above it in float32."""
     threshold = below - SOLR_SLACK
     # the sum is rounded: step to the largest threshold whose sum is not above, then up to the first that reaches it
     while threshold + SOLR_SLACK > below:

@@ -1,6 +1,6 @@
 """Tree rankers as trees with values in their leaves, in the formats of engines and runtimes.
 
-The bins of a feature become one more tree, with conditions on this feature only. It has a leaf for missing values.
+The bins of a feature become an additional tree, with conditions on this feature only. It has a leaf for missing values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
 _LEQ, _MEMBER, _SUM = 0, 6, 1  # codes of ONNX: comparison, set membership, aggregation
 _MAX_DEPTH = 400
-"""Levels of a tree in nested JSON: each takes two of the 1,000 that Jackson, the parser of the engines, reads."""
+"""Maximum levels of a tree in nested JSON: each takes two of the 1,000 that Jackson, the engines' parser, accepts."""
 _LIGHTGBM_ZERO = 1.001e-35
-"""LightGBM takes smaller values for 0, and has thresholds on both sides of 0 for this."""
+"""LightGBM treats smaller values as 0, and has thresholds on both sides of 0 for this."""
 _NO_BOUND = np.float32(3e38)
 """A threshold that is above all values."""
 
@@ -63,12 +63,13 @@ def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
 
 
 def _step_tree(feature: int, edges: list[float]) -> Tree:
-    """Return a binary search in ``edges``: leaf 0 has missing values, leaf ``k`` values above ``k - 1`` edges."""
+    """Return a binary search in ``edges`` as a tree: leaf 0 is for missing values, leaf ``k`` for values above ``k -
+    1`` edges."""
     # the root only separates missing values, which go right
     threshold, left, right = [_LARGEST], [0], [~0]
 
     def add(low: int, high: int) -> int:
-        """Return the node, or ``~leaf``, of the values above at least ``low`` and at most ``high`` edges."""
+        """Return the node, or ``~leaf``, for values above at least ``low`` and at most ``high`` edges."""
         if low == high:
             return ~(low + 1)
         middle = (low + high) // 2
@@ -124,7 +125,7 @@ def _fields(fields: dict[str, Any]) -> str:
 
 
 def _tree_fields(valued: ValuedForest, t: int) -> dict[str, Any]:
-    """Return one tree by the keys of LightGBM's text."""
+    """Return one tree as the keys of LightGBM's text format."""
     forest = valued.forest
     nodes, leaves = range(*forest.nodes[t : t + 2].tolist()), slice(*forest.leaves[t : t + 2].tolist())
     threshold, decisions, bounds, words = [], [], [0], []
@@ -157,7 +158,7 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, Any]:
 
 
 class _Split(NamedTuple):
-    """An inner node as engines with single precision have it."""
+    """An inner node as represented by engines with single precision."""
 
     number: int
     """Number of the node, or leaf, from the root on, left before right."""
@@ -190,7 +191,7 @@ def _nested(
             "to", f"expected trees of at most {_MAX_DEPTH} levels, as parsers limit how deep JSON nests, got {deepest}",
             "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
         )  # fmt: skip
-    # The engines hold values in float32: a threshold rounded as they round values keeps each on its side.
+    # The engines hold values in float32: a threshold rounded in the same way keeps each value on its side.
     edges = float32_thresholds(forest)
     _warn_of_float32(valued, edges)
 
@@ -202,7 +203,7 @@ def _nested(
         left = grown(t, int(forest.left[k]), depth + 1, numbers)
         right = grown(t, int(forest.right[k]), depth + 1, numbers)
         name = valued.names[forest.feature[k]]
-        # a feature without missing values in training had the value 0 where engines leave it unset
+        # a feature without missing values in training was 0 where engines leave it unset
         unset_left = bool(forest.nan_left[k] if name in target.missing else edges[k] >= 0)
         return node(_Split(number, depth, name, edges[k], unset_left), left, right)
 
@@ -289,7 +290,8 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
 
 def _warn_of_float32(valued: ValuedForest, edges: NDArray[np.float32]) -> None:
-    """Warn of features with different thresholds that are equal in float32: the engine cannot separate their values."""
+    """Warn about features with different thresholds that are equal in float32: the engine cannot separate their
+    values."""
     # An edge of bins is the largest float64 that is rounded to its float32, and separates values in both precisions.
     with np.errstate(over="ignore"):
         rounded = np.nextafter(valued.forest.threshold, np.inf).astype(np.float32) == edges
@@ -314,7 +316,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
     inexact = set()
 
     def node(split: _Split, left: Any, right: Any) -> Any:
-        # Solr applies normalizers to the features of trees, too: thresholds are of the multiplied values
+        # Solr applies normalizers to the features of trees, too: thresholds refer to the multiplied values
         with np.errstate(over="ignore"):
             scaled = exact = split.edge * np.float32(2.0 ** powers[split.feature])
         if abs(split.edge) <= 1e-30:  # a threshold at 0, on either side of it
@@ -345,7 +347,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
 
 
 def _own_json(valued: ValuedForest, target: Target) -> bytes:
-    """Return trees as lists with an entry per node; a child is a node, or ``-1 - leaf``."""
+    """Return trees as lists with one entry per node; a child is a node, or ``-1 - leaf``."""
     forest, trees = valued.forest, []
     for t in range(forest.n_trees):
         nodes = slice(*forest.nodes[t : t + 2].tolist())
@@ -381,7 +383,7 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
     tree = np.repeat(np.arange(forest.n_trees), n_nodes)
 
     def ids(children: Any) -> tuple[list[int], list[int]]:
-        """Return numbers of nodes or leaves among those of all trees, and which are leaves."""
+        """Return the numbers of nodes or leaves among all trees, and a mask of leaves."""
         leaf = children < 0
         numbers = np.where(leaf, forest.leaves[tree] + ~children, starts[tree] + children)
         return numbers.tolist(), leaf.astype(int).tolist()
@@ -397,7 +399,7 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
         "nodes_falseleafs": false_leaves, "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
         "leaf_targetids": [0] * values.size, "leaf_weights": from_array(values, "weights"),
     }  # fmt: skip
-    if with_set.any():  # the sets one after the other, each followed by NaN
+    if with_set.any():  # the concatenated sets, each followed by NaN
         sets = [np.append(valued.members(k), np.nan) for k in np.flatnonzero(with_set).tolist()]
         attributes["membership_values"] = from_array(np.concatenate(sets), "members")
     nodes = [

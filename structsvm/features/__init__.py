@@ -2,7 +2,7 @@
 
 ``smooth_similarity`` smooths the similarities of documents, ``soft_subtopics`` turns marks into labels. ``binning``
 turns scores, such as those of TREC runs (``readers.run_features``), into step functions. ``leaves`` maps rows to leaves
-of boosted trees; their trees are a ``forest``, which ``boosters`` reads from models of other libraries.
+of boosted trees; their trees form a ``forest``, which ``boosters`` reads from models of other libraries.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from structsvm.queries import group_queries, offsets_of
 
 MOST_BINS = 255  # a count of thresholds fits a byte
 _TILE = 16
-"""Columns that are copied together: their values in a row share a line of the cache or two."""
+"""Columns that are copied together: their values in a row share one or two cache lines."""
 
 
 class StepFunction(NamedTuple):
@@ -42,7 +42,7 @@ class StepFunction(NamedTuple):
     values: Float
 
     def outline(self) -> tuple[list[float], list[float]]:
-        """Return the corners of the line over the range of scores; a missing score is not in it."""
+        """Return the corners of the line over the range of scores, without missing scores."""
         edges = self.thresholds[1:].tolist()
         if not edges:
             return [0.0, 1.0], [float(self.values[1])] * 2
@@ -57,10 +57,10 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     """Indicator features ``1[f > k]`` for thresholds ``k`` of each base function ``f``, learned in ``fit``.
 
     A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
-    indicators are 0. The first threshold is minus infinity, its indicator means "has a score"; the others
-    cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
-    another are left out, so a function may have fewer thresholds than bins. A score equal to a threshold does not
-    exceed it, as in the formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
+    indicators are 0. The first threshold is minus infinity, and its indicator means "has a score"; the others divide
+    the range of the training scores into ``n_bins`` bins. Thresholds that no training score distinguishes are left out,
+    so a function may have fewer thresholds than bins. A score equal to a threshold does not exceed it, as in the
+    formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
 
     Thresholds at quantiles lie between two training scores. A score in float64 and its copy in float32 are on the same
     side of them, unless the two training scores are the same number in float32.
@@ -68,25 +68,25 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_bins : int, default=50
-        Thresholds per function, at most 255. The thesis has 50.
+        Thresholds per function, at most 255. The thesis uses 50.
     spacing : {"even", "quantile"}, default="even"
-        Bins of equal width, or of equal numbers of training scores: the choice for scores with far outliers.
+        Bins of equal width, or with equal numbers of training scores, which suits scores with extreme outliers.
     within : {"data", "query"}, default="data"
         ``"data"``: the scores as they are, one set of thresholds for all queries, as in the thesis. ``"query"``:
         the scores are first brought to [0, 1] within each query (a function's only score in a query to 1), for
-        functions on another scale in each query; ``fit`` and ``transform`` then need ``qid``.
+        functions whose scale differs between queries; ``fit`` and ``transform`` then need ``qid``.
 
     Attributes
     ----------
     thresholds_ : list of ndarray
-        Those of each base function, ascending, the first minus infinity.
+        Thresholds of each base function, ascending from minus infinity.
     starts_ : ndarray of int64, shape (n_functions + 1,)
         Columns ``starts_[f]:starts_[f + 1]`` of the output are the indicators of function ``f``.
     n_features_in_ : int
 
     Notes
     -----
-    Choose the thresholds on the training queries alone: ``fit`` there, ``transform`` everywhere.
+    Choose the thresholds on the training queries only: ``fit`` there, ``transform`` everywhere.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self.transform_rows(X, qid=qid).tocsr()
 
     def transform_rows(self, X: Any, *, qid: Any = None) -> BinnedRows:
-        """Return the same rows as one byte per score; parameters and errors are those of :meth:`transform`."""
+        """Return the same rows as one byte per score; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "thresholds_")
         scores = self._scores(X, qid, "transform")
         codes = np.empty(scores.shape, dtype=np.uint8)

@@ -1,6 +1,6 @@
 """The trees of LightGBM, XGBoost, scikit-learn and CatBoost as a :class:`~structsvm.features.forest.Forest`.
 
-Thresholds are compared with float64 values. Where a library rounds its input to float32 first, a threshold here is the
+Thresholds are compared with float64 values. If a library rounds its input to float32 first, a threshold here is the
 largest float64 that the library would send to the left.
 """
 
@@ -24,9 +24,10 @@ _MISSING_NONE, _MISSING_ZERO = 0, 1
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, also those beyond an early stop.
+    """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, including trees after an early
+    stop.
 
-    Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by LightGBM's and CatBoost's index.
+    Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by the index of LightGBM and CatBoost.
     """
     # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix: here only NaN is missing
     library = type(model).__module__.split(".")[0]
@@ -45,7 +46,7 @@ def forest_of(model: Any) -> Forest:
 
 
 def lightgbm_forest(text: str) -> Forest:
-    """Return the trees in a model file of LightGBM."""
+    """Return the trees in a LightGBM model file."""
     head, *parts = text.split("\nTree=")
     fields = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
     if "max_feature_idx" not in fields:
@@ -152,7 +153,7 @@ def _sklearn(model: Any) -> Forest | None:
     names = getattr(model, "feature_names_in_", None)
     if hasattr(model, "_predictors"):
         moved = getattr(model, "is_categorical_", None)
-        if moved is not None and moved.any():  # also if no tree uses them: they precede all others
+        if moved is not None and moved.any():  # even if no tree uses them: they precede all others
             raise _no_categories()
         trees = [_histogram_tree(one.nodes) for row in model._predictors for one in row]
         return _forest(trees, int(model.n_features_in_), names)
@@ -169,7 +170,7 @@ def _sklearn(model: Any) -> Forest | None:
         below = np.asarray(tree.threshold, dtype=np.float64).astype(np.float32)
         below = np.where(below > tree.threshold, np.nextafter(below, np.float32(-np.inf)), below)
         missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, dtype=bool))
-        # a tree on a part of the features numbers them within it; nodes without a condition have -2
+        # a tree on a subset of the features numbers them within it; nodes without a condition have -2
         feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
             _tree_of_nodes(tree.children_left, tree.children_right, feature, rounding_to(below), missing)
@@ -218,11 +219,11 @@ def _catboost(model: Any) -> Forest:
 
 
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:
-    """Return a tree whose levels have one condition each; its outcome is a bit of the leaf's number."""
+    """Return a tree whose levels have one condition each, whose outcome is a bit of the leaf's number."""
     depth = len(features)
     level = np.repeat(np.arange(depth), 1 << np.arange(depth))
     children: Int = 2 * np.arange(level.size)[:, np.newaxis] + np.array([1, 2])
-    # of children below the last level; the first condition is the highest bit
+    # numbers of children below the last level; the first condition is the highest bit
     path = children + 1 - (1 << depth)
     number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
     left, right = np.where(path >= 0, ~np.asarray(number), children).T.tolist()

@@ -18,7 +18,8 @@ from structsvm.queries import check_offsets, offsets_of
 class LeafRows:
     """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
 
-    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; the first ``n_pairs`` bytes have the codes of two trees.
+    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; the first ``n_pairs`` bytes hold the codes of two trees
+    each.
     """
 
     ndim = 2
@@ -61,7 +62,7 @@ class LeafRows:
 
     @property
     def codes(self) -> NDArray[Any]:
-        """Return the number of a row's leaf in each tree, then its counts of edges; a copy where two share a byte."""
+        """Return the number of a row's leaf in each tree, then its counts of edges; a copy if two share a byte."""
         return self._kept if self._n_pairs == 0 else self._columns(np.arange(self.starts.shape[0] - 1))
 
     def _columns(self, chosen: Int) -> NDArray[Any]:
@@ -162,11 +163,11 @@ def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
     out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
-# The signatures are those of the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
+# The signatures match the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
 # All kernels go through a flat table with an entry for each value of each code: those of code c begin at base[c]. A
 # leaf has one column and one entry; a count of edges, from 0 on, has one entry more than edges. The first n_pairs bytes
 # of a row hold two codes each, so that byte c of the others is code c + n_pairs. Indices of the table are unsigned, as
-# for signed ones Numba looks at each whether it is negative: a pass takes a quarter less time.
+# Numba checks each signed index for being negative: a pass takes a quarter less time.
 
 _U = np.uint64
 

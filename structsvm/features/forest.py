@@ -47,12 +47,12 @@ class Forest:
         The children: the number of a node in its tree, which is higher than that of its parent, or ``~leaf``.
     sets : ndarray of int64, shape (n_nodes,)
         Number of the set of categories that go to the left; -1 for a node with a threshold. All other values go to
-        the right, including negative and missing ones. Values are truncated to whole numbers.
+        the right, including negative and missing ones. Values are truncated to integers.
     set_starts : ndarray of int64, shape (n_sets + 1,)
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
-        The columns that the trees were grown on, if the model has their names.
+        The columns that the trees were grown on, if the model knows their names.
     """
 
     n_features: int
@@ -94,7 +94,8 @@ class Forest:
         return forest
 
     def check(self) -> None:
-        """Raise for arrays, as of a crafted model file, with which compiled code would leave its bounds or not end."""
+        """Raise for arrays, such as from a crafted model file, with which compiled code would exceed its bounds or not
+        terminate."""
         for wrong, expected in self._faults():
             if wrong:
                 raise BadInput("forest", f"expected {expected}")
@@ -145,7 +146,8 @@ class Forest:
         )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
-        """Raise for rows whose columns are not those that the trees were grown on, by number and, if known, names."""
+        """Raise for rows whose columns differ from the training columns of the trees in number or, if known, in
+        name."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
         if names is None or self.feature_names is None:  # then features match by position
@@ -170,12 +172,12 @@ class Forest:
         return int(np.diff(self.leaves).max(initial=1))
 
     def first(self, n_trees: int) -> Forest:
-        """Return the forest of the first trees only."""
+        """Return the forest of only the first trees."""
         return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
-        """Return the trees of this forest followed by those of another one over the same features."""
-        # children are numbered within their tree, and need no change; numbers of sets are of the whole forest
+        """Return the trees of this forest, followed by the trees of another forest over the same features."""
+        # children are numbered within their tree, and need no change; numbers of sets refer to the whole forest
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(

@@ -21,7 +21,7 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
     """Return CombSUM: the sum of the runs' scores, scaled to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
 
     A run without the document adds 0. If all scores of a run in a topic are equal, or there is only one, they become 1,
-    so that documents of the run are ranked above those that it lacks.
+    so that documents of the run rank above documents that it lacks.
 
     Parameters
     ----------
@@ -61,15 +61,15 @@ def comb_mnz(scores: Any, offsets: Any) -> Float:
 def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
     """Return the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
 
-    A run without the document adds 0. Ranks count from 1 among the documents of the pool. Of equal scores the later row
-    is ranked first, which for the rows of ``candidates`` is the order of trec_eval.
+    A run without the document adds 0. Ranks count from 1 among the documents of the pool. Among equal scores the later
+    row is ranked first, which for the rows of ``candidates`` is the order of trec_eval.
 
     Parameters
     ----------
     scores, offsets
         As for :func:`comb_sum`.
     k : float, default=60
-        Larger values favour documents of many runs over documents at the top of one run. 60 is the value in the paper.
+        Larger values favour documents in many runs over documents at the top of one run. 60 is the value in the paper.
 
     Returns
     -------

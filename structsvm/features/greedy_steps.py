@@ -3,13 +3,13 @@
 Let ``S`` be a similarity of the candidates (negative ones become 0), ``b_j`` the largest similarity of candidate ``j``
 to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d`` has the features
 
-* relevance: ``f_d``; ``f`` smoothed over like documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
-* likeness: minus the largest, mean and least similarity to the chosen; each ``f`` of above times ``1 - b_d``;
+* relevance: ``f_d``; ``f`` smoothed over similar documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
+* likeness: minus the largest, mean and least similarity to the chosen; each ``f`` above times ``1 - b_d``;
 * coverage: ``mean_j (S_dj - b_j)+`` and ``mean_j S_dj prod_a (1 - S_aj)``, both also weighted by ``f_j``; the share of
   candidates that it is the first to be near to, at several levels;
-* words: the number of new words, and of those that other candidates have, too, weighted by how many do.
+* words: the number of new words, and of those that other candidates have, too, weighted by their number.
 
-All but likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
+All except likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StepFeature(NamedTuple):
 
 
 class _Similarity(NamedTuple):
-    """One similarity of a set: its values, how many of the ``n_cuts`` levels each reaches, smoothed features, mean."""
+    """One similarity of a set: its values, the level out of ``n_cuts`` that each reaches, smoothed features, mean."""
 
     values: NDArray[np.float32]
     levels: NDArray[np.int8]
@@ -52,8 +52,8 @@ class StepFeatures:
     """Arrays of one candidate set from which the features of all steps are computed.
 
     Texts have two similarities, the cosines of their words and, with ``smooth``, the result of
-    :func:`~structsvm.features.smooth_similarity`. A set from :meth:`CandidateSet.from_similarity` has the given one,
-    and the cosines of its texts if there are any.
+    :func:`~structsvm.features.smooth_similarity`. A set from :meth:`CandidateSet.from_similarity` has the given
+    similarity, and the cosines of its texts, if any.
     """
 
     def __init__(self, candidates: CandidateSet, vectorizer: Any = None, *, smooth: bool = True) -> None:
@@ -93,7 +93,7 @@ class StepFeatures:
         entries = [("relevance", name) for name in scores]
         kinds = {1: [""], 2: [" by words", " by neighbours"]}[len(self.similarities)]
         for kind, similarity in zip(kinds, self.similarities, strict=True):
-            # the order of the columns is that of Walk.features
+            # the columns have the order of Walk.features
             smooth = [f"{name} smoothed, p={p}" for p in POWERS for name in scores]
             gains = ["facility location", "probability of cover"]
             entries += [("relevance", f"{name}{kind}") for name in (*smooth, "mean similarity")]
@@ -141,7 +141,7 @@ class Walk:
         for cover in self._covers:
             columns += cover.features(rows, one.document, len(self.chosen))
         if self._new is not None and one.words is not None:
-            # whole numbers, whose sums are exact in any order
+            # integers, whose sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
                 sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n).astype(np.float64)
                 columns.append(sums[rows, None])
@@ -170,6 +170,7 @@ class _Cover:
     def features(self, rows: Int, document: Float, n_chosen: int) -> list[Float]:
         of, novelty = self.of, 1.0 - self.best[rows, None]
         smooth = of.smooth[rows]
+        # negative, so that a weight >= 0 keeps like documents apart; 0 before the first choice
         likeness = np.zeros((len(rows), 3))
         if n_chosen:
             likeness = -np.stack([self.best[rows], self.total[rows] / n_chosen, self.least[rows]], axis=1)

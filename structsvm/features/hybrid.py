@@ -1,4 +1,4 @@
-"""Columns of a hybrid query: the scores of the list of each clause, normalized as engines do it."""
+"""Columns of a hybrid query: the scores of the list of each clause, normalised as by the engines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 6
     Parameters
     ----------
     scores : ndarray of float64, shape (n_rows, n_clauses)
-        NaN if the list of the clause lacks the document. Lists are of the length that the engine fuses.
+        NaN if the list of the clause lacks the document. Lists have the length that the engine fuses.
     offsets : ndarray of int64, shape (n_queries + 1,)
     normalizer : str
         One of :data:`NORMALIZERS`.

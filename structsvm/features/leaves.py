@@ -46,17 +46,18 @@ _LARGEST_CATEGORY = 1_000_000
 _LARGEST_WEIGHT = 1e30
 
 _SHARE = 0.7
-"""Share of the queries that each of several bags is grown on."""
+"""Share of the queries on which each of several bags is grown."""
 
 _SAMPLE = 50_000
-"""Rows from which the edges of bins are learned, LightGBM's own and those of ``n_bins``; a quantile of them is off by
-less than half a percent of the rows. Four times as many take a fifth of the time of growing 100 trees."""
+"""Number of rows from which the edges of bins are learned, both LightGBM's own and those of ``n_bins``; a quantile is
+then off by less than half a percent of the rows. Four times as many rows would take a fifth of the time of growing 100
+trees."""
 
 _MOST_GRADES = 31
 """Number of grades that trees distinguish: LightGBM's gains 2^grade - 1 are 32-bit numbers."""
 
 _MOST_IN_HALF = 16
-"""Most leaves of a tree whose numbers take half a byte."""
+"""Maximum number of leaves of a tree whose leaf numbers take half a byte."""
 
 _BLOCK = 1 << 17
 """Rows looked up at a time before their leaf numbers are packed."""
@@ -78,17 +79,17 @@ class TreeGrowth:
     learning_rate : float, default=0.1
         Shrinkage of the leaf values during growth, on which later trees depend.
     n_bins : int, default=64
-        Quantile bins of each feature, at most 255; 0 for none. They help where data are few.
+        Quantile bins of each feature, at most 255; 0 for none. They help with few data.
     min_rows : int, default=20
         Smallest number of rows per leaf.
     l2_regularization : float, default=0.0
         ``lambda_l2`` of LightGBM, added to the sum of second derivatives in a leaf. It lowers the gain of splits that
         separate few rows, or rows whose order is settled.
     bags : int, default=1
-        Boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the queries.
-        Their trees alternate, and differ more than those of one long run.
+        Number of boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the
+        queries. Their trees alternate, and are more diverse than those of one long run.
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name; passed to
+        Columns, by index or name, whose values are category numbers: integers from 0 to 1,000,000; passed to
         LightGBM. They have no bins.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
@@ -110,23 +111,23 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     """Transformer to indicators of the leaf of each tree that a row falls into, and of the bins that its values exceed.
 
     ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings, and drops
-    their leaf values. :meth:`from_model` takes the trees of an existing model. A fitted object needs NumPy and Numba
-    only.
+    their leaf values. :meth:`from_model` takes the trees of an existing model. A fitted object needs only NumPy and
+    Numba.
 
     Parameters
     ----------
     n_trees : int, default=300
-        Where features interact, fewer trees rank worse: on synthetic data with products of features a hundred trees
+        If features interact, fewer trees rank worse: on synthetic data with products of features a hundred trees
         reached a MAP of .61, three hundred .66.
     relevance : float or None, default=1.0
-        Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
+        Trees are grown for the labels ``y >= relevance``; None means for the original grades.
     gain : {"exp2", "linear"}, default="exp2"
-        Gain of grade ``y`` without ``relevance``: ``2^y - 1`` (LightGBM's default) or ``y``. Where the highest grades
-        are rare, ``2^y - 1`` lets their few documents decide the splits.
+        Gain of grade ``y`` without ``relevance``: ``2^y - 1`` (LightGBM's default) or ``y``. If the highest grades are
+        rare, ``2^y - 1`` lets their few documents decide the splits.
     forest : Forest, optional
         Trees to use instead of growing any; see :meth:`from_model`.
     callback : callable, default=None
-        Called after each tree with the number of trees grown and of all trees; a truthy return ends the growth.
+        Called after each tree with the number of trees grown and the total; a truthy return value ends the growth.
 
     Attributes
     ----------
@@ -142,7 +143,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
     Notes
     -----
-    Trees fit the labels that they were grown on: choose C and the number of trees on other queries, as
+    Trees overfit the labels that they were grown on: choose C and the number of trees on other queries, as
     :class:`structsvm.TreeRankerCV` does.
 
     Examples
@@ -172,16 +173,17 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
     @classmethod
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
-        """Return the features of the trees of a model, or of several: all of them, also those beyond an early stop.
+        """Return the features of the trees of a model, or of several: all of them, including those after an early stop.
 
-        Where the model knows the names of its columns, frames with other columns or in another order are refused.
+        If the model knows the names of its columns, frames with other columns or in another order are refused.
         Without bins it is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters
         ----------
         model : fitted model
             Of LightGBM, XGBoost, CatBoost (symmetric trees), or a forest, a tree or a boosted ensemble of scikit-learn.
-            A list or tuple of models has the trees of all of them, as where each was grown on a part of the queries.
+            A list or tuple of models gives the trees of all of them, for example if each was grown on a part of the
+            queries.
         n_bins, n_jobs : int, optional
             As in the constructor, except that there are no bins by default.
 
@@ -209,7 +211,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            NaN where a value is missing.
+            NaN for missing values.
         y : array-like of numbers, shape (n_rows,)
             Not used with a ``forest``.
         qid : array-like, shape (n_rows,), optional
@@ -253,7 +255,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return self
 
     def grow(self, X: NDArray[Any], y: Float, offsets: Int, weights: Float | None = None) -> Forest:
-        """Grow trees on rows grouped by query; ``weights`` are those of rows."""
+        """Grow trees on rows grouped by query; ``weights`` are per row."""
         self._check_categories(X)
         if weights is not None and weights.max() > _LARGEST_WEIGHT:
             raise BadInput(
@@ -280,7 +282,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             "force_row_wise": True,  # the default is measured, and may change the result
             "bin_construct_sample_cnt": _SAMPLE,
             "verbosity": -1,
-            "feature_pre_filter": False,  # else LightGBM raises for constant columns, or for too few rows to split
+            "feature_pre_filter": False,  # otherwise LightGBM raises for constant columns or too few rows to split
         }
         data = lightgbm.Dataset(
             X,
@@ -339,7 +341,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return self.transform_rows(X).tocsr()
 
     def transform_rows(self, X: Any) -> LeafRows:
-        """Return the same rows as numbers of leaves and bins; parameters and errors are those of :meth:`transform`."""
+        """Return the same rows as numbers of leaves and bins; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "starts_")
         return self.rows(self._values(X, reset=False))
 
@@ -367,7 +369,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return scores
 
     def steps(self, coef: Float) -> list[Float]:
-        """Return what each feature adds by its bins: a number for each count of edges exceeded, the first is 0."""
+        """Return the contribution of each feature's bins: a number for each count of edges exceeded, starting with
+        0."""
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
 
@@ -422,7 +425,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return known[kind]
 
     def _check_arrays(self) -> None:
-        """Raise ValueError for arrays that compiled code would follow out of bounds, as of a crafted model file."""
+        """Raise ValueError for arrays that compiled code would follow out of bounds, such as from a crafted model
+        file."""
         self.forest_.check()
         if self.forest_.n_features != self.n_features_in_ or len(self.thresholds_) not in (
             0,
@@ -449,7 +453,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return np.floor(grades * min(1.0, (_MOST_GRADES - 1) / max(1, known.size - 1)))
 
     def _categorical(self, n_features: int) -> list[int]:
-        """Return the numbers of the categorical columns."""
+        """Return the indices of the categorical columns."""
         names = getattr(self, "feature_names_in_", None)
         known = {} if names is None else {name: f for f, name in enumerate(names)}
         chosen = []

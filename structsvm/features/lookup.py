@@ -1,6 +1,6 @@
 """``Lookup``: the leaf of each row in each tree, and its bins, by compiled code over ranks of values.
 
-Where no tree has more than 64 leaves, all conditions of a tree are evaluated for many rows at once: a condition that
+If no tree has more than 64 leaves, all conditions of a tree are evaluated for many rows at once: a condition that
 sends a row to the right strikes the leaves of its left subtree from the row's bit mask, and the lowest bit left is the
 row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger trees, such as those of random forests, are
 walked row by row. Both compare :class:`~structsvm.features.ranks.Ranks`, which are computed once for each value.
@@ -35,7 +35,7 @@ _BLOCK = 512
 _WIDTH = 8
 """Conditions that share the loads of a row's mask."""
 
-# De Bruijn sequences: their product with each power of two has another number in its highest bits
+# De Bruijn sequences: their product with each power of two has a different number in its highest bits
 _DE_BRUIJN = {16: 0x09AF, 32: 0x077CB531, 64: 0x03F79D71B4CB0A89}
 
 
@@ -95,7 +95,7 @@ class Lookup:
         self._run(X, _NOTHING, self._exceeded.astype(codes.dtype), _NOTHING, codes, _NOTHING, n_jobs)
 
     def add_scores(self, X: NDArray[Any], coef: Float, scores: Float, *, n_jobs: int = 1) -> None:
-        """Add to ``scores`` the weights of each row's leaves (first in ``coef``) and of the edges it exceeds."""
+        """Add the weights of each row's leaves (first in ``coef``) and of the edges it exceeds to ``scores``."""
         expected = self._n_leaves + int(self._n_bins.sum())
         if coef.shape != (expected,):
             raise BadInput("coef", f"expected {expected} weights of leaves and edges, got shape {coef.shape}")
@@ -150,7 +150,7 @@ class Lookup:
             list(pool.map(part, tasks))
 
 
-# Empty arrays of the types that the kernels get otherwise, so that these are compiled once for codes and for scores.
+# Empty arrays of the kernels' usual types, so that these are compiled only once for codes and scores.
 _NO_CODES = np.empty((0, 0), dtype=np.uint8)
 _NOTHING = np.empty(0)
 
@@ -176,7 +176,7 @@ class _Masks:
         left_of = [0] * int(forest.nodes[-1])
         groups: list[int] = []
         starts, set_nodes, set_starts = [0], [], [0]
-        # the number of a condition that strikes nothing, to fill up a group of eight
+        # the number of a condition that strikes nothing, to pad a group of eight
         nothing = int(forest.nodes[-1])
         for t in range(n_trees):
             a, b, first = int(forest.nodes[t]), int(forest.nodes[t + 1]), int(forest.leaves[t])
@@ -227,7 +227,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
 
 @kernel(inline="always")
 def _in_set(value, set_values, first, last):
-    """Return whether a value, cut off to a whole number, is in a sorted stretch."""
+    """Return whether a value, truncated to an integer, is in a sorted range."""
     if not value > -1.0 or value >= 9.0e18:
         return False
     whole = np.int64(value)
@@ -298,7 +298,7 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 def _by_masks(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):  # fmt: skip
-    """Fill ``codes`` and add to ``scores``, each where it has rows."""
+    """Fill ``codes`` and add to ``scores``, whichever has rows."""
     columns, bits, cells, ranks, masks = room
     feature, sets, set_starts, set_values = sets_of_nodes
     conditions, constants, numbers, values = trees

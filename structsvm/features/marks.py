@@ -29,7 +29,7 @@ def soft_subtopics(
     complete : bool, default=True
         Whether documents without a mark were examined and rejected, as by judges: then any similar document covers a
         marked one. Use False for clicks: only marked documents cover others. Train with ``rounds=0`` in this case, as
-        further rounds train on prefixes of the model's own choice, about which the clicks contain no information.
+        additional rounds train on prefixes of the model's own choice, about which the clicks contain no information.
     vectorizer : object, optional
         See :func:`structsvm.features.word_counts.count_words`.
 
@@ -59,7 +59,7 @@ def soft_subtopics(
         # columns are the marked documents; one over the similarities of a group of n equal ones is 1 / n
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
-        # a marked document covers itself, also without words, where its similarities are 0
+        # a marked document covers itself, even without words, when its similarities are 0
         degrees[marked, np.arange(len(marked))] = 1.0
         weights = 1.0 / degrees[marked].sum(axis=0)
         if not complete:

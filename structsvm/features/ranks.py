@@ -1,4 +1,4 @@
-"""``Ranks``: values as whole numbers, by how many of their feature's edges they exceed.
+"""``Ranks``: values as integers: the number of their feature's edges that they exceed.
 
 A condition ``x <= edge`` on a value is a condition on its rank, which takes two bytes. The rank is looked up: a
 monotone map sends each value to one of a few hundred cells, a table has the number of edges in the cells below, and
@@ -28,7 +28,7 @@ _TILE = 16
 class Ranks:
     """Map from values of features of one type to ranks: 0 for NaN, else 1 plus the number of edges exceeded.
 
-    ``code_type`` holds every rank, and a number that is higher than all.
+    ``code_type`` holds every rank, and a number that is higher than all ranks.
     """
 
     def __init__(self, edges: Sequence[NDArray[Any]], kind: Any) -> None:
@@ -38,7 +38,7 @@ class Ranks:
             np.concatenate([one, np.full(2 * grid.step, np.inf)])
             for one, grid in zip(edges, grids, strict=True)
         ]
-        # of the values' own type, as compiled code computes with mixed types in eight bytes
+        # in the type of the values, as compiled code computes with mixed types in eight bytes
         self.arrays = (
             _flat(padded, kind),
             offsets_of(list(map(len, padded))),
@@ -70,7 +70,7 @@ def rounding_to(threshold: Any) -> Float:
         high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
     # rounding to infinity begins where float32 would continue
     high = np.where(np.isinf(high), 2.0**128, high)
-    middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
+    middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the number with an even last bit
     even = low.view(np.int32) & 1 == 0
     return np.where(even, middle, np.nextafter(middle, -np.inf))
 
@@ -150,7 +150,7 @@ def _place_by_bits(bits, n, key_low, shift, last, cells):
 @kernel(inline="always")
 def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):
     """Fill ``codes[f]`` with ranks: the edges in the cells below, plus those exceeded in the value's own cell."""
-    # indices are unsigned: with signed ones compiled code would test for negative ones, which count from the end
+    # indices are unsigned: with signed indices compiled code would test for negative values, which count from the end
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
     start = np.uint64(first_edge)
     cell = np.uint64(first_cell)
@@ -185,7 +185,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
 @kernel
 def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):
     """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
-    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers
+    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as integers
     edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays
     for tile in range(0, used.shape[0], _TILE):
         width = min(_TILE, used.shape[0] - tile)

@@ -33,7 +33,7 @@ SCALINGS = ("minmax", "zscore", "percentile")
 class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scaling of features to comparable ranges, within each query or by statistics of the training data.
 
-    Scaling within queries makes scores of systems comparable whose range differs between topics (thesis 3.3.2: acc4 is
+    Scaling within queries makes scores comparable between systems whose range differs by topic (thesis 3.3.2: acc4 is
     ``"minmax"``, acc3 is ``"percentile"``); ``fit`` then learns nothing. A constant feature, such as any feature of a
     query with one document, becomes 0, or 1/2 as a percentile.
 
@@ -47,7 +47,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ``minmax`` scales to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the
         other values that are smaller, where ties count half.
     within : {"query", "data"}, default="query"
-        Rows whose statistics are used. ``"percentile"`` is defined within a query only.
+        Rows whose statistics are used. ``"percentile"`` is only defined within a query.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
 
 
 def with_percentiles(data: QueryData) -> QueryData:
-    """Return the same rows, dense, with the percentile of each feature within its query as further features.
+    """Return the same rows, dense, with the percentile of each feature within its query as additional features.
 
     A model of both can use the quality of a document, and its quality relative to the others of the query.
     """
@@ -223,7 +223,7 @@ def column_sums(X: Any, shift: Float | None = None) -> tuple[Float, Float]:
 
 def shift_and_scale(low: Float, high: Float, shift: Float, scale: Float) -> tuple[Float, Float]:
     """Return shift and scale; a column that is constant, or all missing, gets an infinite scale and becomes 0."""
-    # not by the scale alone: the deviations of a constant column from its mean are rounding errors, not zero
+    # not based on the scale alone: the deviations of a constant column from its mean are rounding errors, not zero
     constant = ~(low < high) | (scale == 0)
     return np.nan_to_num(shift), np.where(constant, np.inf, scale)
 
@@ -237,18 +237,9 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 def _percentile(block: Any) -> Float:
     """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
-    # columns with missing values are ranked one by one, as their rows differ
-    present = ~np.isnan(block)
-    if not present.all():
-        out = np.full(block.shape, np.nan)
-        for j, rows in enumerate(present.T):
-            if rows.any():
-                out[rows, j] = _percentile(block[rows, j][:, None])[:, 0]
-        return out
-    n = block.shape[0]
-    if n == 1:
-        return np.full(block.shape, 0.5)
-    return np.asarray((rankdata(block, axis=0) - 1) / (n - 1))
+    n = (~np.isnan(block)).sum(axis=0)
+    ranks = rankdata(block, axis=0, nan_policy="omit")  # missing values stay so
+    return np.asarray(np.where(n == 1, 0.5 * ranks, (ranks - 1) / np.maximum(n - 1, 1)))
 
 
 def medians(rows: QueryData, path: Path) -> Float:
@@ -265,7 +256,7 @@ def medians(rows: QueryData, path: Path) -> Float:
 
 
 def missing(rows: QueryData) -> Int:
-    """Return the numbers of the columns with missing values, from 0."""
+    """Return the indices of the columns with missing values."""
     return np.flatnonzero([np.isnan(dense_column(rows.X, j)).any() for j in range(rows.n_features)])
 
 

@@ -42,7 +42,7 @@ class Words:
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
     """Return a ``CountVectorizer``, optionally with a function from a word to its stem, applied after stop words.
 
-    Words are runs of two or more letters or digits of any script, in lower case. In scripts without blanks these are
+    Words are runs of two or more letters or digits of any script, in lower case. In scripts without spaces these are
     whole phrases.
     """
     from sklearn.feature_extraction.text import CountVectorizer
@@ -62,7 +62,7 @@ class _Stemmed:
 
 
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set alone."""
+    """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set only."""
     n = len(candidates)
     if candidates.documents is not None:  # the texts of a set of given similarities
         candidates = candidates.documents
@@ -100,7 +100,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
 
 
 def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
-    """Return the given similarities of a candidate set, or those of its words, :attr:`Words.cosines`."""
+    """Return the given similarities of a candidate set, or the :attr:`Words.cosines` of its words."""
     # words are not read if similarities are given
     given = candidates.similarity
     return count_words(candidates, vectorizer).cosines if given is None else given
@@ -111,10 +111,10 @@ def smooth_similarity(
 ) -> CandidateSet:
     """Return a candidate set whose similarities are smoothed over neighbours, without labels.
 
-    Two snippets on one subtopic often share few words, but each shares some with a third one, as in pseudo-relevance
+    Two snippets on the same subtopic often share few words, but each shares some with a third, as in pseudo-relevance
     feedback. In each round, the mean of the vectors of its nearest neighbours, weighted by similarity, is added to the
     vector of each document, and the cosines are computed again; the next round finds neighbours by these. More
-    documents on the same query help: smooth all results, then choose among a part of them.
+    documents for the same query help: smooth all results, then choose among a part of them.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def smooth_similarity(
 
 
 def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
-    """Return the similarities of :func:`smooth_similarity` for given ones."""
+    """Return the similarities of :func:`smooth_similarity` for given similarities."""
     now, n = given.copy(), len(given)
     # The vectors after a round are combinations M v of the original ones, so that their Gram matrix is M G M'; the
     # vectors themselves are not needed.

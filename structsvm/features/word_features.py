@@ -77,8 +77,8 @@ class Level:
     def top_tfidf(cls, n: int) -> Level:
         """Return the level "the word is among the ``n`` words of the document with the highest TFIDF".
 
-        TFIDF is ``count * log(n_documents / document frequency)`` in the candidate set. Of equal words the first one of
-        the vocabulary is higher. Words that are in all documents have the value 0 and are never among the highest.
+        TFIDF is ``count * log(n_documents / document frequency)`` in the candidate set. Ties are broken by the order of
+        the vocabulary. Words that occur in all documents have the value 0 and never count.
         """
         return cls("top_tfidf", n)
 
@@ -114,7 +114,7 @@ NAMED_LEVELS = {
     "svm-div": _WORDS_AND_TITLES,
     "svm-div2": (*_WORDS_AND_TITLES, *map(Level.top_tfidf, (3, 5, 10))),
 }
-"""Levels by name. The thesis does not list its levels: these are of the kinds in its section 4.4.1, with the examples
+"""Levels by name. The thesis does not list its levels: these follow the kinds in its section 4.4.1, with the examples
 of figure 4.2 and some more."""
 
 
@@ -150,7 +150,7 @@ class WordFeatures:
     vectorizer : object, optional
         See :func:`~structsvm.features.word_counts.count_words`.
     document_features : sequence of str
-        Those of :data:`DOCUMENT_FEATURES` to add to the features of the candidate sets.
+        Names from :data:`DOCUMENT_FEATURES` to add to the features of the candidate sets.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def _compact(indptr, indices, kept):
 
 @kernel
 def _top(indptr, indices, data, rarity, k):
-    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; of equal ones the smaller index."""
+    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; ties go to the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
     value = np.empty(k)
@@ -312,7 +312,7 @@ def _top(indptr, indices, data, rarity, k):
                 ):
                     break
                 rank -= 1
-            if rank == k:  # equal to the last one, with a larger index
+            if rank == k:  # equal to the last entry, with a larger index
                 continue
             for j in range(min(n, k - 1), rank, -1):
                 best[j] = best[j - 1]
@@ -338,7 +338,7 @@ def _build(start, elements, n_elements, thresholds):
     widest = 0
     for level in range(n_levels):
         widest = max(widest, n_elements[level])
-    # per element of the present level: its documents, and where to write the next of them (-1: not shared)
+    # per element of the current level: its documents, and where to write the next of them (-1: not shared)
     frequency = np.empty(widest, dtype=np.int64)
     slot = np.empty(widest, dtype=np.int64)
     bin_of = np.empty(n + 1, dtype=np.int64)  # bin of a document frequency; -1 below the first threshold

@@ -1,4 +1,4 @@
-"""Experiments on live traffic, as a service: rankers compared by clicks while users search.
+"""Experiments on live traffic, as a service: rankers are compared by clicks while users search.
 
 ``structsvm live serve`` runs it; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the proxy in front
 of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from structsvm.live.service import Service as Service
     from structsvm.live.settings import Settings as Settings
 
-_MISSING = [
-    name
-    for name in ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
-    if find_spec(name) is None
-]
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
+_MISSING = [name for name in _NEEDED if find_spec(name) is None]
 if _MISSING:
     raise ModuleNotFoundError(
         f"structsvm.live needs {_MISSING[0]}: pip install 'structsvm-ranking[live]'", name=_MISSING[0]

@@ -1,4 +1,4 @@
-"""The web application: routes, and what every request and answer goes through."""
+"""The web application: routes, and the middleware of all requests and answers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _HEADERS = {
     b"content-security-policy": CSP.encode(), b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"same-origin", b"cache-control": b"no-store",
 }  # fmt: skip
-"""Headers of every answer, unless its route sets them."""
+"""Headers of every answer, unless its route sets its own."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
 
 _OPEN = ("/v1/clicks", "/v1/ubi/events")
-"""Paths that pages of other sites may call: tokens say what they may do."""
+"""Paths that pages of other sites may call: tokens limit what they may do."""
 
 
 def create_app(settings: Settings, service: Service | None = None) -> Starlette:
@@ -48,7 +48,7 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
     ----------
     settings : Settings
     service : Service, optional
-        By default one on ``settings.store``.
+        By default a service on ``settings.store``.
 
     Examples
     --------
@@ -201,8 +201,9 @@ class _Frame:
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
             await self.app(scope, self._limited(receive, given, largest), tell)
-        route = scope.get("route")
-        self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
+        metrics, route = self.service.metrics, getattr(scope.get("route"), "path", "other")
+        metrics.requests.labels(route).observe(time.perf_counter() - began)
+        metrics.answers.labels(str(status)).inc()
 
     def _refused(self, given: Headers, largest: int) -> Refused | None:
         hosts, length = given.getlist("host"), given.get("content-length")
@@ -219,7 +220,7 @@ class _Frame:
         return None
 
     def _limited(self, receive: Receive, given: Headers, largest: int) -> Receive:
-        """Return ``receive``, which for bodies without a length counts the bytes as they come."""
+        """Return a ``receive`` that counts the bytes of bodies without a length as they arrive."""
         if "content-length" in given:
             return receive
         n = 0

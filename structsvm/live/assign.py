@@ -1,4 +1,4 @@
-"""Assignment of requests: the share of units that takes part, the control, and the duel of a bandit."""
+"""Assignment of requests: the share of units that take part, the control, and the duel of a bandit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from structsvm.online.bandits import Delayed
 from structsvm.protocols import Bandit, Duel
 
 MOST_OUT = 300
-"""Duels without an outcome that are replayed when others were closed; about 10 ms."""
+"""Largest number of pending duels that are replayed after others are closed; takes about 10 ms."""
 
 _REMEMBERED = 10_000
-"""Duels of requests kept in memory, for their further pages."""
+"""Number of duels of requests kept in memory, for later pages."""
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Policy:
     last: int = 0
     """Sequence number of the last list that is counted."""
     duels: OrderedDict[bytes, Duel] = field(default_factory=OrderedDict)
-    """By the impression that the first page of a request makes."""
+    """Pending duels, keyed by the impression of the first page of a request."""
     own: set[bytes] = field(default_factory=set)
-    """Impressions whose duels were counted when they were assigned."""
+    """Impressions whose duels were counted at assignment."""
 
     def choose(self, impression: bytes, seed: int) -> Duel:
         """Return the duel of a new request and count it as pending."""
@@ -50,7 +50,7 @@ class Policy:
             self.own.discard(self.duels.popitem(last=False)[0])
 
     def count(self, stored: Iterable[StoredDuel]) -> None:
-        """Count the duels of stored lists as pending, unless they were counted when assigned."""
+        """Count the duels of stored lists as pending, unless they were counted at assignment."""
         for one in stored:
             self.last = max(self.last, one.seq)
             if one.id in self.own:
@@ -64,7 +64,7 @@ class Experiment:
     """A worker's copy of a revision of an experiment."""
 
     row: ExperimentRow
-    winner: str | None = None  # served after the end, where the experiment says so
+    winner: str | None = None  # served after the end, if the experiment says so
     policy: Policy | None = None
 
     @property
@@ -73,7 +73,7 @@ class Experiment:
         return self.row.config
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the experiment as the API answers it."""
+        """Return the experiment as in the answers of the API."""
         row = self.row
         return {
             "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at,
@@ -84,7 +84,7 @@ class Experiment:
 class Assigned(NamedTuple):
     """The assignment of a request: ``serve`` and, unless it is interleaved, why; indices of rankers; a duel's note.
 
-    ``chance`` is the probability with which a unit takes part, of those that are recorded; None where all do.
+    ``chance`` is the probability with which a recorded unit takes part; None if all units do.
     """
 
     serve: str
@@ -103,7 +103,7 @@ def delayed_bandit(config: Mapping[str, Any], state: str) -> Delayed:
 
 
 def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
-    """Return the policy of an experiment, in a stored state or at its beginning."""
+    """Return the policy of an experiment, in a stored state or its initial state."""
     from structsvm.online import bandits
 
     if state:
@@ -115,7 +115,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
 
 
 def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
-    """Return the assignment of a request, equal on every worker; for a bandit without the rankers of its duel."""
+    """Return the assignment of a request, equal on every worker; for a bandit, without the rankers of its duel."""
     config, row, unit, context = experiment.config, experiment.row, call.unit, call.context or {}
     production = (config["rankers"].index(config["production"]),)
     if row.state != "running" or row.unit_key is None:

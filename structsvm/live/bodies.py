@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 MAX_ID = 256
-"""Most characters of an id."""
+"""Maximum number of characters of an id."""
 
 MAX_IDS = 1000
-"""Most documents of one ranking, and events of one call."""
+"""Maximum number of documents in a ranking, and of events in a call."""
 
 MOST = 10**12
 """Largest number that a configuration may hold."""
@@ -34,34 +34,34 @@ def said(text: str) -> Meta:
 
 
 class _Strict(Struct, forbid_unknown_fields=True):
-    """A body without further fields."""
+    """A body that allows no additional fields."""
 
 
 # ---- an experiment ---------------------------------------------------------------------------------------------------
 
 
 class Guardrails(_Strict):
-    """Limits that are watched while an experiment runs."""
+    """Limits that are monitored while an experiment runs."""
 
-    control: Annotated[bool, said("Whether production beside the share is recorded for comparison.")] = True
-    clickless_margin: Annotated[Part, said("How much larger the share of clickless lists may be.")] = 0.05
-    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Answers that take longer are slow.")] = 1000
-    slow_margin: Annotated[Part, said("How much larger the share of slow answers may be.")] = 0.05
+    control: Annotated[bool, said("Whether production's lists outside the share are recorded.")] = True
+    clickless_margin: Annotated[Part, said("Margin by which the share of clickless lists may rise.")] = 0.05
+    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Longer answers count as slow.")] = 1000
+    slow_margin: Annotated[Part, said("Margin by which the share of slow answers may be larger.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
     alpha: Annotated[Level, said("Chance of a false alarm per guardrail and share, over all looks.")] = 0.001
-    on_alarm: Annotated[Literal["alarm", "kill"], said("What an alarm does.")] = "alarm"
+    on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 
 class Stop(_Strict):
-    """When an experiment ends by itself."""
+    """Conditions under which an experiment ends automatically."""
 
     max_impressions: Number | None = None
-    on_winner: Annotated[OnWinner, said("What a decision does.")] = "keep"
+    on_winner: Annotated[OnWinner, said("Effect of a decision.")] = "keep"
 
 
 class EngineUse(_Strict, omit_defaults=True):
-    """The engine of one ranker, and what it adds to requests."""
+    """The engine of one ranker, and its additions to requests."""
 
     engine: Annotated[str, said("Name of an engine in the configuration file of the service.")]
     body: Annotated[dict[str, Any], said("Merged into the body.")] = field(default_factory=dict)
@@ -82,14 +82,14 @@ class Config(_Strict, kw_only=True):
     production: Annotated[Id | None, said("Ranker outside of the experiment; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
-    share: Annotated[Part, said("Share of units (requests, where none is given) that take part.")] = 1.0
+    share: Annotated[Part, said("Share of units (or of requests without a unit) that take part.")] = 1.0
     window_s: Annotated[float, Meta(ge=0.1, le=604_800, description="Seconds in which clicks count.")] = 1800
-    unit: Annotated[Literal["session", "user", "request"], said("What a unit is.")] = "session"
-    alpha: Annotated[Level, said("Chance of a wrong decision, over all looks together.")] = 0.05
+    unit: Annotated[Literal["session", "user", "request"], said("Kind of unit.")] = "session"
+    alpha: Annotated[Level, said("Probability of a wrong decision, over all looks together.")] = 0.05
     actions: Annotated[
         dict[Id, Literal[0, 1]],
         Meta(
-            min_length=1, max_length=20, description="Actions that are taken: 1 is a click, 0 only kept."
+            min_length=1, max_length=20, description="Accepted actions: 1 counts as a click, 0 is only kept."
         ),
     ] = field(default_factory=lambda: {"click": 1})  # fmt: skip
     log_query: Annotated[bool, said("Whether the query text is kept.")] = False
@@ -97,16 +97,16 @@ class Config(_Strict, kw_only=True):
     guardrails: Guardrails = field(default_factory=Guardrails)
     stop: Stop = field(default_factory=Stop)
     engines: Annotated[dict[str, EngineUse] | None, said("For the proxy: the engine of each ranker.")] = None
-    policy: Annotated[str | None, said("Of a bandit: rucb by default.")] = None
+    policy: Annotated[str | None, said("The bandit's policy: rucb by default.")] = None
     policy_options: Annotated[dict[str, Any] | None, said("Of a bandit.")] = None
-    horizon: Annotated[Number | None, said("Of a bandit: duels that it plans for.")] = None
+    horizon: Annotated[Number | None, said("Number of duels that the bandit plans for.")] = None
 
 
 class Revision(_Strict):
     """An experiment and its state."""
 
     key: str
-    revision: Annotated[int, said("From 1; a change of meaning makes a new one.")]
+    revision: Annotated[int, said("From 1; a change of meaning starts a new revision.")]
     state: State
 
 
@@ -117,7 +117,7 @@ class Experiment(Config, kw_only=True):
     revision: int
     state: State
     created_at: Annotated[int, said("Milliseconds.")]
-    engine_hashes: Annotated[dict[str, str] | None, said("Of the settings by which its engines rank.")] = None
+    engine_hashes: Annotated[dict[str, str] | None, said("Hash of the settings of its engines.")] = None
 
 
 class Experiments(_Strict):
@@ -163,7 +163,7 @@ class Change(_Strict):
 
     id: int
     at: Annotated[int, said("Milliseconds.")]
-    who: Annotated[str, said("Id of the key, or where the change is from.")]
+    who: Annotated[str, said("Id of the key, or the origin of the change.")]
     key: str
     what: str
     reason: str
@@ -181,8 +181,8 @@ class Changes(_Strict):
 _Context = Annotated[
     dict[str, Any] | None,
     Meta(
-        description='{"page": 1, "sort": null, "bot": false}; lists whose order the user chose, and those for no '
-        "person, are production's."
+        description='{"page": 1, "sort": null, "bot": false}; lists sorted by the user '
+        "and lists for bots come from production."
     ),
 ]
 
@@ -199,9 +199,9 @@ class Assigned(_Strict):
     """The rankings that a request needs."""
 
     serve: Served
-    rankers: Annotated[list[str], said("Whose rankings are needed.")]
+    rankers: Annotated[list[str], said("Rankers whose rankings are needed.")]
     assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
-    why: Annotated[str | None, said("Why not interleaved; with control, call show all the same.")] = None
+    why: Annotated[str | None, said("Why the list is not interleaved; for control, call show too.")] = None
 
 
 class Show(_Strict):
@@ -220,7 +220,7 @@ class Show(_Strict):
     unit: Id | None = None
     query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Kept only with log_query.")] = None
     assignment: Annotated[str | None, said("From assign.")] = None
-    elapsed_ms: Annotated[Elapsed | None, said("How long the rankings took, for the guardrail.")] = None
+    elapsed_ms: Annotated[Elapsed | None, said("Time taken by the rankings, for the guardrail.")] = None
     context: _Context = None
 
     @property
@@ -233,38 +233,38 @@ class Shown(_Strict, kw_only=True):
     """The list to show."""
 
     token: Annotated[str | None, said("To send with clicks; null: nothing is recorded.")]
-    query_id: Annotated[str | None, said("The token, by the name that UBI has for it.")]
+    query_id: Annotated[str | None, said("The token, under its name in UBI.")]
     serve: Served
-    why: Annotated[str | None, said("Why it is not interleaved.")] = None
-    documents: Annotated[list[str] | None, said("Null where production's ranking was not given: show that.")]
+    why: Annotated[str | None, said("Why the list is not interleaved.")] = None
+    documents: Annotated[list[str] | None, said("Null without production's ranking: show that ranking.")]
     replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
 
 
 class Click(Struct):
     """A click on a document, which is named by its id or its rank."""
 
-    token: Annotated[Any, said("Of the list.")]
+    token: Annotated[Any, said("Token of the list.")]
     document: Annotated[Any, said("Id of the document; or its rank.")] = None
-    place: Annotated[Any, said("Its rank, from 1; or the document.")] = None
+    place: Annotated[Any, said("Rank of the document, from 1; or its id.")] = None
     action: Annotated[Any, said("One of the experiment's.")] = "click"
     dwell_s: Annotated[Any, said("Seconds that the user stayed.")] = None
 
 
 class Clicks(Struct):
-    """Clicks; one that is wrong does not keep the others from being taken."""
+    """Clicks; an invalid click does not prevent the others from being accepted."""
 
     events: Annotated[list[Any], Meta(min_length=1, max_length=MAX_IDS)]
 
 
 class Rejected(_Strict):
-    """An event that was not taken."""
+    """An event that was not accepted."""
 
-    index: Annotated[int, said("Number of the event, from 0.")]
+    index: Annotated[int, said("Index of the event, from 0.")]
     code: str
 
 
 class Taken(_Strict):
-    """Numbers of clicks by what was done with them."""
+    """Numbers of clicks by what became of them."""
 
     accepted: Annotated[Count, said("Recorded now.")]
     duplicate: Annotated[Count, said("Recorded before.")]
@@ -282,11 +282,11 @@ class Verdict(_Strict):
     winner: str | None
     sentence: str
     p: float | None
-    decided_at: Annotated[int | None, said("After how many impressions.")]
+    decided_at: Annotated[int | None, said("Number of impressions at the decision.")]
 
 
 class Pair(_Strict):
-    """Two rankers; figures but the always-valid ones are for one look at a number of lists fixed beforehand."""
+    """Two rankers; except for the always-valid figures, all are for one look at a number of lists fixed in advance."""
 
     a: str
     b: str
@@ -300,13 +300,13 @@ class Pair(_Strict):
     p_value: float | None
     leader: str | None
     queries_needed: float | None
-    always_valid_lower: float | None
-    always_valid_upper: float | None
-    always_valid_p_value: float | None
+    always_valid_lower: float
+    always_valid_upper: float
+    always_valid_p_value: float
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[list[float] | None, said("That a beats b, and the reverse, at any look.")] = None
+    log_evidence: Annotated[list[float], said("That a beats b, and the reverse, at any look.")]
 
 
 class Guardrail(_Strict):
@@ -345,7 +345,7 @@ class Player(_Strict):
     wins: float
     losses: float
     ties: int
-    share: Annotated[float, said("Of the next duels.")]
+    share: Annotated[float, said("Share of the next duels.")]
     in_play: bool
 
 
@@ -356,16 +356,16 @@ class Bandit(_Strict):
     n_duels: int
     best: str
     rankers: list[Player]
-    wins: Annotated[list[list[float]], said("Duels that the row won of the column; ties are half.")]
+    wins: Annotated[list[list[float]], said("Duels that the row won against the column; ties count half.")]
 
 
 class Report(Struct, kw_only=True):
-    """Verdict, figures, guardrails and health; further fields say how the figures were computed."""
+    """Verdict, figures, guardrails and health; other fields describe how the figures were computed."""
 
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed beforehand.")]
+    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
@@ -377,15 +377,15 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[str | None, said("Where users search often: that each list counts by itself.")]
+    caution: Annotated[str | None, said("Note on users who search often: lists count separately.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
-    control: Annotated[Count, said("Lists of production alone, for comparison.")]
+    control: Annotated[Count, said("Lists of only production, for comparison.")]
     not_compared: NotCompared
     guardrails: list[Guardrail]
     bandit: Bandit | None
     as_of_seq: Annotated[int, said("The last counted impression.")]
     as_of: Annotated[int | None, said("When it was shown, in milliseconds.")]
-    lag_s: Annotated[float, said("How far counting is behind.")]
+    lag_s: Annotated[float, said("Delay of the counting.")]
 
 
 class Live(_Strict):
@@ -402,7 +402,7 @@ class Ready(_Strict):
     closer: bool
     closing_fails: Annotated[dict[str, str], said("Why experiments cannot be closed.")]
     last_commit_s: float | None
-    closer_lag_s: Annotated[float, said("How long the oldest impression that is due has waited.")]
+    closer_lag_s: Annotated[float, said("Time that the oldest due impression has waited.")]
 
 
 class Problem(_Strict):

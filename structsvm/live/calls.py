@@ -1,4 +1,4 @@
-"""Checks of calls, by the types of the API and beyond them, and the error for a refused call."""
+"""Checks of calls, with the types of the API and beyond, and the error for a refused call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Refused(Exception):
     """A call that is answered by an error: HTTP status, a word for programs, and a sentence for people."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
-        said = " ".join(printable(message).split())[:500]  # some of it may be the caller's
+        said = " ".join(printable(message).split())[:500]  # parts of it may come from the caller
         super().__init__(said)
         self.status, self.code, self.message, self.retry_after = status, code, said, retry_after
 
@@ -40,7 +40,7 @@ def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
 
 
 def wrong_type(error: msgspec.ValidationError) -> Refused:
-    """Return the refusal of a call, with the field that is wrong."""
+    """Return the refusal of a call, with the invalid field."""
     path, said = problem_of(error)
     first = re.split(r"[.\[]", path)[0] or "json"
     code = "unknown_field" if "unknown field" in said else f"bad_{first}"
@@ -48,7 +48,7 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:
-    """Fill in the length of the page; raise Refused for rankings that are not of the experiment, or a longer page."""
+    """Fill in the length of the page; raise Refused for rankings of other experiments, or if the page is too long."""
     known, most = config["rankers"], config["length"]
     if not call.rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')

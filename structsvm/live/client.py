@@ -29,16 +29,16 @@ class Page:
 
 
 class Client:
-    """Ask a service which list to show, by the standard library alone; a failure of the service never raises.
+    """Ask a service which list to show, using only the standard library; a failure of the service never raises.
 
     Parameters
     ----------
     url : str
         Of the service.
     key : str, optional
-        An API key with the scopes ``show`` and ``click``; needed where the service is not on this machine.
+        An API key with the scopes ``show`` and ``click``; needed if the service is not on this machine.
     timeout_s : float, default=0.2
-        How long a search may wait for the service. After a failure no request is sent for ``rest_s``.
+        Seconds that a search may wait for the service. After a failure no request is sent for ``rest_s`` seconds.
     rest_s : float, default=2.0
 
     Examples
@@ -64,8 +64,8 @@ class Client:
     ) -> dict[str, Any]:  # fmt: skip
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
-        Avoids computing rankings that are not shown (bandits, a small share); optional for two rankers. Where the
-        service does not answer: ``{"serve": "production", "why": "unreachable"}``, or "refused" as of :meth:`show`.
+        Avoids computing rankings that are not shown (bandits, a small share); optional for two rankers. If the service
+        does not answer, return ``{"serve": "production", "why": "unreachable"}``, or "refused" as in :meth:`show`.
         """
         body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/assign", body)
@@ -82,7 +82,7 @@ class Client:
         ----------
         experiment : str
         request_id : str
-            Another one for each search; the same for its further pages and for a retry.
+            A different id for each search; the same id for its later pages and for a retry.
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first, at least ``offset + length`` of each.
         production : str
@@ -92,19 +92,19 @@ class Client:
         unit : str, optional
             User or session, hashed by the service.
         query : str, optional
-            Kept only where the experiment keeps queries.
+            Kept only if the experiment keeps queries.
         assignment : str, optional
             From :meth:`assign`; needed for bandits.
         context : mapping, optional
-            ``{"sort": "price", "bot": true}``: such lists are production's.
+            ``{"sort": "price", "bot": true}``: such lists come from production.
 
         Returns
         -------
         Page
-            ``documents``, ids in the order to show them; ``token``, to send with clicks, None where the list is not
-            part of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why`` it is not
-            interleaved: ``"unreachable"`` if the service did not answer, ``"refused"`` if the call is wrong, such as
-            ids that are no text or an unknown experiment (the log has the service's answer).
+            ``documents``, ids in the order to show them; ``token``, to send with clicks, None if the list is not part
+            of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why`` it is not
+            interleaved: ``"unreachable"`` if the service did not answer, ``"refused"`` if the call is invalid, such as
+            ids that are not strings or an unknown experiment (the log has the service's answer).
         """
         body = {
             "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},
@@ -129,7 +129,7 @@ class Client:
         return self.clicks([event]) is not None
 
     def clicks(self, events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """Send events ``{"token", "document" or "place", "action"}``; return None where they were not taken."""
+        """Send events ``{"token", "document" or "place", "action"}``; return None if they were not accepted."""
         answer = self._post("/v1/clicks", {"events": [dict(event) for event in events]})
         return answer if not isinstance(answer, str) and "accepted" in answer else None
 

@@ -8,7 +8,7 @@ import time
 class Clock:
     """Milliseconds since 1970 that do not go backwards, whatever the clock of the machine does.
 
-    Where the machine's clock is set back, this one goes on at the pace of the monotonic clock until the other has
+    If the machine's clock is set back, this clock continues at the pace of the monotonic clock until the other has
     caught up.
     """
 

@@ -1,9 +1,9 @@
-"""The closer: impressions become statistics in the order shown, each after its window, not as clicks arrive.
+"""The closer: impressions become statistics in the order shown, each after its window has ended, not as clicks arrive.
 
-If clicks on one ranker's documents come later, early outcomes favour the other, and a test that looks at every moment
-sees a winner where there is none. So nothing counts before its window is over, and nothing overtakes. The closer first
-announces up to where it closes, from when on clicks there are late; then it reads, which nobody can change any more;
-then it stores the statistics, if no other closer was faster.
+If clicks on one ranker's documents come later, early outcomes favour the other, and a test at every moment would report
+a false winner. So no impression counts before its window is over, and the order is kept. The closer first announces how
+far it closes, after which clicks there are late. Then it reads the impressions, which can no longer change, and stores
+the statistics, unless another closer was faster.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _KNOWN_MS = 10_000
 """Milliseconds after which every worker knows the state of an experiment."""
 
 KILLED_MS = 86_400_000
-"""How long a killed experiment may be started again; then it is stopped, and the key of its units deleted."""
+"""Time in which a killed experiment may be restarted; then it is stopped, and the key of its units deleted."""
 
 _GROWTH = 1.05
-"""Factor between two numbers of impressions that the series has: a few hundred for any number."""
+"""Factor between consecutive numbers of impressions in the series, which keeps a few hundred snapshots."""
 
 
 class Folded:
@@ -75,13 +75,13 @@ class Folded:
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
-        """Return the statistics of an experiment as they are stored."""
+        """Return the stored statistics of an experiment."""
         bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
         return cls(row.config, progress.state, bandit)
 
     @property
     def winner(self) -> str | None:
-        """The ranker that has won, at a level that holds at all looks; of bandits only ``best`` decides."""
+        """The ranker that has won, at a level that holds at all looks; among bandits only ``best`` decides."""
         if self.running is not None:
             return None if self.running.decision is None else self.running.decision["winner"]
         decided = self.policy.decided() if decides(self.policy) else -1
@@ -104,7 +104,8 @@ class Folded:
     ) -> list[tuple[int, str]]:
         """Count impressions in the order shown; return the snapshots of the series that they complete.
 
-        For the guardrails each unit counts once; ``counted`` says which have, at which epoch, and is kept up.
+        For the guardrails each unit counts once; ``counted`` records which units have counted, and at which epoch; it
+        is updated.
         """
         counted = {} if counted is None else counted
         by_unit = self.config["unit"] != "request"
@@ -138,8 +139,7 @@ class Folded:
             record = impression.record
             if len(record["evidence"]) == 1:
                 self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
-            bound = record.get("bound", 1.0)
-            row = CreditRow(impression.seq, record["documents"], record["evidence"], places, bound)
+            row = CreditRow(impression.seq, record["documents"], record["evidence"], places)
             rows.append((impression, row))
         if self.running is None:
             self._duel(rows)
@@ -151,7 +151,7 @@ class Folded:
                 self.running.add([row for _, row in part])
                 done += len(part)
                 if self.decided_at is None and self.running.decision is not None:
-                    # up to the impression, if the decision names one, else to the end of the batch
+                    # up to the impression if the decision names it, otherwise to the end of the batch
                     self.decided_at = part[-1][0].shown_at
                 if self.running.n_impressions == following:
                     snapshots.append((following, self._snapshot(part[-1][0].shown_at)))
@@ -160,10 +160,8 @@ class Folded:
 
     def _snapshot(self, at: int) -> str:
         assert self.running is not None
-        pairs = [
-            {"mean": mean, "lower": lower, "upper": upper, "p": p}
-            for mean, lower, upper, p in self.running.sequences()
-        ]
+        keys = ("mean", "lower", "upper", "p")
+        pairs = [dict(zip(keys, sequence, strict=True)) for sequence in self.running.sequences()]
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
@@ -201,7 +199,7 @@ class Folded:
                     self.ties[b] += 1
 
 
-_EMPTY = CreditRow(0, (), (), (), 1.0)
+_EMPTY = CreditRow(0, (), (), ())
 """The row of a list that compared nothing."""
 
 
@@ -217,21 +215,20 @@ def next_snapshot(n: int) -> int:
 
 
 def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers: int) -> dict[str, Any]:
-    """Return a stored record in the form of ``Shown.to_dict``; where rankers agreed, its evidence favours none."""
+    """Return a stored record in the form of ``Shown.to_dict``; if the rankers agreed, its evidence favours neither."""
     n, by_team = len(record["documents"]), config["method"] == "team_draft"
     neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
     return {
         "version": 1, "method": config["method"], "documents": record["documents"], "n_rankers": n_rankers,
         "evidence": record.get("evidence", neutral), "slack": record.get("slack", 0.0),
-        "bound": record.get("bound", 1.0),
     }  # fmt: skip
 
 
 class Closer:
     """Closes the impressions of all experiments; any number of processes may run one.
 
-    An impression is closed ``grace_ms`` after its window. ``failing`` says, by experiment, why one cannot be closed;
-    the others go on.
+    An impression is closed ``grace_ms`` after its window. ``failing`` gives, by experiment, the reason why it cannot be
+    closed; the others continue.
     """
 
     def __init__(self, store: Store, clock: Clock, grace_ms: int, every_s: float) -> None:
@@ -245,16 +242,16 @@ class Closer:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """Whether the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread, again where it has died."""
+        """Start the thread, or restart it if it has died."""
         self._thread = threading.Thread(target=self._run, name="structsvm-closer", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after its present batch."""
+        """End the thread after its current batch."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(10)
@@ -270,7 +267,7 @@ class Closer:
                 self._note("", error)
 
     def run(self) -> int:
-        """Close all impressions that are due, of each experiment by itself; return how many."""
+        """Close all impressions that are due, experiment by experiment; return their number."""
         n = 0
         for row in self._store.experiments(newest=False):
             if row.settled:
@@ -346,7 +343,7 @@ class Closer:
         return len(impressions)
 
     def _act(self, row: ExperimentRow, folded: Folded) -> None:
-        """Stop or kill an experiment as its configuration says."""
+        """Stop or kill an experiment as its configuration requires."""
         if row.state not in ("running", "paused"):
             return
         stop, to, reason = row.config["stop"], "", ""

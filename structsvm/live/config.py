@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from structsvm.online.bandits import BestArm
 
 _LONGEST = 65_536
-"""Most characters of a configuration."""
+"""Maximum number of characters of a configuration."""
 
 _FREE = {"share", "guardrails", "stop", "log_query", "log_rankings", "epoch"}
-"""Keys that may change without fresh statistics. Engines may not: what they rank by is the ranker."""
+"""Keys that may change without fresh statistics. Engines are not among them, since their settings define the ranker."""
 
 _BANDIT = ("policy", "policy_options", "horizon")
 
@@ -75,7 +75,7 @@ def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that continues another; if it splits units differently, it starts a new epoch."""
+    """Return a configuration that continues another; if the split of units changes, it starts a new epoch."""
     epoch = old.get("epoch", 0)
     if (old["share"], old["guardrails"]["control"]) != (new["share"], new["guardrails"]["control"]):
         epoch += 1
@@ -131,5 +131,5 @@ def is_text(value: str) -> bool:
 
 
 def is_name(value: str) -> bool:
-    """Return whether databases can store a string as an id: no NUL either."""
+    """Return whether databases can store a string as an id, which excludes NUL."""
     return "\0" not in value and is_text(value)

@@ -1,4 +1,5 @@
-"""Values of JSON and TOML: conversion to types, with errors that name the path of the wrong value, and dotted paths."""
+"""Values of JSON and TOML: conversion to types, with errors that name the path of the invalid value, and dotted
+paths."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def converted(value: Any, kind: type[T], within: str = "") -> T:
-    """Return a value of JSON or TOML as a type; raise BadInput, with the place that is wrong, for anything else."""
+    """Return a value of JSON or TOML as a type; raise BadInput with the invalid path for anything else."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -27,7 +28,7 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return where a value is wrong, as a dotted path, and what was expected."""
+    """Return the dotted path of an invalid value, and what was expected there."""
     said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
     path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
@@ -55,7 +56,7 @@ def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def number_as_text(value: Any) -> Any:
-    """Return a whole number as text, for comparison of ids, and anything else unchanged."""
+    """Return an integer as text, for comparison of ids, and anything else unchanged."""
     return str(value) if type(value) is int else value
 
 
@@ -65,7 +66,7 @@ def listed(value: Any) -> Sequence[Any]:
 
 
 def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested objects; where both have a value, take that of ``second``."""
+    """Merge nested objects; where both have a value, take the value of ``second``."""
     result = dict(first)
     for key, value in second.items():
         old = result.get(key)

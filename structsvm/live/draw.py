@@ -1,8 +1,8 @@
-"""Ids, tokens and lists from keyed hashes: a request that comes twice gets the same list, on any worker.
+"""Ids, tokens and lists from keyed hashes: a repeated request gets the same list on any worker.
 
 The list is drawn from a hash of the experiment's salt and the request id, so nothing has to be read before it is shown
-again. A token says which impression a click belongs to and is signed by the secret of the service; it is checked
-before anything else of a click is looked at.
+again. A token identifies the impression of a click and is signed with the secret of the service; it is checked before
+anything else in a click.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOKEN_LENGTH = 60
 
 
 class Token(NamedTuple):
-    """The content of a token: experiment, number of documents, time shown (ms) and impression."""
+    """Content of a token: experiment, number of documents, time shown (ms) and impression."""
 
     experiment: int
     n_documents: int
@@ -60,10 +60,10 @@ class Secrets:
 
     @classmethod
     def of_file(cls, path: Path) -> Secrets:
-        """Read the secrets of a file, which is made with a new one where it is missing (mode 600).
+        """Read the secrets from a file; if it is missing, create it with a new secret (mode 600).
 
-        Workers that start at once agree on the first one made; the file is never there without its secret, whoever is
-        killed meanwhile.
+        Workers that start at the same time agree on the first secret; the file never exists without its secret, even if
+        a worker is killed.
         """
         if not path.exists():
             own = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -100,7 +100,7 @@ class Secrets:
         return Token(experiment, n_documents, at, payload[13:])
 
     def seal(self, value: Mapping[str, Any]) -> str:
-        """Return signed text that holds a small JSON object."""
+        """Return signed text that contains a small JSON object."""
         payload = json.dumps(value, separators=(",", ":")).encode()
         mac = self._sign(self._newest, b"a" + payload)
         return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
@@ -124,13 +124,13 @@ class Secrets:
 def keyed(key: bytes, text: bytes, size: int = 16) -> bytes:
     """Return a keyed hash (BLAKE2b, RFC 7693): a signature of 128 bits by default, or a seed.
 
-    HMAC-SHA256 would do as well, at four times the time; a request takes several.
+    HMAC-SHA256 would work too but take four times as long; a request needs several hashes.
     """
     return blake2b(text, digest_size=size, key=key).digest()
 
 
 def impression_id(salt: bytes, request_id: str, offset: int) -> bytes:
-    """Return the id of the impression that a request makes, one for each page; 16 bytes."""
+    """Return the id of the impression of a request, one for each page; 16 bytes."""
     return keyed(salt, f"id|{offset}|{request_id}".encode())
 
 
@@ -145,7 +145,7 @@ def bucket(unit_key: bytes, unit: str) -> float:
 
 
 class _Choices:
-    """Random choices drawn from a keyed hash; equal seeds choose equally."""
+    """Random choices drawn from a keyed hash; equal seeds give equal choices."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed, self._block, self._numbers = seed, 0, b""
@@ -179,8 +179,8 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
 def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:
     """Return the part of each ranking that a draft of ``length`` can use.
 
-    A ranker skips documents that others took and takes at most ``length``. Where rankings may
-    run out, teams also depend on later documents, and rankings are returned whole.
+    A ranker skips documents that others took and takes at most ``length``. If rankings may run out, teams also depend
+    on later documents, and the whole rankings are returned.
     """
     if min(map(len, rankings)) < length:
         return [tuple(ranking) for ranking in rankings]
@@ -188,16 +188,16 @@ def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hash
 
 
 def page_of(shown: Shown, offset: int) -> Shown:
-    """Return the record of a later page of a draft: the list from place ``offset`` (from 0) on.
+    """Return the record of a later page of a draft: the list from index ``offset`` on.
 
-    The rest of a round that began on the page before is credited to nobody, as its order is already drawn.
+    The rest of a round that began on the previous page is not credited, as its order is already drawn.
     """
     if not offset:
         return shown
     begun = -offset % shown.n_rankers
     end = offset + begun
     rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
-    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
+    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack)
 
 
 def _rename_once(own: Path, path: Path) -> None:
@@ -214,7 +214,7 @@ def _rename_once(own: Path, path: Path) -> None:
 
 
 def _decoded(text: Any, most: int) -> bytes:
-    """Return the bytes of signed text of at most so many characters; nothing for anything else."""
+    """Return the bytes of signed text with a limited number of characters, or nothing for anything else."""
     if type(text) is not str or len(text) > most:
         return b""
     try:

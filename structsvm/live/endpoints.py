@@ -1,4 +1,4 @@
-"""Parts that endpoints share: access, bodies, answers and refusals."""
+"""Shared parts of endpoints: access, bodies, answers and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORWARDED = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
     "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
 )  # fmt: skip
-"""Headers of reverse proxies: such a request is from another machine."""
+"""Headers of reverse proxies: such a request comes from another machine."""
 
 
 def endpoint(
@@ -78,13 +78,13 @@ def _check_rate(request: Request) -> None:
 
 
 def is_allowed(request: Request, scope: str) -> bool:
-    """Return whether a call also has a scope beyond the one that its endpoint requires."""
+    """Return whether a call also has a scope in addition to that required by its endpoint."""
     service: Service = request.app.state.service
     return _is_local(request, service) or service.keys.allows(_authorization(request), scope) is not None
 
 
 def _is_local(request: Request, service: Service) -> bool:
-    """Return whether a call needs no key: the operator said so, and no reverse proxy let it in."""
+    """Return whether a call needs no key: the operator allows it, and it did not come through a reverse proxy."""
     return service.settings.keyless and not any(name in request.headers for name in _FORWARDED)
 
 
@@ -96,7 +96,7 @@ def _authorization(request: Request) -> str | None:
 
 
 def _check_origin(request: Request, service: Service) -> None:
-    """Raise Refused for a change that a browser sends for a page of another site."""
+    """Raise Refused for a change that a browser sends on behalf of another site's page."""
     origin = request.headers.get("origin")
     if origin is None or origin in service.settings.origins:
         return
@@ -119,12 +119,12 @@ def refusal(error: Refused) -> Response:
 
 
 def as_json(value: Any, status: int = 200) -> Response:
-    """Return an answer of JSON."""
+    """Return a JSON answer."""
     return Response(_ENCODE(value), status, None, "application/json")
 
 
 async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return a request's body as its type; Refused, with the field that is wrong, for anything else."""
+    """Return a request's body as its type; Refused, naming the invalid field, for anything else."""
     try:
         return decoder.decode(await request.body())
     except msgspec.ValidationError as error:

@@ -1,6 +1,6 @@
-"""Guardrails, watched while an experiment runs; the level of an alarm holds over all looks together.
+"""Guardrails, monitored while an experiment runs; the level of an alarm holds over all looks together.
 
-What an alarm does to the experiment is in ``closing.py``.
+``closing.py`` handles the effect of an alarm on the experiment.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 from structsvm.online.statistics.always_valid import counted_sequence
 
 ACKNOWLEDGED = "acknowledged:"
-"""Counters of acknowledged alarms begin with it; the guardrail follows."""
+"""Prefix of the counters of acknowledged alarms, before the name of the guardrail."""
 
 _FEWEST = 200
-"""Fewest events of which a share gives alarm."""
+"""Minimum number of events for a share to raise an alarm."""
 
 
 class Watch:
@@ -48,7 +48,7 @@ class Watch:
         return float(values @ counts / counts.sum()), lower, upper
 
     def look(self, alpha: float, margin: float | None) -> None:
-        """Raise the alarm where the mean is above ``margin``; with None where it is not zero."""
+        """Raise the alarm if the mean exceeds ``margin`` or, if that is None, differs from zero."""
         if self.alarm_n is None and self.cells:
             _, lower, upper = self.interval(alpha)
             if (lower > 0 or upper < 0) if margin is None else lower > margin:
@@ -59,9 +59,9 @@ class Watches:
     """The guardrails of one experiment that closed impressions feed.
 
     ``first_place``: each ranker must be first equally often. ``clickless`` and ``slow``: lists without a click, and
-    slow answers, must not be more frequent than production's by more than a margin; the first of the one is compared
-    with the first of the other, and so on. ``sample_ratio``: as many units take part as the share says. Of each unit
-    only the first list counts, as the next ones are like it.
+    slow answers, must not be more frequent than in production by more than a margin; the lists of both sides are
+    compared pairwise in order. ``sample_ratio``: the share of units that take part must be as configured. Only the
+    first list of each unit counts, as its later lists are similar.
     """
 
     TEXTS: ClassVar[dict[str, str]] = {
@@ -75,16 +75,17 @@ class Watches:
     def __init__(self) -> None:
         self.watches = {name: Watch() for name in self.NAMES}
         self.waiting: list[list[int | None]] = []
-        """Lists that wait for one of the other side: [1 if production's, clickless, slow]; all of one side."""
+        """Lists that wait for a list of the other side: [1 if from production, clickless, slow]; all belong to the same
+        side."""
         self.epoch = 0
         self.acknowledged: dict[str, int] = {}
-        """How often the alarm of each was acknowledged."""
+        """Number of acknowledged alarms of each guardrail."""
 
     def count(self, control: bool, chance: float, epoch: int) -> None:
         """Count a unit that took part with probability ``chance``, unless it is ``control``.
 
-        A change of the share begins an epoch, and the count anew: who comes back, and was not recorded before, is more
-        often on one side.
+        A change of the share begins a new epoch and restarts the count, because returning units that were not recorded
+        before are more often on one side.
         """
         if epoch > self.epoch:
             self.epoch = epoch
@@ -95,7 +96,7 @@ class Watches:
             self.watches["sample_ratio"].add((-chance if control else 1 - chance) / larger)
 
     def compare(self, *, control: bool, clickless: bool, slow: bool | None) -> None:
-        """Compare the first list of a unit with that of one of the other side."""
+        """Compare the first list of a unit with the first list of a unit of the other side."""
         entry = [int(control), int(clickless), None if slow is None else int(slow)]
         if self.waiting and self.waiting[0][0] != entry[0]:
             other = self.waiting.pop(0)
@@ -112,7 +113,7 @@ class Watches:
             self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))
 
     def acknowledge(self, counters: Mapping[str, int]) -> None:
-        """Restart each watch whose alarm was acknowledged, according to the counters."""
+        """Restart each guardrail whose alarm was acknowledged, according to the counters."""
         for name in self.NAMES:
             n = counters.get(f"{ACKNOWLEDGED}{name}", 0)
             if n > self.acknowledged.get(name, 0):
@@ -126,7 +127,7 @@ class Watches:
             watch.look(guardrails["alpha"], guardrails.get(f"{name}_margin"))
 
     def alarms(self) -> list[str]:
-        """Return the names of the guardrails that gave alarm."""
+        """Return the names of the guardrails that raised an alarm."""
         return [name for name, watch in self.watches.items() if watch.alarm_n is not None]
 
     def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -142,7 +143,7 @@ class Watches:
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as values of JSON."""
+        """Return the state as JSON values."""
         return {
             "watches": {name: [sorted(one.cells.items()), one.alarm_n] for name, one in self.watches.items()},
             "waiting": self.waiting, "epoch": self.epoch, "acknowledged": self.acknowledged,
@@ -150,7 +151,7 @@ class Watches:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
-        """Return the watches that :meth:`to_dict` described."""
+        """Return the guardrails from the state of :meth:`to_dict`."""
         watches = cls()
         for name in cls.NAMES:
             cells, alarm_n = kept["watches"][name]
@@ -167,7 +168,7 @@ SHARES = ("late_clicks", "not_compared")
 
 
 def seen(name: str) -> tuple[str, str]:
-    """Return the counters at the acknowledgement of a share: its part and its whole."""
+    """Return the counters that record the acknowledgement of a share: part and whole."""
     return f"seen:{name}:part", f"seen:{name}:whole"
 
 

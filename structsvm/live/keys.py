@@ -1,4 +1,4 @@
-"""API keys: shown once, stored as a hash, each for the calls of one scope."""
+"""API keys: shown once, stored as a hash, each with one scope of calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from structsvm.common.checks import check_choice
 
 SCOPES = ("show", "click", "read", "admin")
-"""Scopes of a key: request lists; send clicks of others; read reports; change experiments (and all else)."""
+"""Scopes of a key: request lists; send clicks for others; read reports; change experiments (and everything else)."""
 
 
 def new_key(scope: str) -> tuple[str, str, bytes]:
-    """Make a key: its text, which is shown once, its id, and its hash."""
+    """Create a key; return its text, which is shown once, its id, and its hash."""
     check_choice("scope", scope, SCOPES)
     identity = secrets.token_hex(4)
     text = f"sk_{identity}_{secrets.token_hex(24)}"
@@ -43,7 +43,7 @@ class Keys:
         return text.startswith("sk_") and not self._known(text)[1]
 
     def _known(self, text: str) -> tuple[str, str]:
-        """Return the id and the scope of a key; the scope is empty where there is no such key."""
+        """Return the id and the scope of a key; the scope is empty if there is no such key."""
         parts = text.split("_")
         if len(parts) != 3:
             return "", ""

@@ -1,4 +1,4 @@
-"""A breaker for engines that fail, and a rate limit for addresses that call without a key."""
+"""A circuit breaker for failing engines, and a rate limit for addresses that call without a key."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 _FAILURES = 5
 _REST_S = 10.0
 _ADDRESSES = 10_000
-"""Addresses kept, in memory only; the one that was quiet longest is forgotten."""
+"""Number of addresses kept, in memory only; the least recently active address is dropped."""
 
 
 class Breaker:
-    """Opens after several failures in a row; after a rest it lets one request try."""
+    """Circuit breaker that opens after several failures in a row and lets one trial request through after a rest."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -22,17 +22,17 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are withheld from the engine, or one is being tried."""
+        """Whether requests are withheld from the engine, or a trial is under way."""
         return self._row >= _FAILURES
 
     def allows(self) -> bool:
-        """Return whether a request may be sent; of several callers after the rest only the first may."""
+        """Return whether a request may be sent; after the rest only the first of several callers may."""
         if not self.is_open:
             return True
         now = self._clock()
         if now < self._until:
             return False
-        self._until = now + _REST_S  # wait for the outcome of this try, but not for ever
+        self._until = now + _REST_S  # wait for the outcome of this trial, but not forever
         return True
 
     def failed(self) -> None:
@@ -44,7 +44,7 @@ class Breaker:
             self._until = self._clock() + _REST_S * 2**self._tries
 
     def succeeded(self) -> None:
-        """Close it."""
+        """Close the breaker."""
         self._row = self._tries = 0
 
 

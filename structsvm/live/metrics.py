@@ -1,4 +1,4 @@
-"""Figures for Prometheus. No document, query, unit or request is in a label."""
+"""Metrics for Prometheus. Labels contain no document, query, unit or request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The counters of one worker; with several, ``PROMETHEUS_MULTIPROC_DIR`` makes one answer of all."""
+    """The counters of one worker; with several workers, ``PROMETHEUS_MULTIPROC_DIR`` combines them into one answer."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
@@ -45,17 +45,8 @@ class Metrics:
         self.decided = gauge("decided", "1 once a ranker has won.", "livemax", "experiment")
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self.requests.labels(route).observe(seconds)
-        self.answers.labels(str(status)).inc()
-
-    def count_shown(self, serve: str, why: str) -> None:
-        """Count a list."""
-        self.shown.labels(serve, why).inc()
-
     def text(self) -> bytes:
-        """Return the answer to Prometheus."""
+        """Return the answer for Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
         # keep the counters of workers that died; drop their gauges, such as an alarm, which are outdated
@@ -69,7 +60,7 @@ class Metrics:
 
 
 def figures() -> Path:
-    """Return the folder of the figures of several workers, each in files that end in its number."""
+    """Return the folder for the metrics of several workers, each in files that end with its number."""
     return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 

@@ -29,10 +29,10 @@ _SEARCH = Operation(
     '{"q", "from", "size"}. The answer is production\'s, with hits in drafted order where the list is interleaved: '
     "the header X-Structsvm-Serve says so. What cannot be read, and errors of the engine, are passed on.",
     headers=(
-        ("X-Structsvm-Search", "Id of the search, which its pages share; without one no list that has a next page is "
+        ("X-Structsvm-Search", "Id of the search, shared by its pages; without it, lists with a next page are not "
          "interleaved."),
         ("X-Structsvm-Unit", "User or session."),
-        ("X-Structsvm-Query", "What the user typed, percent-encoded, where the body does not say it."),
+        ("X-Structsvm-Query", "The text typed by the user, percent-encoded, if the body does not contain it."),
     ),
 )  # fmt: skip
 
@@ -78,14 +78,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("post", "/v1/ubi/events"): Operation(
         "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
         (401, 403, 413, 422, 429, 503),
-        "query_id is the token; object_id the document. One event or a list of at most 1,000. Events of other lists, "
-        "and actions that the experiment does not ask for, are ignored.",
+        "query_id is the token, object_id the document. The body is one event or a list of at most 1,000. Events of "
+        "other lists, and actions that the experiment does not accept, are ignored.",
     ),
     **{
         (method, path): _SEARCH
         for path in ("/v1/search/{key}", "/v1/search/{key}/_search") for method in ("post", "get")
     },
-    ("get", f"{_ONE}/report"): Operation("How an experiment stands", "read", answer=bodies.Report),
+    ("get", f"{_ONE}/report"): Operation("Report of an experiment", "read", answer=bodies.Report),
     ("get", f"{_ONE}/changes"): Operation("Who changed it", "read", answer=bodies.Changes),
     ("get", f"{_ONE}/export"): Operation(
         "Closed lists and their clicks, one JSON object per line", "read", answer="application/x-ndjson",
@@ -97,7 +97,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Whether lists can be recorded and counting keeps up", answer=bodies.Ready, refusals=(503,)
     ),
 }  # fmt: skip
-"""All calls by method and path; pages and files have no description."""
+"""All calls by method and path; pages and files are not described."""
 
 _SAID = {
     401: "A key with the scope is needed, or this key is not known",

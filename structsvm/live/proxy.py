@@ -1,9 +1,8 @@
-"""The proxy ``/v1/search/{key}``: interleaved lists from a search engine, and production's answer whenever in doubt.
+"""The proxy ``/v1/search/{key}``: interleaved lists from a search engine, and production's answer in case of doubt.
 
 Production and challengers are queried at the same time. If a challenger is slow, down, or answers without a
 ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search. A
-request that cannot be read, or that holds anything not known to leave the order to the rankers, is production's as it
-came.
+request that cannot be read, or that contains anything that might affect the order, is sent to production unchanged.
 """
 
 from __future__ import annotations
@@ -42,22 +41,22 @@ if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
 BUDGET_S = 0.1
-"""How long a challenger may take, from the arrival of the request; longer only while production has not answered."""
+"""Seconds that a challenger may take from the arrival of the request; longer only while production has not answered."""
 
 MAX_ANSWER = 1 << 24
-"""Most bytes of an answer that are read."""
+"""Maximum number of bytes read from an answer."""
 
 MAX_READ = 1 << 20
-"""Most bytes of a request that are read; a longer one is production's as it came."""
+"""Maximum number of bytes read from a request; longer requests go to production unchanged."""
 
 DEEPEST = 100
-"""Documents that are drafted at most; pages behind them are production's."""
+"""Maximum number of drafted documents; later pages come from production."""
 
 _PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "traceparent", "tracestate")
-"""Headers of a request that engines are sent, besides those of its encoding."""
+"""Request headers that are forwarded to engines, besides those of the encoding."""
 
 _TOLD_S = 60.0
-"""Seconds in which a reason is logged once per engine."""
+"""Interval in seconds in which a reason is logged once per engine."""
 
 _log = logging.getLogger("structsvm.live")
 
@@ -68,7 +67,7 @@ _UNREADABLE = Query(0, 0, None, "body")
 
 @dataclass(frozen=True)
 class Asked:
-    """A search as the client sent it: ``body`` is None where it cannot be read, ``query`` what is asked for."""
+    """A search as sent by the client; ``body`` is None if it cannot be read, ``query`` is the requested search."""
 
     raw: bytes
     body: Mapping[str, Any] | None
@@ -101,7 +100,8 @@ class Asked:
         )  # fmt: skip
 
     def of_engine(self, engine: Engine) -> Asked:
-        """Return the request as an engine reads it; ``query.reason`` is why only production may answer, or None."""
+        """Return the request as an engine reads it; ``query.reason`` says why only production may answer, or is
+        None."""
         if self.body is None:
             return self
         try:
@@ -119,14 +119,14 @@ class Asked:
         return replace(self, query=replace(query, text=self.text or query.text, reason=reason))
 
     def without(self, names: Sequence[str]) -> str:
-        """Return the parameters of the address without those of some names."""
+        """Return the parameters of the address without the given names."""
         parts = self.parameters.split("&") if self.parameters else []
         return "&".join(part for part in parts if unquote(part.partition("=")[0]) not in names)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's unparsed answer, with its ranking, or the reason ``why`` it has none."""
+    """An engine's unparsed answer with its ranking, or the reason ``why`` there is none."""
 
     raw: Raw
     parsed: Any = None
@@ -141,11 +141,12 @@ class Proxy:
         self.service, self.budget_s = service, BUDGET_S
         self.engines = engines_of(service.settings.engines)
         self.breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
-        """By experiment and ranker."""
+        """Keyed by experiment and ranker."""
         self._told: dict[tuple[str, ...], float] = {}
 
     async def search(self, key: str, asked: Asked) -> Response:
-        """Answer a search; raise Refused if the experiment is unknown, or production's engine unknown or gone."""
+        """Answer a search; raise Refused if the experiment is unknown, or production's engine is unknown or
+        unavailable."""
         experiment = await self.service.experiment(key)
         engines = self._engines_of(key, experiment)
         production = experiment["production"]
@@ -160,7 +161,7 @@ class Proxy:
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
             return await self._page(engine, asked, assigned["why"])
-        if len(engines) < len(experiment["rankers"]):  # no control either, as nothing is interleaved
+        if len(engines) < len(experiment["rankers"]):  # not a control list either, as nothing is interleaved
             return await self._page(engine, asked, "engines")
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
@@ -173,7 +174,7 @@ class Proxy:
             total = engine.dialect.total(main.parsed)
             more = len(main.ranking) >= query.last if total is None else total > query.last
             why = "search_id" if more else None
-        # behind merged lists that are shorter than the page, or have no later pages, production's goes on
+        # production's list continues after merged lists that are shorter than the page or have no later pages
         whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
         offset = query.first if whole else 0
         length = min(query.size, experiment["length"], len(main.ranking) - offset)
@@ -192,7 +193,7 @@ class Proxy:
         if not whole:
             ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
         found: dict[str, Mapping[str, Any]] = {}
-        for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
+        for answer in (*(others[ranker] for ranker in wanted), main):  # production's own if both have one
             found.update(answer.ranking)
         of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
@@ -201,14 +202,14 @@ class Proxy:
             return await self._control(engine, asked, main, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
-        if shown["token"] is not None:  # a winner's has none
+        if shown["token"] is not None:  # a winner's list has none
             merged = engine.dialect.named(merged, shown["token"])
         return self._response(merged, main.raw, shown["serve"], why)
 
     async def _show(
         self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: Any
     ) -> dict[str, Any]:
-        """Return the list to show; production's where it cannot be recorded, whatever the reason."""
+        """Return the list to show, or production's list if it cannot be recorded for any reason."""
         try:
             return await self.service.show(key, request_id, rankings, **options)
         except Refused as error:
@@ -226,13 +227,13 @@ class Proxy:
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
-            self.service.metrics.count_shown("production", label_of(why))
+            self.service.metrics.shown.labels("production", label_of(why)).inc()
             return _as_it_came(main.raw, why)
         answer = engine.dialect.named(main.parsed, token)
         return self._response(answer, main.raw, "production", "control")
 
     def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
-        """Return production's engine, and those of challengers that are configured and of its kind."""
+        """Return production's engine and the configured challengers' engines of the same kind."""
         tables = experiment.get("engines")
         if not tables:
             said = f"the experiment {key} has no engines; name one for each of its rankers"
@@ -251,9 +252,9 @@ class Proxy:
     async def _ask_all(
         self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:
-        """Return production's answer, those of the challengers, and why they cannot be compared."""
+        """Return the answers of production and challengers, and the reason if they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
-        # check every breaker, as this starts its try after a rest
+        # check every breaker, as this starts its trial after a rest
         allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
         why = None if all(allowed) else "breaker"
         if why is None:
@@ -272,9 +273,9 @@ class Proxy:
                     self.breakers[key, ranker].succeeded()
                     others[ranker] = task.result()
                     if main.ranking and not others[ranker].ranking:
-                        why = why or "empty"  # an answer, but nothing to compare
+                        why = why or "empty"  # an answer without anything to compare
                     continue
-                # other errors, such as of encodings, have a "reason" of their own
+                # other errors, such as encoding errors, have a different "reason"
                 reason = error.reason if isinstance(error, UnusableAnswer) else "error"
                 if reason == "error":
                     _log.error("a challenger failed", exc_info=error)
@@ -304,7 +305,7 @@ class Proxy:
         return _Answer(raw, parsed, ranking)
 
     async def _main(self, engine: Engine, asked: Asked) -> _Answer:
-        """Return production's answer from the first document on; without a ranking where it cannot be read."""
+        """Return production's answer from the first document on, without a ranking if it cannot be read."""
         if asked.query.first == 0:
             return self._read(engine, await self._production(engine, asked))
         call = self._send(engine, asked, 0, asked.query.last, asked.headers)
@@ -326,7 +327,7 @@ class Proxy:
         return _Answer(raw, parsed, ranking, None if ranking else "none")
 
     async def _production(self, engine: Engine, asked: Asked) -> Raw:
-        """Return production's answer to the request: as it came, unless the configuration adds to it."""
+        """Return production's answer to the request, which is unchanged unless the configuration adds to it."""
         query = asked.query
         if query is _UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
             headers, parameters = {**asked.headers, **asked.encoding}, asked.without(tuple(engine.params))
@@ -367,7 +368,7 @@ class Proxy:
         return Caller()
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
-        """Log why an engine's answer cannot be used, with its status and text; each reason once a minute."""
+        """Log why an engine's answer cannot be used, with its status and text, at most once a minute per reason."""
         now, name = time.monotonic(), (engine.name, reason)
         if now - self._told.get(name, -_TOLD_S) >= _TOLD_S:
             self._told[name] = now
@@ -380,11 +381,11 @@ class Proxy:
         """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was asked for."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
-            self.service.metrics.count_shown("production", label_of(why))
+            self.service.metrics.shown.labels("production", label_of(why)).inc()
         return _as_it_came(raw, why)
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
-        try:  # ASCII, as halves of surrogate pairs, which engines keep, cannot be written otherwise
+        try:  # ASCII, since lone surrogates, which engines keep, cannot be written otherwise
             content = json.dumps(answer, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return _as_it_came(production, "junk")
@@ -450,7 +451,7 @@ _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
 
 
 def _parsed(content: bytes) -> Any:
-    """Return the JSON of an answer that can be written again; raise UnusableAnswer."""
+    """Return the JSON of an answer; raise UnusableAnswer unless it can be written again."""
     try:
         found = _ANSWER(content.decode())
         if _HUGE.search(content):
@@ -461,7 +462,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def _text_of(header: str | None) -> str | None:
-    """Return what the user typed: UTF-8, percent-encoded or not, or plain Latin-1; with U+FFFD for other bytes."""
+    """Return the text typed by the user: UTF-8, percent-encoded or not, or plain Latin-1; other bytes become U+FFFD."""
     if header is None:
         return None
     raw = header.encode("latin-1")  # as headers are decoded
@@ -473,7 +474,7 @@ def _text_of(header: str | None) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    """Return an id of a client: text as it is, whole numbers as text, what is too long as its hash."""
+    """Return an id sent by a client: text unchanged, integers as text, and the hash of ids that are too long."""
     value = number_as_text(value)
     if not isinstance(value, str) or not value:
         return None

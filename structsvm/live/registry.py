@@ -21,7 +21,7 @@ from structsvm.live.reporting import report
 from structsvm.live.store.queries import ExperimentRow, Store
 
 _LOOK_S = 0.05
-"""Least time between two looks for an experiment that is not known."""
+"""Minimum seconds between two queries for an unknown experiment."""
 
 
 class Registry:
@@ -70,7 +70,7 @@ class Registry:
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
     ) -> dict[str, Any]:
-        """Restart a guardrail (None: all) if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
+        """Restart a guardrail (None: all) that has raised an alarm; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
         every = (*Watches.NAMES, *SHARES)
@@ -118,12 +118,12 @@ class Registry:
         return self.known(key)
 
     async def know(self, experiments: Set[int]) -> None:
-        """Query the store if one of these numbers is new: another worker may have just created the experiment."""
+        """Query the store if one of these experiment numbers is new: another worker may have just created it."""
         if not experiments <= self.by_id.keys():
             await self.refresh()
 
     def known(self, key: str) -> Experiment:
-        """Return the newest revision of an experiment; raise Refused where there is none."""
+        """Return the newest revision of an experiment; raise Refused if there is none."""
         experiment = self.by_key.get(key)
         if experiment is None:
             raise Refused(404, "unknown_experiment", f"there is no experiment {key!r:.80}")
@@ -138,7 +138,7 @@ class Registry:
             self.by_id, self.by_key, self._change = by_id, {e.row.key: e for e in by_id.values()}, change
 
     async def _loaded(self) -> dict[int, Experiment]:
-        """Return all experiments of the store, with the bandits that are known."""
+        """Return all experiments of the store, with the known bandits."""
         by_id = {}
         for row in await asyncio.to_thread(self._store.experiments, newest=False):
             old = self.by_id.get(row.id)
@@ -154,7 +154,7 @@ class Registry:
         return Folded.stored(self._store, row, self._store.progress(row.id)).winner
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
-        """Load bandits that have learned, and count the lists that any worker has shown since."""
+        """Load updated bandits, and count the lists that any worker has shown since."""
         for experiment in experiments.values():
             row, policy = experiment.row, experiment.policy
             if row.config["kind"] != "bandit" or not (row.state == "running" or policy is None):
@@ -180,8 +180,8 @@ class Registry:
 def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[str]:
     """Start a new revision of each experiment whose rankers have changed in the configuration file.
 
-    Statistics must not mix two rankers. Experiments whose engines are gone from the file are left as
-    they are. Return notes for the operator, one line each.
+    Statistics must not mix two rankers. Experiments whose engines are missing from the file are left unchanged. Return
+    notes for the operator, one line each.
     """
     said = []
     for row in store.experiments():

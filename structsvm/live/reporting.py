@@ -20,7 +20,7 @@ from structsvm.protocols import Bandit
 _PAGE = 2000
 _PIECE = 1 << 16
 _LOOKS = 200
-"""Duels drawn to find the rankers that a bandit would compare next."""
+"""Number of duels drawn to determine the rankers that a bandit would compare next."""
 
 
 Figures = tuple[ClosingProgress, Folded, dict[str, Any]]
@@ -29,7 +29,7 @@ Figures = tuple[ClosingProgress, Folded, dict[str, Any]]
 def report(
     store: Store, experiment: Experiment, now: int, kept: dict[int, Figures] | None = None
 ) -> dict[str, Any]:
-    """Return what ``Service.report`` describes; ``kept`` holds earlier figures, good while nothing new is closed."""
+    """Return what ``Service.report`` describes; ``kept`` holds earlier figures, valid while nothing new is closed."""
     row, config = experiment.row, experiment.config
     progress = store.progress(row.id)
     known = None if kept is None else kept.get(row.id)
@@ -67,7 +67,7 @@ def report(
 
 
 def _figures(folded: Folded) -> dict[str, Any]:
-    """Return the fields of the analysis, which are empty for a bandit and before the first closed impression."""
+    """Return the fields of the analysis; empty for a bandit and before the first closed impression."""
     if folded.running is not None and folded.running.n_impressions:
         return folded.running.analysis().to_dict()
     empty: dict[str, Any] = dict.fromkeys(Analysis.__dataclass_fields__)
@@ -91,7 +91,7 @@ def _caution(config: dict[str, Any]) -> str | None:
 
 
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer in one sentence, which is valid at every look."""
+    """Return the result as one sentence that is valid at every look."""
     undecided = {"winner": None, "p": None, "decided_at": None}
     running, n_duels = folded.running, folded.n_duels
     if running is None:
@@ -133,7 +133,7 @@ def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
 
 
 def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
-    """Return the state of a bandit; rankers are in play if they appear in duels drawn now."""
+    """Return the state of a bandit; rankers are in play if they appear in newly drawn duels."""
     names = folded.config["rankers"]
     rng = np.random.default_rng(0)
     drawn = np.zeros(len(names))
@@ -158,7 +158,7 @@ def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
 
 
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
-    """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report,
+    """Yield the closed impressions as a click log, in pieces; ``analyse`` computes the figures of the report from it,
     unless units were forgotten.
     """
     closed = _closed(store, experiment)
@@ -166,7 +166,7 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
 
 
 def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    """Yield objects as lines of JSON, many at a time."""
+    """Yield objects as JSON lines, many at a time."""
     parts, size = [], 0
     for line in lines:
         parts.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
@@ -213,7 +213,7 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     if arms is not None:
         line["among"] = names
     if one.unit is not None and experiment.config["unit"] != "request":
-        # a keyed hash whose key is deleted with the end of the experiment
+        # a keyed hash whose key is deleted when the experiment ends
         line[experiment.config["unit"]] = one.unit.hex()
     if one.query is not None:
         line["query"] = one.query
@@ -239,11 +239,11 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
 def check_experiment(
     store: Store, experiment: Experiment, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
 ) -> tuple[int, list[str]]:
-    """Compute the statistics again from the impressions; return how many were read, and what differs."""
+    """Compute the statistics again from the impressions; return the number read, and the differences."""
     row = experiment.row
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
-        return 0, []  # impressions have been deleted by rule; the statistics remain
+        return 0, []  # impressions were deleted by the retention rule; the statistics remain
     stored = Folded.stored(store, row, progress)
     again = Folded(experiment.config)
     problems: list[str] = []
@@ -265,7 +265,7 @@ def check_experiment(
         tell(n)
     kept, made = json.loads(stored.to_json()), json.loads(again.to_json())
     for side in (kept, made):
-        side.pop("watches")  # skip guardrails whose share may have changed meanwhile
+        side.pop("watches")  # skip guardrails whose share may have changed in the meantime
         side.pop("decided_at")
     problems += [f"statistics: {text}" for text in _differences(kept, made)]
     problems += [f"series: {text}" for text in _differences(store.series(row.id), snapshots)]
@@ -278,7 +278,7 @@ def check_experiment(
 
 
 def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
-    """Return where two values of JSON differ; numbers other than counts may differ by 1e-9 of their size."""
+    """Return the differences of two JSON values; numbers other than counts may differ by a relative 1e-9."""
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
         return [text for key in stored for text in _differences(stored[key], made[key], f"{path}.{key}")]
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):

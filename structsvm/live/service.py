@@ -1,4 +1,4 @@
-"""The service without HTTP, which routes, proxy and pages call; none of them knows the store."""
+"""The service without HTTP; routes, proxy and pages call it and never access the store."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ from structsvm.protocols import Duel
 log = logging.getLogger("structsvm.live")
 
 CLICKS_BEHIND_S = 5.0
-"""Seconds that storing clicks may take: more than for lists, as no user waits for them."""
+"""Seconds that storing clicks may take; longer than for lists, as no user is waiting."""
 
 _FOLLOW_S = 0.5
-"""Seconds between two looks at what other workers have changed."""
+"""Seconds between two checks for changes by other workers."""
 
 _BEHIND_S = 60.0
-"""Seconds, besides two windows, that closing may be behind before the service is not ready."""
+"""Seconds, in addition to two windows, that closing may be behind before the service counts as not ready."""
 
 _LISTS = 10_000
-"""Lists kept in memory, for clicks that name a document instead of a place."""
+"""Number of lists kept in memory, for clicks that name a document instead of a rank."""
 
 _END_S = 10.0
-"""Seconds that stopping waits for tasks that read or copy the store."""
+"""Seconds that a shutdown waits for tasks that read or copy the store."""
 
 _BACKUP_LOOK_S = 5.0
-"""Seconds between two looks whether a backup is due."""
+"""Seconds between two checks whether a backup is due."""
 
 _BACKUP_MS = 50_000
-"""Milliseconds for which a worker that begins a backup has the task."""
+"""Milliseconds for which a worker that begins a backup holds the task."""
 
 _WATCH_S = 5.0
-"""Seconds between two looks at the guardrails."""
+"""Seconds between two checks of the guardrails."""
 
 _TELL_MS = 50_000
-"""Milliseconds for which one worker has the task of logging alarms."""
+"""Milliseconds for which one worker holds the task of logging alarms."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Service:
-    """The calls of the API on plain Python values; each method returns the JSON that its endpoint answers.
+    """The calls of the API with plain Python values; each method returns the JSON answer of its endpoint.
 
     Parameters
     ----------
@@ -117,9 +117,9 @@ class Service:
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
         self._final: set[int] = set()
-        """Settled experiments whose result is among the figures."""
+        """Settled experiments whose result is included in the metrics."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """Called when the service stops, such as to close connections."""
+        """Callbacks for when the service stops, such as to close connections."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
@@ -142,7 +142,7 @@ class Service:
             self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
 
     async def stop(self) -> None:
-        """Write pending requests and close the store."""
+        """Store pending requests, and close the store."""
         self._stopping.set()
         if self._tasks:  # their threads use the store
             await asyncio.wait(self._tasks, timeout=_END_S)
@@ -157,14 +157,14 @@ class Service:
         self.store.close()
 
     async def experiments(self) -> list[dict[str, Any]]:
-        """Return the newest revision of every experiment, by key; each as :meth:`experiment`."""
+        """Return the newest revision of every experiment, by key; each as in :meth:`experiment`."""
         await self._refresh()
         return [experiment.to_dict() for _, experiment in sorted(self.registry.by_key.items())]
 
     async def experiment(self, key: str) -> dict[str, Any]:
         """Return ``{"key", "revision", "state", "created_at", **config}`` of an experiment.
 
-        It comes from memory and is at most 1 s old. Defaults of the configuration are filled in.
+        The answer comes from memory and is at most 1 s old. Defaults of the configuration are filled in.
         """
         return (await self.registry.found(key)).to_dict()
 
@@ -178,9 +178,11 @@ class Service:
         key : str
         request_id : str
         unit : str, optional
-            User or session: all requests of one unit are in the share, or none. Without it each request for itself.
+            User or session: all requests of one unit are in the share, or none. Without it each request is drawn
+            separately.
         context : mapping, optional
-            ``{"page": 1, "sort": null, "bot": false}``: a user's own sorting and bots get production.
+            ``{"page": 1, "sort": null, "bot": false}``: searches with user-chosen sorting and searches by bots get
+            production.
 
         Returns
         -------
@@ -188,7 +190,7 @@ class Service:
             ``{"serve": "interleaved", "rankers": ["prod", "new"], "assignment": "..."}``, ``{"serve": "production",
             "why": "share|control|sort|bot|draft|paused|stopped|killed", "rankers": ["prod"]}`` or, after a decision,
             ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
-            ranking all the same, as guardrails compare with it.
+            ranking nevertheless, as guardrails compare with it.
         """
         experiment = await self.registry.found(key)
         call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
@@ -206,7 +208,7 @@ class Service:
         return answer
 
     async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
-        """Return the duel of a request; all pages have that of the first."""
+        """Return the duel of a request; all pages share the duel of the first."""
         first = impression_id(row.salt, request_id, 0)
         duel = policy.duels.get(first)
         if duel is None:
@@ -220,10 +222,8 @@ class Service:
         return duel
 
     async def show(
-        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], *, length: int | None = None,
-        offset: int = 0, unit: str | None = None, query: str | None = None, assignment: str | None = None,
-        elapsed_ms: float | None = None, context: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], **options: Any
+    ) -> dict[str, Any]:
         """Merge rankings into one list, record it, and return it.
 
         Parameters
@@ -231,31 +231,23 @@ class Service:
         key, request_id : str
             The same request id is the same impression: the stored list is returned again.
         rankings : mapping of str to sequence of str
-            Document ids by ranker, best first; production's must be there.
-        length, offset, query, assignment
-            As of :meth:`structsvm.live.Client.show`; ``length`` is the experiment's by default.
-        unit, context
-            As of :meth:`assign`.
-        elapsed_ms : float, optional
-            How long the engines took, for the guardrail.
+            Document ids by ranker, best first; production's ranking is required.
+        **options
+            ``length``, ``offset``, ``query`` and ``assignment`` as of :meth:`structsvm.live.Client.show`, ``unit`` and
+            ``context`` as of :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
 
         Returns
         -------
         dict
             ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner",
-            "why": str (unless interleaved), "documents": [...], "replayed": bool}``. No token: nothing was recorded,
-            send no clicks. Which ranker a document is from is never said. Besides the reasons of :meth:`assign`,
-            ``why`` is "store" (it takes nothing now), "empty" (a ranking holds nothing) or "page" (one that cannot go
-            on from the page before). ``documents`` is None where production's ranking was not given: show that.
+            "why": str (unless interleaved), "documents": [...], "replayed": bool}``. Without a token nothing was
+            recorded: send no clicks. The answer never reveals the ranker of a document. Besides the reasons of
+            :meth:`assign`, ``why`` is "store" (it accepts nothing now), "empty" (an empty ranking) or "page" (a page
+            that cannot continue the previous one). ``documents`` is None if production's ranking was not given: show
+            that ranking.
         """
         experiment = await self.registry.found(key)
-        call = checked(
-            Show,
-            {
-                "request_id": request_id, "rankings": rankings, "length": length, "offset": offset, "unit": unit,
-                "query": query, "assignment": assignment, "elapsed_ms": elapsed_ms, "context": context,
-            },
-        )  # fmt: skip
+        call = checked(Show, {"request_id": request_id, "rankings": rankings, **options})
         check_show(call, experiment.config)
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
@@ -264,12 +256,14 @@ class Service:
         if record is None:
             return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         revision, config = experiment.row, experiment.config
+        # units are stored as hashes by the experiment's key, and not at all once it is deleted
         row = ShownRow(
-            impression_id(revision.salt, request_id, offset), revision.id, self.clock.now(),
-            None if unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, unit),
+            impression_id(revision.salt, request_id, call.offset), revision.id, self.clock.now(),
+            None if call.unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, call.unit),
             serve, _ENCODE(record),
             json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
-            query if config["log_query"] else None, None if elapsed_ms is None else round(elapsed_ms),
+            call.query if config["log_query"] else None,
+            None if call.elapsed_ms is None else round(call.elapsed_ms),
             found.chance, config.get("epoch", 0),
         )  # fmt: skip
         try:
@@ -349,7 +343,7 @@ class Service:
         return answer
 
     def not_compared(self, key: str, why: str) -> None:
-        """Count a request that got production because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
+        """Count a request that got production's list because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
         experiment = self.registry.known(key)
         self._counts[experiment.row.id, f"not_compared:{why}"] += 1
         self.metrics.not_compared.labels(why).inc()
@@ -379,7 +373,7 @@ class Service:
     def rows(self, key: str, *, tokens: bool = True) -> Iterator[dict[str, Any]]:
         """Return the closed impressions of an experiment's newest revision, in the order shown.
 
-        Without ``tokens`` the hash of each impression stands for its token: who only reads must not send clicks.
+        Without ``tokens`` the hash of each impression replaces its token, since readers must not send clicks.
 
         Yields
         ------
@@ -393,7 +387,7 @@ class Service:
         """Return whether lists can be recorded and closed, and what prevents it.
 
         ``{"ready": bool, "writer": bool, "closer": bool, "closing_fails": {experiment: why}, "last_commit_s": float |
-        None, "closer_lag_s": float}``: the threads, and how long the oldest impression that is due has waited.
+        None, "closer_lag_s": float}``: the threads, and the time that the oldest due impression has waited.
         """
         committed = self.writer.last_commit
         lags: dict[int, float] = {}
@@ -403,7 +397,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # not those that were stopped or killed: they may wait for the operator
+        # without stopped or killed experiments, which may wait for the operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}
@@ -416,7 +410,7 @@ class Service:
         }  # fmt: skip
 
     def _lags(self) -> dict[int, float]:
-        """Return for how many seconds the oldest impression that is due has waited, by experiment."""
+        """Return the seconds that the oldest due impression has waited, by experiment."""
         now, known = self.clock.now() - self.settings.grace_ms, self.registry.by_id
         return {
             e: max(0.0, (now - at - known[e].row.window_ms) / 1000)
@@ -440,7 +434,7 @@ class Service:
     async def _drawn(
         self, experiment: Experiment, call: Show, found: Assigned
     ) -> tuple[dict[str, Any] | None, str]:
-        """Return the record of a list and how it is served; or None, and why it cannot be drawn."""
+        """Return the record of a list and how it is served, or None and why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
@@ -474,8 +468,8 @@ class Service:
         record["evidence"] = [list(row) for row in shown.evidence]
         if shown.n_rankers != 2:
             record["n"] = shown.n_rankers
-        if shown.bound != 1.0 or shown.slack:
-            record |= {"bound": shown.bound, "slack": shown.slack}
+        if shown.slack:
+            record["slack"] = shown.slack
         return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
@@ -491,14 +485,14 @@ class Service:
 
     def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
         """Count a list that is not stored, and return the answer."""
-        self.metrics.count_shown(serve, why or "")
+        self.metrics.shown.labels(serve, why or "").inc()
         reason = {} if why is None else {"why": why}
         return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
 
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
     ) -> int | str:
-        """Return the rank of a click, from 1, or its error code; ``lists`` are the documents by impression."""
+        """Return the rank of a click, from 1, or its error code; ``lists`` holds the documents by impression."""
         experiment, documents = self.registry.by_id.get(token.experiment), lists[token.impression]
         action, dwell = event.get("action", "click"), event.get("dwell_s")
         place, document = event.get("place"), event.get("document")
@@ -543,7 +537,7 @@ class Service:
                 await asyncio.to_thread(self.store.close)
 
     async def _watch(self) -> None:
-        """Show the states and alarms of all experiments as figures; one worker writes alarms that begin to the log."""
+        """Export the states and alarms of all experiments as metrics; one worker logs new alarms."""
         now = self.clock.now()
         tells = await asyncio.to_thread(self.store.lease, "alarms", self._owner, now, now + _TELL_MS)
         alarms: set[tuple[str, str]] = set()
@@ -598,13 +592,13 @@ class Service:
             stopping = await self._stops_within(_BACKUP_LOOK_S)
 
     async def _stops_within(self, seconds: float) -> bool:
-        """Wait, and return whether the service stops."""
+        """Wait, and return whether the service is stopping."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
         return self._stopping.is_set()
 
     async def _refresh(self) -> None:
-        """Load what has changed."""
+        """Load changes."""
         await self.registry.refresh()
         self.keys = Keys(await asyncio.to_thread(self.store.callers))
 

@@ -21,7 +21,7 @@ from structsvm.live.metrics import figures
 from structsvm.live.settings import Settings
 
 MAX_HEAD = 65_536
-"""Most bytes of the headers of a request, behind those that came with its first packet."""
+"""Maximum number of bytes in the headers of a request after its first packet."""
 
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
 
@@ -56,7 +56,7 @@ def worker_app() -> Starlette:
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    # each worker leaves its figures in files named by its number, also after it has died
+    # each worker leaves its metrics in files named by its number, even after it has died
     if settings.workers > 1:
         numbers = {file.stem.rpartition("_")[2] for file in figures().iterdir()}
         if len(numbers) >= settings.workers:
@@ -65,7 +65,7 @@ def worker_app() -> Starlette:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the main process is gone, as it would keep the port and the store."""
+    """End this worker when the main process has died, as it would keep the port and the store."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -78,7 +78,7 @@ def serve(settings: Settings) -> None:
     os.environ[_VARIABLE] = json.dumps(settings.to_dict())
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
-            # figures of all workers in one answer, also of those that have died
+            # metrics of all workers in one answer, including workers that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
             "structsvm.live.serving:worker_app", factory=True, http=LimitedHeaders, lifespan="on",
@@ -90,13 +90,14 @@ def serve(settings: Settings) -> None:
 
 
 class LimitedHeaders(HttpToolsProtocol):
-    """Limit the length of headers, which httptools does not: longer ones get 431, and the connection is closed."""
+    """Limit the length of headers, which httptools does not: longer headers get status 431, and the connection is
+    closed."""
 
     _in_head = False
     _head = 0
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Start counting the bytes of headers."""
         self._in_head, self._head = True, 0
         super().on_message_begin()
 

@@ -1,4 +1,4 @@
-"""Settings of a service, read at its start; none can be changed over HTTP."""
+"""Settings of a service, read at startup; none can be changed over HTTP."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Settings:
     workers : int, default=1
         Processes that answer requests.
     secret_file : str or None, default=None
-        File with the secrets that sign tokens, newest first, one per line; made where it is missing. By default
-        beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
+        File with the secrets that sign tokens, newest first, one per line; created if missing. By default
+        ``FILE.secret`` beside a SQLite file; required for PostgreSQL.
     allowed_hosts : tuple of str
         Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
     keyless : bool, default=False
-        Let programs of this machine call without a key: only on a loopback address, and only calls that no reverse
-        proxy says it has forwarded. By default the API and the pages need a key, except for clicks.
+        Let programs on this machine call without a key: only on a loopback address, and only calls that no reverse
+        proxy has forwarded. By default the API and the pages need a key, except for clicks.
     origins : tuple of str
         Sites whose pages may send clicks (CORS), such as ``"https://shop.example"``.
     strict : bool, default=False
-        Answer 503 where a list cannot be recorded, instead of 200 with production's list.
+        Answer 503 if a list cannot be recorded, instead of 200 with production's list.
     max_body : int, default=262144
-        Largest body of a request in bytes; of a search ``max_search_body``, by default as many as engines take.
+        Maximum size of a request body in bytes; for searches ``max_search_body``, by default the limit of engines.
     search_header : str, default="x-structsvm-search"
         Header with the id of a search, which all its pages and retries share.
     grace_s : float or None, default=None
@@ -45,12 +45,12 @@ class Settings:
     close_every_s : float, default=1.0
         Seconds between two runs of the closer.
     behind_s : float, default=0.1
-        How long a user waits for a list to be on disk; after that, production's list is shown.
+        Seconds that a user waits for a list to be on disk; after that, production's list is shown.
     click_rate : float, default=50.0
-        Calls per second by which one address may send clicks without a key, per worker; ten times as many at once.
-        0: no limit. Loopback services without keys have none.
+        Calls per second with clicks that one address may send without a key, per worker; ten times as many in a burst.
+        0 means no limit. Loopback services without keys have no limit.
     trusted_proxies : tuple of str
-        Addresses of reverse proxies whose ``X-Forwarded-For`` says who calls; for ``click_rate``.
+        Addresses of reverse proxies whose ``X-Forwarded-For`` identifies the caller, for ``click_rate``.
     backup_folder : str or None, default=None
         Folder for regular copies of a SQLite store.
     backup_every_h : float, default=1.0
@@ -134,13 +134,13 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Return the settings that :meth:`to_dict` gave, also after a round trip through JSON."""
+        """Return the settings from the result of :meth:`to_dict`, also after a round trip through JSON."""
         lists = ("allowed_hosts", "origins", "trusted_proxies")
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
 
 
 def names_in(key: str, value: Any) -> tuple[str, ...]:
-    """Return the names that a setting lists; raise BadInput for anything but a list of strings."""
+    """Return the names in a setting; raise BadInput for anything but a list of strings."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         raise BadInput(key, "expected a list of strings", 'write it in brackets, as ["..."]', value=value)
     return tuple(value)

@@ -1,6 +1,6 @@
 """User Behavior Insights (UBI 1.3.0): events in, queries and events out.
 
-The ``query_id`` of UBI is the token that came with a list, so that events need no other id.
+The ``query_id`` of UBI is the token of a list, so that events need no other id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
 
 
 def click_of(event: Any) -> dict[str, Any] | None:
-    """Return a UBI event as an event of ``POST /v1/clicks``; None if it is no action on a document."""
+    """Return a UBI event as an event of ``POST /v1/clicks``; None if it is not an action on a document."""
     if not isinstance(event, Mapping):
         return None
     action, token = event.get("action_name"), event.get("query_id")
@@ -39,7 +39,7 @@ def click_of(event: Any) -> dict[str, Any] | None:
 def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
     """Yield a stored impression as a UBI query, its impression events and its clicks.
 
-    Ordinals count from 1 on the first page; later pages go on where the one before ended.
+    Ordinals count from 1 on the first page; later pages continue where the previous page ended.
     """
     documents, token, shown = row["documents"], row["token"], _iso(row["shown_at"])
     yield {
@@ -73,7 +73,7 @@ def routes(service: Service) -> list[Route]:
         given = body if isinstance(body, list) else [body]
         if len(given) > MAX_IDS:
             raise Refused(413, "too_many", f"expected at most {MAX_IDS} events, got {len(given)}")
-        # a collector sends all that users do, also on lists that are in no experiment
+        # a collector sends all user actions, including those on lists outside any experiment
         clicks = {
             index: click
             for index, event in enumerate(given)
@@ -86,16 +86,13 @@ def routes(service: Service) -> list[Route]:
             except Refused as error:
                 if error.code != "bad_action":
                     raise
-                clicks = {}  # actions that the experiment does not ask for
+                clicks = {}  # actions that the experiment does not accept
         numbers = list(clicks)
         rejected = [one for one in answer["rejected"] if one["code"] != "bad_action"]
         ignored = len(given) - len(clicks) + len(answer["rejected"]) - len(rejected)
         service.metrics.clicks.labels("ignored").inc(ignored)
-        return {
-            **answer,
-            "rejected": [{**one, "index": numbers[one["index"]]} for one in rejected],
-            "ignored": ignored,
-        }
+        rejected = [{**one, "index": numbers[one["index"]]} for one in rejected]
+        return {**answer, "rejected": rejected, "ignored": ignored}
 
     return [Route("/v1/ubi/events", endpoint(events, scope=None, limited=True), methods=["POST"])]
 

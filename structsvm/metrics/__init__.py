@@ -1,4 +1,4 @@
-"""Ranking measures: values per query, their mean, and tests of differences between systems.
+"""Ranking measures: values per query, their means, and tests of differences between systems.
 
 >>> from structsvm.metrics import evaluate
 >>> evaluate("map", [1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1], qid=[1, 1, 2, 2]).per_query
@@ -13,7 +13,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.diversity import alpha_ndcg as alpha_ndcg
-    from structsvm.metrics.diversity import ndeval as ndeval
     from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
     from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
     from structsvm.metrics.estimates import Estimate as Estimate

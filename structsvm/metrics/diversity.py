@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 from structsvm.common.candidates import check_chosen, check_labels
 from structsvm.common.checks import BadInput, check_number, check_whole
-from structsvm.common.extras import needed
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
@@ -20,7 +18,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
     The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
-    documents weigh 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
+    documents have weights 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
 
     Parameters
     ----------
@@ -32,7 +30,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic, which ``np.nanmean`` leaves out.
+        NaN for a set without any covered subtopic, which ``np.nanmean`` ignores.
 
     Examples
     --------
@@ -71,16 +69,17 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
-    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the last.
+    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the previous
+    gain.
 
-    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy one over all rows, the earlier row first among
-    equals. It agrees with ndeval if the rows are in descending order of docid.
+    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy ranking over all rows; ties go to the earlier
+    row. It agrees with ndeval if the rows are in descending order of docid.
 
     Parameters
     ----------
     labels, chosen
         As in :func:`weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's figures, the rows of
-        ``labels`` are all judged documents, not the candidates only.
+        ``labels`` are all judged documents, not only the candidates.
     k : int, optional
         Cut-off; the number of documents chosen by default.
     alpha : float, default=0.5
@@ -109,80 +108,6 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     return np.array(values)
 
 
-NDEVAL_MEASURES = ("ERR-IA@20", "NRBP", "P-IA@20")
-"""Measures that :func:`ndeval` computes by default: intent-aware expected reciprocal rank (Chapelle et al. 2009),
-novelty- and rank-biased precision (Clarke et al. 2009), intent-aware precision (Agrawal et al. 2009)."""
-
-
-def ndeval(
-    labels: Any,
-    chosen: Any,
-    measures: Sequence[str] = NDEVAL_MEASURES,
-    *,
-    alpha: float = 0.5,
-    beta: float = 0.5,
-) -> dict[str, Float]:
-    """Compute intent-aware measures by name, as TREC's Web track reports them; higher is better.
-
-    Needs pyndeval: ``pip install 'structsvm-ranking[ndeval]'``.
-
-    Parameters
-    ----------
-    labels, chosen
-        As in :func:`~structsvm.metrics.diversity.weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's
-        figures, the rows of ``labels`` are all judged documents, in descending order of docid.
-    measures : sequence of str
-        Names of ndeval: "ERR-IA@k", "nERR-IA@k", "P-IA@k", "alpha-nDCG@k", "strec@k" with k up to 20, "NRBP", "nNRBP",
-        "MAP-IA". ndeval leaves "ERR-IA@1" and "alpha-DCG@1" without their normalisation.
-    alpha : float, default=0.5
-        Share of a subtopic's gain that is lost each time it is covered.
-    beta : float, default=0.5
-        Patience of NRBP's user.
-
-    Returns
-    -------
-    dict of str to ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic.
-
-    Raises
-    ------
-    ImportError
-        Without pyndeval.
-
-    Examples
-    --------
-    >>> ndeval([[[1, 0], [1, 0], [0, 1]]], [[0, 2]], ["P-IA@5", "NRBP"])
-    {'P-IA@5': array([0.2]), 'NRBP': array([0.5625])}
-    """
-    with needed("ndeval", "'structsvm-ranking[ndeval]'"):
-        import pyndeval
-    for name in measures:
-        kind, at, k = name.partition("@")
-        no_cutoff = kind in pyndeval.NOCUTOFF_MEASURES
-        if kind not in pyndeval.SUPPORTED_MEASURES or (no_cutoff if at else not no_cutoff):
-            raise BadInput("measures", f"expected names such as {', '.join(NDEVAL_MEASURES)}, got {name!r}")
-        if at and not (k.isascii() and k.isdecimal() and 1 <= int(k) <= 20):
-            raise BadInput("measures", f"expected a cut-off from 1 to 20, got {name!r}")
-    check_number("alpha", alpha, 0, 1)
-    check_number("beta", beta, 0, 1)
-    judged, ranked = [], []
-    pairs = check_choices(labels, chosen)
-    for q, (matrix, rows) in enumerate(pairs):
-        # the ideal ranking takes the last name among equal documents: names descend, so that it is the earlier row
-        name_of = [f"{matrix.shape[0] - d:09d}" for d in range(matrix.shape[0])]
-        judged += [
-            pyndeval.SubtopicQrel(str(q), str(s), name_of[d], 1)
-            for d, s in zip(*(axis.tolist() for axis in np.nonzero(matrix)), strict=True)
-        ]
-        ranked += [pyndeval.ScoredDoc(str(q), name_of[d], -float(i)) for i, d in enumerate(rows.tolist())]
-    by_query = pyndeval.ndeval(judged, ranked, measures=list(measures), alpha=alpha, beta=beta)
-    values = {}
-    for name in measures:
-        defaults = [0.0 if matrix.any() else np.nan for matrix, _ in pairs]
-        values[name] = np.array([by_query.get(str(q), {}).get(name, v) for q, v in enumerate(defaults)])
-    return values
-
-
 def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
     """Return boolean labels and the chosen documents of each set; raise ValueError unless they fit together."""
     matrices, rows = check_labels(labels), list(chosen)
@@ -204,7 +129,7 @@ def _cut(k: int | None) -> int | None:
 
 
 def _powers(base: float, n: int) -> Float:
-    """Return ``base**0, ..., base**n`` as products, which are rounded alike everywhere."""
+    """Return ``base**0, ..., base**n`` as products, which are rounded in the same way everywhere."""
     return np.multiply.accumulate(np.append(1.0, np.full(n, base)))
 
 
@@ -216,7 +141,7 @@ def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
 
 
 def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
-    """Return the greedy ranking, as finding the best one is NP-hard."""
+    """Return the greedy ranking, as finding the best ranking is NP-hard."""
     state = np.ones(matrix.shape[1])
     left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
     rows: list[int] = []

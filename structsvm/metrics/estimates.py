@@ -13,8 +13,8 @@ from structsvm.protocols import Float
 from structsvm.queries import warn_user
 
 WIDER = 1.1
-"""Factor of the standard error of cross-validated values, whose models share training queries; which covered 92 to
-98 % for 95 from 10 queries on (``experiments/estimate_coverage.py``)."""
+"""Factor of the standard error of cross-validated values, whose models share training queries; with it, 95 % intervals
+covered 92 to 98 % from 10 queries on (``experiments/estimate_coverage.py``)."""
 
 FEWEST, FEW = 3, 10
 
@@ -30,10 +30,11 @@ class Estimate(NamedTuple):
     n_queries : int
         Number of held-out queries.
     half_width : float
-        Half the width of the interval before its ends are cut to the range of the measure.
+        Half the width of the interval before its ends are clipped to the range of the measure.
     level : float
     difference : Comparison or None
-        The same minus the baseline, on the same queries, by the same t; its ``p_value`` is NaN below 10 queries.
+        The score minus that of the baseline on the same queries, with the same t interval; its ``p_value`` is NaN below
+        10 queries.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class Estimate(NamedTuple):
     difference: Comparison | None = None
 
     def queries_for(self, half_width: float) -> int:
-        """Return about how many queries to judge for an interval of ``mean +- half_width``."""
+        """Return the approximate number of queries to judge for an interval of ``mean +- half_width``."""
         check_positive("half_width", half_width)
         return math.ceil(self.n_queries * (self.half_width / half_width) ** 2)
 
@@ -77,7 +78,9 @@ class Estimate(NamedTuple):
 
 def _nice(half: float) -> float:
     """Return the largest of 1, 2 and 5 times a power of ten below ``half``."""
-    power = float(f"1e{int(f'{half:e}'.partition('e')[2])}")  # as written, so that no logarithm rounds
+    power = float(
+        f"1e{int(f'{half:e}'.partition('e')[2])}"
+    )  # from the decimal form, so that no logarithm rounds
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 

@@ -15,7 +15,7 @@ from structsvm.common.names import did_you_mean, plain_name
 from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
-from structsvm.metrics.run_table import RunTable, runs_by_name
+from structsvm.metrics.run_table import RunTable
 from structsvm.protocols import Float
 from structsvm.queries import Grouping, group_queries, one_query, refuse_first, warn_user
 
@@ -39,7 +39,7 @@ def available_metrics() -> dict[str, str]:
     Examples
     --------
     >>> sorted(available_metrics())[:3]
-    ['ap', 'ap@k', 'dcg']
+    ['dcg', 'dcg@k', 'err']
     """
     descriptions = {}
     for name, measure in MEASURES.items():
@@ -86,8 +86,8 @@ def evaluate(
     """Compute a ranking measure for each query, and its mean; or several measures of TREC runs.
 
     ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
-    :class:`~structsvm.readers.Run` (a mapping gives them other names than their tags) on the judged topics, a topic
-    that a run lacks counting as ``-c`` of trec_eval does. The other options are the same.
+    :class:`~structsvm.readers.Run` (a mapping gives them other names than their tags) on the judged topics, with
+    missing topics counted as by ``-c`` of trec_eval. The other options are unchanged.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ def evaluate(
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
         ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case. Several
-        give a result each. A callable ``(y, scores) -> float`` is a measure of your own, higher is better: it gets
-        labels and scores of the rows of one query, in the order given, and decides about ties itself; the options below
-        are for the others.
+        give a result each. A callable ``(y, scores) -> float`` is a custom measure, higher is better: it gets
+        labels and scores of the rows of one query, in the order given, and handles ties itself; the options below apply
+        to named measures.
     y_true : array-like of numbers, shape (n_rows,)
         Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
     y_score : array-like of numbers, shape (n_rows,)
@@ -108,25 +108,24 @@ def evaluate(
         Query of each row, rows in any order. A single int applies to all rows. None also means one query, with a
         warning.
     docid : array-like of str or int, shape (n_rows,), optional
-        Used for ties only, which then are ordered as by trec_eval. Compared as strings: ``"9"`` is greater than
+        Used only for ties, which are then ordered as by trec_eval. Compared as strings: ``"9"`` is greater than
         ``"10"``. If an id repeats within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
-        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and where there are docids scores
-        compared as float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
-        ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
-        documents is 0, as in the benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``,
-        discount ``log2(i + 1)``, ties by row.
+        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and, with docids, scores compared as
+        float32 and ties broken by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then ``log2(i)``,
+        ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k documents is 0, as in the
+        benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``, discount ``log2(i + 1)``, ties by row.
     relevance : float, default=1
         Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
     ties : {"average", "docid", "row"}, optional
-        What counts where scores are equal. ``"average"``: the mean over all orders of these rows, in closed form, so
+        Treatment of equal scores. ``"average"``: the mean over all orders of these rows, in closed form, so
         that the order in which rows are given makes no difference. ``"docid"``: descending docid; without ``docid``
-        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default
-        that of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area is the average for all.
+        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default the
+        rule of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area always uses the average.
     empty : {"zero", "one", "skip"}, default="zero"
         Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
-        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is that of trec_eval and the LETOR
-        script; LightGBM and XGBoost have ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
+        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default follows trec_eval and the LETOR
+        script; LightGBM and XGBoost use ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
         it NaN and leaves it out of the mean.
     max_grade : float, default=4
         Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
@@ -141,13 +140,14 @@ def evaluate(
     SingleQueryWarning
         Without ``qid``: all rows are ranked as one query.
     UserWarning
-        If the labels define the measure for no query, as where no row is relevant. If more than a tenth of the pairs
-        of retrieved rows with different labels have equal scores, unless ``ties`` is given or the measure is ROC area.
+        If the labels define the measure for no query, for example because no row is relevant. If more than a tenth of
+        the pairs of retrieved rows with different labels have equal scores, unless ``ties`` is given or the measure is
+        ROC area.
 
     Notes
     -----
-    The time is that of sorting the scores query by query, for the average of ERR also that of the squared number of
-    rows of equal score. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009. Averages over ties: McSherry and Najork,
+    The time is dominated by sorting the scores query by query; the average of ERR also takes time quadratic in the
+    number of tied rows. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009. Averages over ties: McSherry and Najork,
     ECIR 2008, for AP, DCG, precision, recall and RR; of ERR by elementary symmetric means.
 
     Examples
@@ -156,12 +156,12 @@ def evaluate(
     >>> result.per_query.round(3), round(result.mean, 3)
     (array([0.833, 0.333]), 0.583)
 
-    The same by the names of ir_measures and of trec_eval:
+    The same with the names of ir_measures and trec_eval:
 
     >>> [evaluate(name, [0, 1, 1], [3, 2, 1], qid=0).mean for name in ("RR", "recip_rank", "P@2", "P_2")]
     [0.5, 0.5, 0.5, 0.5]
 
-    Several at once:
+    Several measures at once:
 
     >>> {name: result.mean for name, result in evaluate(["map", "p@1"], [0, 1, 1], [3, 2, 1], qid=0).items()}
     {'map': 0.5833333333333333, 'p@1': 0.0}
@@ -195,7 +195,7 @@ def evaluate(
 
 
 def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
-    """Warn where labels look like scores (fractions, of more values) and scores like grades."""
+    """Warn if labels look like scores (fractions, with more values) and scores like grades."""
     labels, scores = (np.asarray(values, dtype=np.float64) for values in (y_true, y_score))
     if not (labels % 1 != 0).any() or not np.isfinite(scores).all() or scores.min() < 0:
         return
@@ -207,7 +207,7 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
 
 
 def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:
-    from structsvm.readers.run_features import judge_run
+    from structsvm.readers.run_features import judge_run, runs_by_name
 
     for measure in measures:
         _parse(measure)
@@ -236,7 +236,7 @@ _RULES = {
 
 
 class Part(NamedTuple):
-    """The values of queries, whether all are undefined, and the ranking with its rule for ties where these matter."""
+    """The values of queries, whether all are undefined, and, if ties matter, the ranking with its rule for ties."""
 
     result: EvaluationResult
     undefined: bool
@@ -244,7 +244,7 @@ class Part(NamedTuple):
     ties: Ties
 
     def warn_of_ties(self, what: str) -> None:
-        """Warn where many pairs of documents with different labels are not ordered by their scores."""
+        """Warn if many pairs of documents with different labels are tied."""
         share = 0.0 if self.ranking is None else self.ranking.tied_share()
         if share > _MANY_TIES:
             warn_user(
@@ -266,7 +266,7 @@ def evaluate_part(
     empty: Empty = "zero",
     max_grade: float = 4,
 ) -> Part:
-    """Return what :func:`evaluate` does, of queries that may be some of all, without its warnings."""
+    """Return the result of :func:`evaluate` without its warnings, possibly for a subset of the queries."""
     measure, cutoff = (None, None) if callable(name) else _parse(name)
     is_err = measure is MEASURES["err"]
     check_choice("convention", convention, CONVENTIONS)
@@ -313,7 +313,7 @@ def evaluate_part(
 
 
 def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping) -> EvaluationResult:
-    """Return a user's measure of the rows of each query."""
+    """Return a user's measure for the rows of each query."""
     name = measure_name(measure)
     values = np.empty(grouping.query_ids.shape[0])
     for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):

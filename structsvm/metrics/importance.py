@@ -1,4 +1,4 @@
-"""Importance of features: the loss of a measure when one is shuffled."""
+"""Importance of features: the loss of a measure when a feature is shuffled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Importances:
         return np.argsort(-self.mean, kind="stable")
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with the columns ``mean`` and ``std``, a row per feature, the most important first."""
+        """Return a pandas DataFrame with columns ``mean`` and ``std``, one row per feature, the most important
+        first."""
         order = self.order
         return frame(
             {"mean": self.mean[order], "std": self.std[order]},
@@ -72,15 +73,16 @@ def permutation_importance(
 ) -> Importances:
     """Measure how much of a ranking measure is lost when a feature is shuffled (Breiman 2001).
 
-    Values are shuffled among the documents of each query: a ranking depends on differences within queries only, and
-    values of another query may be of another scale. So a feature that is constant within queries has importance 0.
+    Values are shuffled among the documents of each query: a ranking depends only on differences within queries, and
+    values of other queries may have another scale. Therefore a feature that is constant within queries has importance
+    0.
 
     Parameters
     ----------
     model : estimator
-        Fitted; ``predict(X)`` gives scores, higher is better. ``qid`` is passed on where ``predict`` takes it.
+        Fitted; ``predict(X)`` gives scores, higher is better. ``qid`` is passed on if ``predict`` accepts it.
     X : array-like or pandas or polars frame, shape (n_rows, n_features)
-        Dense; best of queries that were not trained on. A frame may have a column ``qid``.
+        Dense, preferably from queries that were not used for training. A frame may have a column ``qid``.
     y : array-like of numbers, shape (n_rows,)
     qid : array-like of int or str, shape (n_rows,), or int
         Required, unless ``X`` has it.
@@ -103,7 +105,7 @@ def permutation_importance(
 
     Notes
     -----
-    Redundant features share their importance: when one is shuffled the other replaces it.
+    Redundant features share their importance: when one is shuffled, the other replaces it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The mean of values with its standard error, Student's interval and test; weighted, too."""
+"""The mean of values with its standard error, and Student's interval and test, also with weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StudentMean(NamedTuple):
         return self.error * float(stdtrit(self.df, (1.0 + level) / 2.0)) if self.df > 0 else math.nan
 
     def test(self) -> tuple[float, float]:
-        """Return t and its two-tailed p; equal values other than 0 have p = 0, a single one p = 1."""
+        """Return t and its two-tailed p; equal values other than 0 have p = 0, a single value has p = 1."""
         from scipy.special import stdtr
 
         if not self.df > 0:

@@ -1,14 +1,15 @@
-"""The measures: from a ranking to one value per query, and a flag for queries whose labels define none.
+"""The measures: from a ranking to one value per query, and a flag for queries whose labels do not define it.
 
 Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces it according to
-its parameter ``empty``. A :class:`Convention` is the gain of a grade, the discount of a rank and the order of ties.
+its parameter ``empty``. A :class:`Convention` defines the gain of a grade, the discount of a rank and the order of
+ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from structsvm.queries import places_in
 class Convention:
     """A way to turn grades and scores into numbers.
 
-    ``single_precision`` compares scores as float32, where docids or rows decide about ties. The gain of a
+    ``single_precision`` compares scores as float32, when docids or rows break ties. The gain of a
     negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
     """
 
@@ -167,10 +168,10 @@ def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
 
 
 def _passed(chance: Float, runs: Runs) -> Float:
-    """Return for the j-th row of a run the mean over its sets of j rows of the product of their chances.
+    """Return, for the j-th row of a run, the mean product of probabilities over its sets of j rows.
 
-    These are the elementary symmetric means: with a further row, the m-th, a set of j of m rows has it with probability
-    j/m, which takes time of the order of the square of the size of a run.
+    These are the elementary symmetric means: a set of j of m rows contains the m-th row with probability j/m. The time
+    is quadratic in the size of a run.
     """
     mean = np.zeros_like(chance)
     rows = np.flatnonzero(runs.size > 1)
@@ -189,14 +190,14 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
     misses = np.diff(ranking.ranked_offsets) - n_found
-    # Twice the number of non-relevant rows above each row, those of equal score counted half, which is the mean over
-    # their orders; integers keep the area exact.
+    # Twice the number of non-relevant rows above each row, with rows of equal score counted half, which is the mean
+    # over their orders; integers keep the area exact.
     runs = ranking.runs
     above = ranking.rank - count - ~hit
     through = ranking.rank - count
     twice = runs.spread(above[runs.starts] + through[runs.starts + runs.sizes - 1])
     lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
-    # rows that were not retrieved share the last place
+    # rows that were not retrieved share the last rank
     lost = lost + (n_relevant - n_found) * (2 * misses + (n_other - misses))
     pairs = n_relevant * n_other
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
@@ -255,34 +256,13 @@ MEASURES: dict[str, Measure] = {
         "optional",
         "average precision; with @k over ranks 1..k, divided by all relevant rows",
     ),
-    "ap": Measure(average_precision, "optional", "the same as map"),
     "mrr": Measure(
         reciprocal_rank, "optional", "1 / rank of the first relevant row; with @k 0 if it is below rank k"
     ),
-    "rr": Measure(reciprocal_rank, "optional", "the same as mrr"),
     "precision": Measure(precision, "required", "relevant rows among the first k, divided by k"),
     "recall": Measure(recall, "required", "relevant rows among the first k, divided by all relevant rows"),
     "ndcg": Measure(ndcg, "optional", "discounted gain divided by that of the best ranking"),
     "dcg": Measure(dcg, "optional", "discounted gain"),
     "err": Measure(expected_reciprocal_rank, "optional", "expected reciprocal rank (Chapelle et al. 2009)"),
     "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
-    "roc_auc": Measure(roc_area, "never", "the same as roc"),
 }
-
-RECALL_LEVELS: Float = np.arange(11) / 10
-"""The eleven levels of recall: 0, 0.1, ..., 1."""
-
-
-def interpolated_precision(relevant: Any, n_relevant: int | None = None) -> Float:
-    """Return the best precision at any rank with a recall of at least 0, 0.1, ..., 1, for one query.
-
-    The documents that a level of recall needs are rounded up as in trec_eval 9, by adding 0.9 in floating point: 0.7 of
-    3, slightly less than 2.1, needs two. ``n_relevant`` includes those not retrieved.
-    """
-    ranks = np.flatnonzero(np.asarray(relevant)) + 1
-    precision = np.arange(1, ranks.size + 1) / ranks
-    best_from = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
-    total = ranks.size if n_relevant is None else n_relevant
-    needed = np.maximum((RECALL_LEVELS * total + 0.9).astype(np.int64), 1)
-    curve: Float = best_from[np.minimum(needed - 1, ranks.size)]
-    return curve

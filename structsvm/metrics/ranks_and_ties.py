@@ -1,7 +1,7 @@
 """Ranks of all queries at once, with a stated rule for equal scores.
 
-The mean of DCG over ties is :meth:`Ranking.averages`; those of AP, MRR and ERR are in ``measures.py``. The rule that
-holds by default is chosen in ``evaluation.py``.
+The mean of DCG over ties is :meth:`Ranking.averages`; those of AP, MRR and ERR are in ``measures.py``.
+``evaluation.py`` chooses the default rule.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Runs:
 
     @cached_property
     def place(self) -> Int:
-        """Place of each row in its run, from 1."""
+        """Position of each row in its run, from 1."""
         return np.arange(1, self.first.shape[0] + 1) - self.first
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -54,7 +54,7 @@ class Runs:
         return self.spread(np.add.reduceat(values, self.starts))
 
     def mean(self, values: Float) -> Float:
-        """Return for each row the mean over its run, which rounding does not move out of the range of the run."""
+        """Return for each row the mean over its run, which rounding does not move outside the range of the run."""
         means = np.add.reduceat(values, self.starts) / self.sizes
         least, most = (function.reduceat(values, self.starts) for function in (np.minimum, np.maximum))
         return self.spread(np.clip(means, least, most))
@@ -64,8 +64,8 @@ class Runs:
 class Ranking:
     """Queries with the grades of their rows, and of the retrieved ones in rank order.
 
-    ``new_score`` is False where a retrieved row has the score of the one before it in the same query. ``averaged`` says
-    that there are such rows, and that measures are means over all orders of equal scores.
+    ``new_score`` is False where a retrieved row has the score of the one before it in the same query. ``averaged``
+    means that there are such rows, and that measures are averaged over all orders of equal scores.
     """
 
     grades: Float
@@ -110,7 +110,7 @@ def _different_pairs(grades: Float, offsets: Int) -> int:
         grades = grades[np.repeat(lengths > 1, lengths)]
         lengths = lengths[lengths > 1]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
-    # all pairs of a segment less those of equal grades: with n rows and n_g of grade g, (n^2 - sum n_g^2) / 2
+    # all pairs of a segment minus those of equal grades: with n rows and n_g of grade g, (n^2 - sum n_g^2) / 2
     ordered = grades[sort_segments(grades, offsets)]
     new = np.ones(ordered.shape[0], dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
@@ -148,7 +148,7 @@ def rank_queries(
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
     """Reorder the rows of each run of equal scores by the rule ``ties``, in place; by row for the average.
 
-    The average does not depend on this order, but its last digits would depend on that of an unstable sort.
+    The average does not depend on this order, but its last digits would depend on an unstable sort.
     """
     tied = ~new_score
     tied[:-1] |= tied[1:]
@@ -201,7 +201,7 @@ def _sort_chunk(key: NDArray[Any], starts: Int, lengths: Int, order: Int) -> Non
 
 
 def _padding(dtype: np.dtype[Any]) -> Any:
-    """Return a value that sorts behind every key."""
+    """Return a value that sorts after every key."""
     if dtype.kind == "f":
         return np.nan
     return chr(0x10FFFF) * (dtype.itemsize // 4) if dtype.kind == "U" else b"\xff" * dtype.itemsize

@@ -25,7 +25,7 @@ class EvaluationResult:
     name : str
         Name of the measure, as given.
     mean : float
-        Mean over queries; NaN if the ``empty`` policy left none.
+        Mean over queries; NaN if the ``empty`` policy left no query.
     per_query : ndarray of float64, shape (n_queries,)
         One value per query; NaN if ``empty="skip"`` left the query out.
     query_ids : ndarray of int64 or str, shape (n_queries,)
@@ -54,7 +54,7 @@ class EvaluationResult:
         )
 
     def interval(self, *, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval of the mean over queries by Student's t, cut at 0 and, for values up to 1, at 1.
+        """Return the interval of the mean over queries by Student's t, clipped at 0 and, for values up to 1, at 1.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class EvaluationResult:
         return max(0.0, found.mean - half), min(most, found.mean + half)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row per query and one column, which is called as the measure.
+        """Return a pandas DataFrame with one row per query and one column, named after the measure.
 
         Examples
         --------

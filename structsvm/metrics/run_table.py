@@ -1,15 +1,13 @@
-"""``RunTable``: several measures of several runs, with tests against one of them."""
+"""``RunTable``: several measures of several runs, with tests against one of the runs."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import check_choice
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.metrics.results import EvaluationResult
@@ -31,7 +29,7 @@ class RunTable:
     results : dict of (str, str) to EvaluationResult
         By run and measure.
     baseline : str or None
-        The run that :meth:`against` compared with.
+        The run used as the reference by :meth:`against`.
     comparisons : dict of (str, str) to Comparison
         Comparisons of the other runs with the baseline.
     adjusted : dict of (str, str) to float
@@ -68,7 +66,7 @@ class RunTable:
         return np.array([[self.results[name, m].mean for m in self.measures] for name in self.names])
 
     def against(self, baseline: str, *, test: Test = "wilcoxon", level: float = 0.95) -> RunTable:
-        """Return the table with each other run compared to one, in every measure.
+        """Return the table with every other run compared to a baseline, in every measure.
 
         Parameters
         ----------
@@ -93,7 +91,8 @@ class RunTable:
         return replace(self, baseline=baseline, comparisons=found, level=level, adjusted=adjusted)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame of the means, or after :meth:`against` a row per comparison with its interval and p."""
+        """Return a pandas DataFrame of the means or, after :meth:`against`, one row per comparison with interval and
+        p."""
         if self.comparisons is None or self.adjusted is None:
             return frame(
                 dict(zip(self.measures, self.means().T, strict=True)), index=self.names, index_name="run"
@@ -107,74 +106,34 @@ class RunTable:
         ]  # fmt: skip
         return frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
 
-    def to_markdown(self) -> str:
-        """Return the means as a Markdown table: the best per measure is bold, ``†`` marks significant differences."""
-        lines = ["| run | " + " | ".join(self.measures) + " |", "|---" + "|---:" * len(self.measures) + "|"]
-        lines += [f"| {' | '.join([name, *cells])} |" for name, cells in self._cells("**{}**", _MARK)]
-        return "\n".join([*lines, *self._note("\n")])
-
-    def to_latex(self) -> str:
-        """Return the means as a ``tabular`` of LaTeX (package booktabs), marked as :meth:`to_markdown` does."""
-        rows = [("run", list(map(_tex, self.measures))), *self._cells(r"\textbf{{{}}}", r"$^{\dagger}$")]
-        head, *body = [" & ".join([_tex(name), *cells]) + r" \\" for name, cells in rows]
-        lines = [rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}", r"\toprule", head, r"\midrule", *body]
-        return "\n".join(
-            [*lines, r"\bottomrule", r"\end{tabular}", *(f"% {note}" for note in self._note(""))]
-        )
-
-    def _cells(self, best: str, mark: str) -> list[tuple[str, list[str]]]:
-        means = self.means()
-        top = np.array([np.nanmax(column) if not np.isnan(column).all() else math.nan for column in means.T])
-        rows = []
-        for i, name in enumerate(self.names):
-            cells = []
-            for j, measure in enumerate(self.measures):
-                text = f"{means[i, j]:.4f}"
-                text = best.format(text) if means[i, j] >= top[j] - 1e-12 else text
-                cells.append(text + (mark if self._differs(name, measure) else ""))
-            rows.append((name, cells))
+    def _cells(self) -> list[list[str]]:
+        """Return the head, and name and means of each run, with a mark at significant differences."""
+        adjusted = self.adjusted or {}
+        # digits below digits: a cell without the mark has a blank in its place
+        blank = "" if self.comparisons is None else " "
+        rows = [["run", *(measure + blank for measure in self.measures)]]
+        for name in self.names:
+            marks = (adjusted.get((name, measure), 1.0) < 1.0 - self.level for measure in self.measures)
+            values = (f"{self.results[name, measure].mean:.4f}" for measure in self.measures)
+            marked = zip(values, marks, strict=True)
+            rows.append([name, *(value + (_MARK if differs else blank) for value, differs in marked)])
         return rows
 
-    def _differs(self, name: str, measure: str) -> bool:
-        return self.adjusted is not None and self.adjusted.get((name, measure), 1.0) < 1.0 - self.level
-
-    def _note(self, before: str) -> list[str]:
+    def _note(self) -> list[str]:
         if self.comparisons is None:
             return []
         test = next(iter(self.comparisons.values())).test if self.comparisons else ""
-        how = f"({test}, Holm over all cells, p < {1 - self.level:.3g})"
-        return [f"{before}{_MARK} differs from {self.baseline} {how}"]
+        return [
+            f"{_MARK} differs from {self.baseline} ({test}, Holm over all cells, p < {1 - self.level:.3g})"
+        ]
 
     def __repr__(self) -> str:
-        rows = [("run", list(self.measures)), *self._cells("{}", _MARK)]
-        if self.comparisons is not None:  # digits below digits
-            rows = [(name, [c if c.endswith(_MARK) else f"{c} " for c in cells]) for name, cells in rows]
-        width = max(len(name) for name, _ in rows)
-        widths = [max(map(len, column)) + 1 for column in zip(*(cells for _, cells in rows), strict=True)]
+        rows = self._cells()
+        widths = [max(map(len, column)) + (k > 0) for k, column in enumerate(zip(*rows, strict=True))]
         lines = []
-        for name, cells in rows:
-            aligned = [cell.rjust(w) for cell, w in zip(cells, widths, strict=True)]
-            lines.append("  ".join([name.ljust(width), *aligned]).rstrip())
-        return "\n".join([*lines, *self._note("")])
+        for name, *cells in rows:
+            aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
+        return "\n".join([*lines, *self._note()])
 
     _repr_html_ = html_by("run_table")
-
-
-def _tex(text: str) -> str:
-    for character in "\\&%$#_{}":
-        text = text.replace(character, "\\" + character if character != "\\" else "/")
-    return text
-
-
-def runs_by_name(runs: Any) -> dict[str, Any]:
-    """Return one or several runs by name; raise if two share a name."""
-    if isinstance(runs, Mapping):
-        return {str(name): run for name, run in runs.items()}
-    several: Sequence[Any] = [runs] if hasattr(runs, "docid") else list(runs)
-    names = [run.tag for run in several]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(
-            "runs", f"expected a name for each, got {twice!r} twice", "pass a mapping of names to runs"
-        )
-    return dict(zip(names, several, strict=True))

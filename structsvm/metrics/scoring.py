@@ -109,7 +109,8 @@ class QueryScorer:
     def set_score_request(
         self, *, qid: bool | str | None = True, docid: bool | str | None = True
     ) -> QueryScorer:
-        """Choose what is routed to this scorer, or under which other name (``qid="query"``); return the scorer."""
+        """Choose the metadata routed to this scorer, possibly under another name (``qid="query"``); return the
+        scorer."""
         self._requests = {"qid": qid, "docid": docid}
         return self
 

@@ -23,11 +23,11 @@ from structsvm.queries import refuse_first
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
-# sums of the same precisions in another order differ in the last digits, which does not count as a difference
+# summing the same precisions in another order changes the last digits, which does not count as a difference
 _DECIMALS = 12
 _ROUNDING = 1e-12
 _BLOCK = 1 << 20
-"""Signs drawn at once by the randomization test."""
+"""Number of signs that the randomization test draws at once."""
 
 
 class Comparison(NamedTuple):
@@ -40,8 +40,8 @@ class Comparison(NamedTuple):
     wins, losses, ties : int
         Number of queries in which ``a`` is above, below and equal to ``b``.
     statistic : float
-        Wilcoxon's signed rank statistic, the smaller one of the two rank sums; Student's t; or, of the randomization
-        test, the mean difference.
+        Wilcoxon's signed rank statistic, the smaller of the two rank sums; Student's t; or the mean difference in the
+        randomization test.
     p_value : float
         Two-tailed; 1 if no query differs.
     lower, upper : float
@@ -109,7 +109,7 @@ def compare(
     level : float, default=0.95
         Level of the interval of the mean difference.
     n_resamples : int, default=10000
-        Vectors of signs that the randomization test draws; it enumerates all of them if there are no more.
+        Number of sign vectors that the randomization test draws; it enumerates all of them if there are no more.
     random_state : int, default=0
         Seed of the signs.
 
@@ -119,8 +119,8 @@ def compare(
 
     Notes
     -----
-    The p-value of Wilcoxon's test is that of ``scipy.stats.wilcoxon`` with its defaults for differences rounded to 12
-    decimals, as equal ones share a rank: exact for few queries, the normal approximation for many (more than 50, or
+    The p-value of Wilcoxon's test is computed by ``scipy.stats.wilcoxon`` with its defaults for differences rounded to
+    12 decimals, as equal ones share a rank: exact for few queries, the normal approximation for many (more than 50, or
     than 13 with tied differences, in SciPy 1.17).
 
     Examples
@@ -182,7 +182,7 @@ def _differences(a: Float, b: Float) -> Float:
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of sign vectors whose sum is as far from 0; drawn ones count the observed signs once more."""
+    """Return the share of sign vectors whose sum is as far from 0; if sampled, the observed signs count once more."""
     sizes = np.abs(difference[difference != 0])
     observed = abs(float(difference.sum())) * (1.0 - 1e-12)
     n = sizes.size
@@ -209,8 +209,8 @@ def p_values(p: ArrayLike) -> Float:
 def holm(p: ArrayLike) -> Float:
     """Return Holm's step-down adjusted p-values, which bound the probability of any false rejection.
 
-    Rejecting those of at most alpha makes a false rejection with probability at most alpha, however the comparisons
-    depend on each other, and for always-valid p-values as well.
+    Rejecting those of at most alpha makes a false rejection with probability at most alpha, whatever the dependence
+    between the comparisons, and for always-valid p-values as well.
 
     Parameters
     ----------
@@ -257,11 +257,11 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
 
 
 LEVEL = 0.05
-"""Significance level: a difference is called significant if its p-value is below."""
+"""Significance level: a difference is called significant if its p-value is below it."""
 
 
 class Leaders(NamedTuple):
-    """The systems of the best mean, and how the others compare with the first of them, best first."""
+    """The systems with the best mean, and comparisons of the others with the first of them, best first."""
 
     first: tuple[str, ...]
     p_values: dict[str, float]
@@ -273,7 +273,7 @@ class Leaders(NamedTuple):
 
 
 def leaders(per_query: Mapping[str, Float]) -> Leaders:
-    """Return the best system, those equal to it, and those not significantly different, for headlines that name all.
+    """Return the best system, its equals, and the systems not significantly different, so that headlines can name all.
 
     The p-values are of :func:`compare` against the first, corrected for their number by :func:`holm`.
     """

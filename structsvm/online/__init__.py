@@ -1,4 +1,4 @@
-"""Online evaluation of rankers by clicks and votes: interleaving, statistics, dueling bandits, and simulation."""
+"""Online evaluation of rankers from clicks and votes: interleaving, statistics, dueling bandits, and simulation."""
 
 from __future__ import annotations
 

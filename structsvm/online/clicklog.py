@@ -8,14 +8,14 @@ Key                 Needed   Value
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
 ``clicks``          see left clicks in their order; ``[]``: shown and not clicked. No key or null: the feedback is
                              missing (``missing_feedback``)
-``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
+``impression``      no       id of the impression, an int or a string, different each time a list is shown. Also read
                              from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
 ``offset``          no       documents on earlier pages of the search: the list begins at position ``offset + 1``
 ``same``            no       true: the rankers agreed on the list, which compares nothing: ``analyse`` leaves it out,
                              and readers of clicks count it
-``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` are those
-                             that met on this list; the same in every line of a log
+``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` met on this
+                             list; the same in every line of a log
 ``query``           no       id of the query, an int or a string
 ``session, user``   no       ids, for clustered analysis
 ``query_words``     no       number of words of the query
@@ -69,10 +69,10 @@ Id = str | int
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
 _BLOCK = 1 << 20
 _LONGEST = 1 << 22
-"""Largest number of bytes of a line, since parsed JSON takes many times the memory of its text."""
+"""Largest number of bytes in a line, since parsed JSON takes many times the memory of its text."""
 
 LATEST = 1e11
-"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger ones are milliseconds."""
+"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger values are milliseconds."""
 
 
 class Click(NamedTuple):
@@ -83,7 +83,7 @@ class Click(NamedTuple):
     rank : int
         Rank of the document in the list, from 1.
     time, dwell : float or None
-        Time of the click and of the stay on the document, in seconds; None if not logged.
+        Time of the click and dwell time on the document, in seconds; None if not logged.
     download : bool or None
         Whether the click led to a download (or to what counts as one: a purchase, a play).
 
@@ -161,7 +161,7 @@ class Impression:
         return places
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the object of a line, without the keys of missing values."""
+        """Return the JSON object of the line, without keys for missing values."""
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
         for key in _SAID:
             value = getattr(self, key)
@@ -178,20 +178,17 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """Return the impression of an object of a line; raise KeyError without ``shown``, ValueError for a fault."""
+        """Return the impression of an object of a line; raise ValueError for a fault."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
-            checked = Lines().check(convert(line, _Fields))
+            return Lines().check(convert(line, _Fields)).impression()
         except ValidationError as error:
             raise ValueError(explain(error, line)) from None
-        if checked is None:
-            raise KeyError("shown")
-        return checked.impression()
 
 
 class Line(Struct, frozen=True, gc=False):
-    """The checked content of a line; ``shown`` has no id of the impression and is shared by equal lists."""
+    """The validated content of a line; ``shown`` lacks the impression id and is shared by equal lists."""
 
     shown: Shown
     name: Id | None
@@ -236,9 +233,9 @@ class ClickLog:
         The interleaving method of every record.
     rankers : tuple of str
         Names; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its rankers; the
-        ``rankers`` of an impression are those that met.
-    n_missing_feedback, n_missing_record : int
-        Lines that were left out (or, for feedback, used without a click) by the options of :func:`read_log`.
+        ``rankers`` of an impression are the rankers that met.
+    n_missing_feedback : int
+        Lines that were left out, or used without a click, by the option of :func:`read_log`.
     n_repeated : int
         Impressions left out because their id occurred before.
     n_identical : int
@@ -263,7 +260,6 @@ class ClickLog:
     method: str
     rankers: tuple[str, ...]
     n_missing_feedback: int = 0
-    n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
     source: str = field(default="impression ", repr=False, compare=False)
@@ -283,7 +279,7 @@ class ClickLog:
                     at=f"[{number}]",
                 )
             collected.add(number, Line.of(impression))
-        return collected.log("impressions", 0)
+        return collected.log("impressions")
 
     def place(self, k: int) -> str:
         """Return the origin of ``impressions[k]``: "log.jsonl:17", or "impression 16" in memory."""
@@ -293,7 +289,6 @@ class ClickLog:
 def read_log(
     path: str | Path,
     *,
-    missing_record: str = "error",
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
 ) -> ClickLog:
@@ -302,11 +297,9 @@ def read_log(
     Parameters
     ----------
     path : str or Path
-    missing_record : {"error", "skip"}
-        Lines without ``shown`` cannot be credited: raise an error, or leave them out and count them.
     missing_feedback : {"skip", "no_click", "error"}
-        Lines without ``clicks``: leave the impression out (right if feedback is lost by chance), use it without a click
-        (right if lists without clicks are not logged), or raise an error.
+        Lines without ``clicks``: leave the impression out (correct if feedback is lost at random), use it without a
+        click (correct if lists without clicks are not logged), or raise an error.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -317,14 +310,14 @@ def read_log(
     Raises
     ------
     ValueError
-        With file and line, for a line that is not such an object, a wrong record or click, a click on a document that
-        was not shown, another method or other rankers than before, and an impression id with lines that do not agree.
-        Also for a log without a usable impression. Empty lines are skipped.
+        With file and line, for a line that is not such an object, an invalid record or click, a click on a document
+        that was not shown, a change of method or rankers, and an impression id with lines that do not agree. Also for a
+        log without a usable impression. Empty lines are skipped.
 
     Notes
     -----
-    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log in a twentieth of that
-    memory.
+    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log with a twentieth of
+    that memory.
 
     Examples
     --------
@@ -340,20 +333,16 @@ def read_log(
     """
     path = Path(path)
     collected = _Collector(f"{path}:", missing_feedback)
-    n_missing_record = 0
-    reader = Lines(path, missing_record)
+    reader = Lines(path)
     for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
-            line = reader.read(number, raw)
-            if line is None:
-                n_missing_record += 1
-            else:
-                collected.add(number, line, raw)
-    return collected.log(str(path), n_missing_record)
+            collected.add(number, reader.read(number, raw), raw)
+    return collected.log(str(path))
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput for a too long line."""
+    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput if a line is too
+    long."""
     number = 0
     for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
         raws = block.tobytes().removesuffix(b"\n").split(b"\n")
@@ -384,9 +373,9 @@ class _ClickFields(Struct, gc=False):
 
 
 class _Fields(Struct, gc=False):
-    """The JSON of a line; other keys are passed over."""
+    """The JSON of a line; other keys are ignored."""
 
-    shown: RecordFields | str | None = None
+    shown: RecordFields | str
     clicks: list[_ClickFields] | None = None
     impression: Id | None = None
     query: Id | None = None
@@ -404,40 +393,30 @@ class _Fields(Struct, gc=False):
 class Lines:
     """Parser of the lines of a log; the record of a list that is shown often is checked once."""
 
-    def __init__(self, path: Path | None = None, missing_record: str = "error") -> None:
-        check_choice("missing_record", missing_record, ("error", "skip"))
-        self.path, self.missing_record = path, missing_record
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
         self._decode = Decoder(_Fields).decode
         self._known: dict[tuple[Any, ...], Shown] = {}
         self._size = 0
         self._rankers: tuple[str, ...] = ()
 
-    def read(self, number: int, raw: bytes) -> Line | None:
-        """Return a line, or None if it has no record and such lines are skipped; raise BadInput with file and line."""
+    def read(self, number: int, raw: bytes) -> Line:
+        """Return a line; raise BadInput with file and line for a fault."""
         # msgspec parses and checks types at once; its errors are explained only when there is one
         try:
-            line = self.check(self._decode(raw))
+            return self.check(self._decode(raw))
         except ValidationError as error:
             problem = _explained(raw, error)
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
             problem = _no_json(raw, error)
         except ValueError as error:
             problem = str(error)
-        else:
-            if line is not None or self.missing_record != "error":
-                return line
-            problem = (
-                f"{_EXPECTED}, got no 'shown': the record of the list is missing; log it with the impression, or pass "
-                'missing_record="skip"'
-            )
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
-    def check(self, fields: _Fields) -> Line | None:
-        """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
-        if fields.shown is None:
-            return None
-        # The id of the impression may be on the line or in the record. It is kept apart, so that all impressions of
-        # one list share its record.
+    def check(self, fields: _Fields) -> Line:
+        """Return the line of these fields; raise BadInput if they contradict each other."""
+        # The id of the impression may be on the line or in the record. It is stored separately, so that all impressions
+        # of one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
             name = shown.impression
@@ -475,7 +454,7 @@ class Lines:
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown = fields.clicks = None  # the line has them, checked
+        fields.shown, fields.clicks = "", None  # the line has them, checked
         return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
@@ -483,7 +462,7 @@ class Lines:
         documents = record.documents
         if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true would be one key
             return _check_shown(restore(record))
-        key = (record.method, record.n_rankers, documents, record.evidence, record.slack, record.bound)
+        key = (record.method, record.n_rankers, documents, record.evidence, record.slack)
         shown = self._known.get(key)
         if shown is None:
             shown = _check_shown(restore(record))
@@ -512,7 +491,7 @@ def _check_names(key: str, names: tuple[str, ...]) -> None:
 
 
 def _explained(raw: bytes, error: ValidationError) -> str:
-    """Return the fault of a line; it may also be invalid JSON after the wrong value."""
+    """Return the fault of a line, which may also be invalid JSON after the invalid value."""
     if raw.lstrip()[:1] != b"{":
         return f"{_EXPECTED}, got {_start(raw)}"
     try:
@@ -566,7 +545,8 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
 
 
 class Header:
-    """Method and rankers of a log, which are the same for all impressions, and the number of those without feedback."""
+    """Method and rankers of a log, which are the same for all impressions, and the number of impressions without
+    feedback."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
@@ -577,7 +557,8 @@ class Header:
         self.n_missing = 0
 
     def admit(self, number: int, line: Line) -> bool:
-        """Return whether to use the impression; raise BadInput if it is of another experiment, or lacks feedback."""
+        """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks
+        feedback."""
         shown, among = line.shown, line.about.among or ()
         found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
         if self.found is None:
@@ -594,12 +575,10 @@ class Header:
             return self.missing_feedback != "skip"
         return True
 
-    def names(self, origin: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
+    def names(self, origin: str, n_used: int) -> tuple[str, ...]:
         """Return the names of the rankers; raise BadInput if no impression was used."""
         if not n_used or self.found is None:
-            left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
-                f" ({n_missing_record} without a record)" if n_missing_record else ""
-            )
+            left = f" ({self.n_missing} without feedback)" if self.n_missing else ""
             raise BadInput(origin, f"expected impressions with feedback, got none{left}")
         _, n_rankers, rankers = self.found
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
@@ -609,7 +588,7 @@ def said(line: Line) -> tuple[Any, ...]:
     """Return the fields in which two lines with one impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), about.offset, *ids)
+    return (shown.documents, shown.evidence, line.clicks or (), about.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
@@ -624,7 +603,8 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
 
 
 class _Collector:
-    """Builds a log of impressions, each checked against the first one and against those with the same id."""
+    """Builds a log of impressions, each checked against the first impression and against earlier ones with the same
+    id."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         self.source = source
@@ -656,14 +636,13 @@ class _Collector:
         self.impressions.append(line.impression())
         self.numbers.append(number)
 
-    def log(self, origin: str, n_missing_record: int) -> ClickLog:
-        names = self.header.names(origin, len(self.impressions), n_missing_record)
+    def log(self, origin: str) -> ClickLog:
+        names = self.header.names(origin, len(self.impressions))
         return ClickLog(
             tuple(self.impressions),
             self.impressions[0].shown.method,
             names,
             self.header.n_missing,
-            n_missing_record,
             self.n_repeated,
             self.n_identical,
             self.source,

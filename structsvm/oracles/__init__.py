@@ -1,4 +1,4 @@
-"""Ranking losses with their joint features, chosen by name or given as an object."""
+"""Ranking losses with their joint features, chosen by name or passed as an object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
     from structsvm.oracles.by_name import LOSSES as LOSSES
     from structsvm.oracles.by_name import get_oracle as get_oracle
-    from structsvm.oracles.exact_selection import best_subset as best_subset
     from structsvm.oracles.log_rank import NDCG as NDCG
     from structsvm.oracles.log_rank import PrecisionAt as PrecisionAt
     from structsvm.oracles.log_rank import ReciprocalRank as ReciprocalRank

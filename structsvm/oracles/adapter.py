@@ -1,4 +1,4 @@
-"""``StructuredProblem``: a structured problem of your own, in the form that trainers need."""
+"""``StructuredProblem``: a custom structured problem, in the form that trainers need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLERANCE = 1e-8
 class StructuredProblem:
     """A :class:`~structsvm.protocols.Problem` from a model and labelled examples.
 
-    Examples play the role of queries, and are visited one by one in Python.
+    Examples play the role of queries, and are processed one by one in Python.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Average precision: the most violated ranking of SVM-map in the time of a sort."""
+"""Average precision: find the most violated ranking of SVM-map in the time of a sort."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ class AveragePrecisionSeparator:
 
 
 _FEW = 48
-"""Most documents whose positions are found by trying all, which vectorises; more are divided first."""
+"""Maximum number of documents whose positions are found by trying all, which vectorises; larger sets are divided
+first."""
 
 
 @kernel(inline="always")

@@ -20,26 +20,26 @@ _ROOM = "structsvm.oracles"
 
 _ELSEWHERE = {
     "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare has LightGBM's as 'lightgbm'",
-    "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is an estimator of its own",
+    "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is a separate estimator",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
-"""Names of other methods, and where to find them."""
+"""Names of other methods, with advice on where to find them."""
 
 LOSSES = tuple(labels(_ROOM))
 """Names that :func:`get_oracle` takes; ``k`` is a cut-off."""
 
 
 def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
-    """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned as it is.
+    """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned unchanged.
 
     An oracle of this package is a dataclass whose name is its attribute ``label``. Its ``cutoff``, "never" (default),
-    "optional" or "required", tells whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is given
-    to those that have a field of that name.
+    "optional" or "required", tells whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is
+    passed to oracles that have such a field.
 
     Parameters
     ----------
     loss : str or Oracle
-        One of :data:`LOSSES`, also as other programs spell them: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
+        One of :data:`LOSSES`, or its spelling in other programs: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
     relevance : float, default=1.0
         Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
 

@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 from structsvm.common.candidates import Coverage
 from structsvm.common.checks import check_choice
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import Subtopics, bind_loss, count_covered, greedy, greedy_for_loss, swap
 from structsvm.protocols import Cut, Float, Int
 from structsvm.queries import unit_weights
 
-SEPARATIONS = ("greedy", "swap", "exact")
+SEARCHES = ("greedy", "swap")
 
 UserLoss = Callable[[NDArray[np.bool_], Int], float]
 
 
 class CoverageProblem:
-    """A :class:`~structsvm.protocols.Problem` made of candidate sets with labels.
+    """A :class:`~structsvm.protocols.Problem` over labelled candidate sets.
 
     Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features. A callable
     ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
@@ -34,9 +33,10 @@ class CoverageProblem:
     # best output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs
     # are worse by more than this loss.
     # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query, and
-    # used again where it is violated more than the new one: the estimated primal never falls below the dual.
+    # used again if it is violated more than the new one: the estimated primal never falls below the dual.
 
     n_bytes = 0
+    exact = False
     support: tuple[Int, Int] | None = None
 
     def __init__(
@@ -47,11 +47,11 @@ class CoverageProblem:
         k: int,
         *,
         loss: str | UserLoss = "weighted",
-        separation: Literal["greedy", "swap", "exact"] = "greedy",
+        separation: Literal["greedy", "swap"] = "greedy",
         weights: Any = None,
         n_jobs: int = 1,
     ) -> None:
-        check_choice("separation", separation, SEPARATIONS)
+        check_choice("separation", separation, SEARCHES)
         if separation != "greedy" and (callable(loss) or loss == "alpha_ndcg"):
             raise ValueError(
                 f"separation={separation!r}: expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}"
@@ -59,7 +59,6 @@ class CoverageProblem:
         self.n_queries = len(coverages)
         self.n_word_features = int(bins.shape[1])
         self.n_features = self.n_word_features + int(coverages[0].features.shape[1])
-        self.exact = separation == "exact"
         self.chunk = 8
         self.n_jobs = n_jobs
         self.weights = unit_weights(weights, self.n_queries, "set")
@@ -97,33 +96,23 @@ class CoverageProblem:
         benefits = products(self._bins, w[: self.n_word_features])
         for q in range(first, last):
             row = joint[q - first]
-            loss[q - first] = self._separate(q, w, benefits, self._separation, row)
-            if not self.exact:
-                loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            # no output is violated more than the true one, whose difference of features is zero
+            loss[q - first] = self._separate(self._queries[q], w, benefits, row)
+            loss[q - first] = self._caches[q].best(loss[q - first], row, w)
+            # no output is violated more than the true output, whose feature difference is zero
             if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
 
-    def slacks(self, w: Float, separation: str, queries: Sequence[int]) -> Float:
-        """Return the hinges of some sets at ``w`` by another search, for comparison; store nothing."""
-        benefits = products(self._bins, w[: self.n_word_features])
-        joint = np.empty(self.n_features)
-        violations = [self._separate(q, w, benefits, separation, joint) - dot(joint, w) for q in queries]
-        return np.maximum([self._queries[q].target_loss for q in queries], violations)
-
-    def _separate(self, q: int, w: Float, benefits: Float, separation: str, joint: Float) -> float:
-        query = self._queries[q]
+    def _separate(self, query: _Query, w: Float, benefits: Float, joint: Float) -> float:
+        """Write psi(target) - psi(output) of the most violated output to ``joint``; return the output's loss."""
         coverage = query.coverage
         values = products(coverage.features, w[self.n_word_features :])
         if query.subtopics is None:
             selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
-        elif separation == "exact":
-            selection = best_subset(coverage, benefits, values, query.k, subtopics=query.subtopics)
         else:
-            search = swap if separation == "swap" else greedy
+            search = swap if self._separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        # psi(target) - psi(output): covered elements by bin, times the word features of the bins, and document features
+        # covered elements by bin, times the word features of the bins, and document features
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - features
@@ -170,11 +159,11 @@ class _Cache:
         self._n = 0
 
     def best(self, loss: float, joint: Float, w: Float) -> float:
-        """Store a new output; replace it by the most violated of all, and return its loss."""
+        """Store a new output, replace it by the most violated stored output, and return its loss."""
         n = self._n
         violation = self._loss[:n] - products(self._joint[:n], w)
         old = int(np.argmax(violation)) if n else -1
-        # an output that is stored already, or one that is violated less than a stored one, is not stored again
+        # an output that is already stored, or is violated less than a stored output, is not stored
         if n and violation[old] >= loss - dot(joint, w):
             joint[:] = self._joint[old]
             return float(self._loss[old])

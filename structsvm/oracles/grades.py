@@ -14,7 +14,8 @@ from structsvm.queries import query_pieces, row_groups
 
 
 class ByGrade(NamedTuple):
-    """For each rank of a query its row in the query, and the first rank of a lower grade; and pairs per query."""
+    """For each rank of a query its row in the query, and the first rank of a lower grade; and the number of pairs per
+    query."""
 
     members: NDArray[np.int32]
     lower: NDArray[np.int32]
@@ -26,7 +27,7 @@ def by_grade(
 ) -> ByGrade:
     """Order the rows of each query by descending grade of their labels, stably: a counting sort.
 
-    Labels may be mapped from disk: a piece of them is in memory at a time.
+    Labels may be mapped from disk: only a part of them is in memory at a time.
     """
     n, n_queries = int(offsets[-1]), offsets.shape[0] - 1
     order = ByGrade(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_queries, np.int64))
@@ -39,8 +40,8 @@ def by_grade(
 
 
 def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
-    """Return for each row how many levels its label is below the highest: a small whole number."""
-    # Grades are mostly whole numbers from 0 to 4: their distance from the highest is the level. If the conversion to
+    """Return, for each row, how many levels its label is below the highest, a small integer."""
+    # Grades are mostly integers from 0 to 4: their distance from the highest is the level. If the conversion to
     # bytes is not exact, the comparison finds a difference.
     with np.errstate(invalid="ignore"):
         below = (y.max() if y.size else 0) - y

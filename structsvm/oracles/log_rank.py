@@ -36,17 +36,17 @@ class NDCG:
     Parameters
     ----------
     k : int or None, default=10
-        Cut-off of the measure: it decides how much each grade weighs. None: all positions.
+        Cut-off of the measure: it determines the weight of each grade. None means all positions.
     gain : {"exp2", "linear"}, default="exp2"
         Gain of grade ``y``: ``2^y - 1`` (the usual one for training) or ``y`` (that of trec_eval, the
         default of ``structsvm.metrics``). Negative labels have gain 0.
 
     Notes
     -----
-    A relevant document loses the logarithm of its rank among the worse ones, the differences in score taken softly. At
-    equal scores the gradient is the mean relevant document minus the mean other one, so that the best weights are zero
-    only where these agree, whatever the length of the queries; the hinge of
-    NDCG with position features compares with the best of the others there (``docs/theory/log_rank.md``).
+    The loss of a relevant document is the logarithm of a soft rank among the worse documents. At equal scores the
+    gradient is the mean of the relevant documents minus the mean of the others, so that the best weights are zero only
+    where these agree, whatever the length of the queries; the hinge of NDCG with position features instead compares
+    with the best of the others (``docs/theory/log_rank.md``).
 
     This is not a structural SVM, as there is no most violated ranking; but its tangents are cuts, so that every trainer
     can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation takes O(documents x grades of
@@ -91,7 +91,7 @@ class ReciprocalRank:
     Parameters
     ----------
     k : int or None, default=None
-        Cut-off of the measure, which training does not depend on.
+        Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
         A document is relevant if its label is at least this.
 
@@ -127,15 +127,15 @@ class ReciprocalRank:
 class PrecisionAt:
     """The log-rank loss of relevant documents, a bound of the share of ``min(k, P)`` missing among the first ``k``.
 
-    The objective is the same as that of :class:`ReciprocalRank`. With graded labels, :class:`NDCG` is mostly the better
-    choice, for precision too.
+    The objective is the same as that of :class:`ReciprocalRank`. With graded labels, :class:`NDCG` is usually the
+    better choice, even for precision.
 
     Parameters
     ----------
     k : int, default=10
-        Cut-off of the measure, which training does not depend on.
+        Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        As of :class:`ReciprocalRank`.
+        As for :class:`ReciprocalRank`.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class PrecisionAt:
 class LogRankSeparator:
     """The tangent of the log-rank loss, and products with its second derivative at the same scores.
 
-    ``grade`` returns the grades of labels, at least 0. ``k`` cuts off the DCG that weighs the thresholds; with
+    ``grade`` returns the grades of labels, at least 0. ``k`` cuts off the DCG that weights the thresholds; with
     ``linear`` the gain is the grade itself, not ``2^y - 1``.
     """
 
@@ -226,8 +226,8 @@ class LogRankSeparator:
 #     by s_i of a better document  -share_b g_i,       by s_j of a worse one  share_b (e_j / B_b) sum_{i < b} g_i.
 
 _WIDE = 300.0
-"""Spread of the scores of a query up to which exp(score) is used itself: e^300 is far from overflow. Beyond, each
-threshold has its own scale, at the price of an exponential per document and threshold."""
+"""Spread of the scores of a query up to which exp(score) is used itself: e^300 is far from overflow. Beyond this, each
+threshold has its own scale, at the cost of one exponential per document and threshold."""
 
 _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
@@ -356,7 +356,7 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
 @kernel
 def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
-    # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
+    # For one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
     # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
     offsets, members, begins, steps, shares = labels

@@ -21,13 +21,13 @@ class OrdinalHinge:
     With grades numbered ``0 ... T`` and thresholds ``b_1 <= ... <= b_T``, a row of grade ``j`` should score at least
     ``b_j + 1`` and at most ``b_{j+1} - 1``; its loss is the amount by which it fails, and the loss of a query is the
     mean over its rows. As the thresholds are not penalised and are optimal for the given scores, the loss is a convex
-    function of the scores alone. Bind all rows as one query, unless each query may have thresholds of its own.
+    function of the scores alone. Bind all rows as one query, unless each query may have its own thresholds.
 
     Parameters
     ----------
     balanced : bool, default=False
-        At each threshold, let the rows below weigh as much as the rows above, with the same sum. Otherwise, where one
-        grade is much more frequent than its neighbour, equal scores are often optimal.
+        At each threshold, give the rows below the same total weight as the rows above. Otherwise, if one grade is much
+        more frequent than its neighbour, equal scores are often optimal.
 
     Notes
     -----
@@ -52,7 +52,7 @@ class OrdinalHinge:
 
 
 class OrdinalSeparator:
-    """:class:`OrdinalHinge` bound to labels; grades of rows without weight do not occur."""
+    """:class:`OrdinalHinge` bound to labels; grades of rows without weight are ignored."""
 
     exact = True
     query_weights: Float | None = None
@@ -83,13 +83,15 @@ class OrdinalSeparator:
             loss[q - first] = _tangent(scores[rows], self.sides[q], coef[rows])
 
     def thresholds(self, scores: Float, query: int = 0) -> Float:
-        """Return the best thresholds for the scores of a query, ascending; of an optimal interval its lower end."""
+        """Return the best thresholds for the scores of a query, ascending; from an optimal interval, take its lower
+        end."""
         blocks = _pool([_Kinks.between(scores, *sides) for sides in self.sides[query]])
         return np.array([b for _, b, members in blocks for _ in members])
 
 
 class _Kinks:
-    """Points at which the slope of the cost of a threshold rises, by how much, and the slope before the first."""
+    """Points at which the slope of the cost of a threshold increases, the increments, and the slope before the first
+    point."""
 
     def __init__(self, at: Float, rise: Float, slope: float) -> None:
         order = np.argsort(at, kind="stable")
@@ -108,7 +110,7 @@ class _Kinks:
         )
 
     def minimum(self) -> float:
-        """Return the smallest threshold from which the cost no longer falls."""
+        """Return the smallest threshold from which the cost no longer decreases."""
         # Running sums of equal weights miss the exact total by rounding: the tolerance keeps the lower end of an
         # interval of minima the answer.
         reached = np.searchsorted(np.cumsum(self.rise), -self.slope * (1.0 - 1e-12))

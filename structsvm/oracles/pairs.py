@@ -1,4 +1,4 @@
-"""Pairs of documents with different grades, by counting: the oracles of the pairwise SVM and of SVM-roc."""
+"""Oracles of the pairwise SVM and of SVM-roc, which count pairs of documents with different grades."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Pairs:
 
     Notes
     -----
-    Each pair is violated or not by itself, so a most violated output is a set of pairs and need not be the inversions
-    of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted, and
-    neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
+    Each pair is violated or not independently, so a most violated output is a set of pairs and need not be the
+    inversions of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted,
+    and neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
     document, comparing them all is faster.
 
     On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"`` (:class:`RocArea`).
@@ -79,7 +79,7 @@ class RocArea:
     Parameters
     ----------
     relevance : float, default=1.0
-        As of :class:`~structsvm.oracles.AveragePrecision`.
+        As for :class:`~structsvm.oracles.AveragePrecision`.
 
     Notes
     -----
@@ -109,7 +109,7 @@ class RocArea:
 
 
 class PairSeparator:
-    """Separator by counts of violated pairs, of :class:`Pairs` and :class:`RocArea`.
+    """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs.
 
     A pair is violated when ``s_i - s_j < margin``, and then adds ``step / pairs`` to one coefficient and subtracts it.
     """
@@ -136,7 +136,7 @@ class PairSeparator:
 
 
 _COUNTING_PAIRS = 300
-"""Most pairs per document for which comparing each pair, which vectorises, is faster than sorting and merging."""
+"""Maximum number of pairs per document for which vectorised comparisons are faster than sorting and merging."""
 
 
 @kernel(inline="always")
@@ -145,7 +145,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     # Documents are in order of descending grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
     # Four documents of a grade at a time are compared with all below it, without a branch, so that the loop becomes
     # vector code and shares its loads. Where fewer than four are left, the others get a limit that no score exceeds;
-    # their zeros go to indices that are counted next, or behind the last.
+    # their zeros go to indices that are counted next, or after the last.
     lost[:n] = 0
     start = 0
     while start < n:
@@ -175,7 +175,7 @@ def _count_across(v, indices, start, middle, end, margin, won, lost):  # type: i
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     # In order of descending score, the documents that violate the margin against the better document i are a prefix of
     # the worse ones, and the prefix grows with i: one walk through both lists counts all of them. The second walk
-    # does the same from the other end for the worse documents. ``indices`` are those of the documents in order of
+    # does the same from the other end for the worse documents. ``indices`` are the indices of the documents in order of
     # grade.
     j = middle
     for i in range(start, middle):

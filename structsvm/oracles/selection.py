@@ -1,8 +1,8 @@
 """Choose documents from a candidate set: greedily, with exchanges, or within a budget.
 
 A candidate set is a :class:`~structsvm.common.candidates.Coverage`; a model gives each bin of elements a benefit and
-each document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once,
-plus the values of its documents. In training a loss over labelled subtopics is added.
+each document its own value. The value of a subset is the benefit of all elements it covers, each counted once, plus the
+values of its documents. In training a loss over labelled subtopics is added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import Coverage
+from structsvm.common.candidates import Coverage, Limits
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
@@ -25,7 +25,7 @@ COVERAGE_LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 
 
 class Selection(NamedTuple):
-    """Documents chosen, in the order chosen; the value each added; and the number of covered elements by bin."""
+    """Documents chosen, in the order chosen; the value added by each; and the number of covered elements by bin."""
 
     chosen: Int
     gains: Float
@@ -88,7 +88,8 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
 def greedy(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose ``k`` documents, each time the one that adds most (thesis, algorithm 3); ties go to the earlier one.
+    """Choose ``k`` documents, each time the document that adds most (thesis, algorithm 3); ties go to the earlier
+    document.
 
     Marginal gains are exact and kept up to date: choosing a document touches only the documents that share its
     words. Benefits may have any sign; as ``k`` documents are required, a document is chosen even if its gain is
@@ -102,7 +103,7 @@ def greedy(
     values : ndarray, shape (n_documents,)
         Value of each document in addition.
     k : int
-        All documents are chosen if there are fewer.
+        If there are fewer documents, all are chosen.
     subtopics : Subtopics, optional
         A loss to add to the value in every step: the most violated output of training. Gains and value returned are
         without it.
@@ -111,7 +112,7 @@ def greedy(
     -------
     Selection
         With non-negative benefits and values its value is at least ``1 - 1/e`` of the optimum (thesis, appendix A).
-        On 500 random sets it was at least 0.88 of the optimum, 0.996 of it on average, and equal to it on 87 %.
+        On 500 random sets it was at least 0.88 of the optimum, 0.996 on average, and optimal on 87 %.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def greedy(
 def swap(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose as :func:`greedy`, then exchange one document for a better one until no exchange improves the value.
+    """Choose as :func:`greedy` does, then exchange single documents until no exchange improves the value.
 
     Parameters
     ----------
@@ -199,28 +200,47 @@ def budgeted(
         raise ValueError(f"costs: expected {n} finite numbers > 0, one for each document")
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
-    most = n if k is None else min(k, n)
-    tolerant = float(budget) * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
-    selection = _choose(
-        _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
-    )  # fmt: skip
-    # The safeguard of Khuller, Moss & Naor: a cheap document of high gain per cost may leave no room for a far better
-    # one.
-    alone = values + products(coverage.counts, benefits)
-    alone[costs > budget] = -np.inf
-    best = int(np.argmax(alone))
-    if most > 0 and alone[best] > max(0.0, selection.value):
-        counts = coverage.counts[best].astype(np.float64)
-        return Selection(np.array([best]), alone[best : best + 1].copy(), counts)
-    return selection
+    limits = Limits(n if k is None else min(k, n), costs, float(budget))
+    return _one_by_one(coverage, benefits, values, limits, per_cost=True)
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
     """Return the subset in the order in which greedy would choose its documents."""
-    n, k = coverage.n_documents, chosen.shape[0]
-    costs = np.full(n, np.inf)  # of documents that must not be chosen
-    costs[chosen] = 1.0
-    return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(n, k), costs=costs, budget=float(k))
+    free = np.zeros(coverage.n_documents, dtype=np.bool_)
+    free[chosen] = True
+    k = chosen.shape[0]
+    return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(free.size, k), free=free)
+
+
+def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_cost: bool = False) -> Int:
+    """Choose documents one by one, each time the one with the largest of ``gains(chosen so far)`` that still fits.
+
+    ``per_cost``: under a budget the largest gain per cost is next, while it is positive, and the best single document
+    is chosen instead if its gain is above the sum, as in :func:`budgeted`.
+    """
+    most, costs, budget = limits
+    per_cost = per_cost and budget < np.inf
+    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+    chosen: list[int] = []
+    total = 0.0
+    while len(chosen) < most:
+        gain = np.array(gains(chosen), dtype=np.float64)
+        gain[chosen] = -np.inf
+        gain[costs > left] = -np.inf
+        if not chosen:
+            alone, largest = int(np.argmax(gain)), float(gain.max())
+        ranked = gain / costs if per_cost else gain
+        best = int(np.argmax(ranked))
+        # gains per cost have a zero; of other gains only the order counts, and -inf says that nothing fits
+        if not ranked[best] > (0.0 if per_cost else -np.inf):
+            break
+        chosen.append(best)
+        total += float(gain[best])
+        left -= float(costs[best])
+    # a small document of a high ratio may leave no room for the best one (Khuller, Moss and Naor 1999)
+    if per_cost and most > 0 and largest > total:
+        chosen = [alone]
+    return np.array(chosen, dtype=np.int64)
 
 
 def greedy_for_loss(
@@ -232,25 +252,38 @@ def greedy_for_loss(
     sign: float = 1.0,
 ) -> Selection:
     """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
-    # the loss is called once per document and position; the gains and the value returned exclude it
     n = coverage.n_documents
+
+    def losses(chosen: list[int]) -> Float:
+        after = (0.0 if d in chosen else sign * loss(np.array([*chosen, d])) for d in range(n))
+        return np.fromiter(after, np.float64, n)
+
+    return _one_by_one(coverage, benefits, values, Limits(min(k, n), np.ones(n)), beside=losses)
+
+
+def _one_by_one(
+    coverage: Coverage,
+    benefits: Float,
+    values: Float,
+    limits: Limits,
+    *,
+    beside: Callable[[list[int]], Float] | None = None,
+    per_cost: bool = False,
+) -> Selection:
+    """Choose by :func:`greedy_by_gains`; gains and the value returned exclude what ``beside`` adds to the gains."""
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
-    counts = np.zeros(coverage.n_bins)
-    chosen: list[int] = []
-    gains = []
-    for _ in range(min(k, n)):
-        own = values + products(uncovered, benefits)
-        gain = np.full(n, -np.inf)
-        for d in range(n):
-            if d not in chosen:
-                gain[d] = own[d] + sign * loss(np.array([*chosen, d]))
-        best = int(np.argmax(gain))
-        chosen.append(best)
-        gains.append(own[best])
-        counts += uncovered[best]
-        _cover(best, uncovered, covered, _arrays(coverage))
-    return Selection(np.array(chosen, dtype=np.int64), np.array(gains), counts)
+    own: list[Float] = []
+
+    def gains(chosen: list[int]) -> Float:
+        if chosen:
+            _cover(chosen[-1], uncovered, covered, _arrays(coverage))
+        own.append(values + products(uncovered, benefits))
+        return own[-1] if beside is None else own[-1] + beside(chosen)
+
+    chosen = greedy_by_gains(gains, limits, per_cost=per_cost)
+    won = np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=False)])
+    return Selection(chosen, won, count_covered(coverage, chosen))
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
@@ -271,11 +304,11 @@ def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 def _choose(
     of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
-    costs: Float | None = None, budget: float = np.inf, least: float = -np.inf,
+    free: NDArray[np.bool_] | None = None,
 ) -> Selection:  # fmt: skip
-    """Run the kernel; without ``costs`` all are 1, and exactly ``k`` documents are chosen."""
-    costs = np.ones(values.shape[0]) if costs is None else costs
-    return Selection(*_greedy(of, benefits, values, costs, budget, k, subtopics, sign, least))
+    """Run the kernel on the ``free`` documents, by default all, at least ``k``."""
+    free = np.ones(values.shape[0], dtype=np.bool_) if free is None else free
+    return Selection(*_greedy(of, benefits, values, free, k, subtopics, sign))
 
 
 def _no_subtopics(n: int, k: int) -> Subtopics:
@@ -313,7 +346,8 @@ def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
-    """Cover the elements of document ``d``: each new one is taken off the counts of all documents that have it."""
+    """Cover the elements of document ``d``: remove each newly covered element from the counts of all documents that
+    have it."""
     # An element is covered once, so that all steps together cost the number of (document, element) entries at most.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
@@ -326,46 +360,40 @@ def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # type: ignore[no-untyped-def]
-    """Choose up to ``k`` documents by gain per cost, while it is above ``least`` and the budget lasts."""
+def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-untyped-def]
+    """Choose ``k`` of the ``free`` documents, each time the one of the largest gain; clear its flag."""
     # Gains include ``sign`` times the reduction of the loss; those returned are without it.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
-    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains are
-    # those of the next step, and only ``_cover`` changes them.
+    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains refer
+    # to the next step, and only ``_cover`` changes them.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()
-    free = np.ones(n, dtype=np.bool_)
     total = np.zeros(counts.shape[1])
     chosen = np.empty(k, dtype=np.int64)
     gains = np.empty(k)
-    left = budget
-    m = 0
-    while m < k:
-        best, best_ratio = -1, least
+    for m in range(k):
+        best, most = -1, 0.0
         for d in range(n):
-            if free[d] and costs[d] <= left:
+            if free[d]:
                 own = values[d] + dot(uncovered[d], benefits)
                 gain = own
                 for i in range(sub_start[d], sub_start[d + 1]):
                     gain += sign * discount[m] * state[sub_index[i]]
-                if gain / costs[d] > best_ratio:
-                    best, best_ratio, gains[m] = d, gain / costs[d], own
-        if best < 0:
-            break
+                if best < 0 or gain > most:
+                    best, most, gains[m] = d, gain, own
         chosen[m] = best
-        m += 1
         free[best] = False
-        left -= costs[best]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        if m < k:
-            _cover(chosen[m - 1], uncovered, covered, of)
+        # nothing is left to update after the last choice
+        if m < k - 1:
+            _cover(chosen[m], uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
                 state[sub_index[i]] *= keep
-    return chosen[:m].copy(), gains[:m].copy(), total
+    return chosen, gains, total
 
 
 @kernel
@@ -385,7 +413,7 @@ def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # typ
 
 @kernel
 def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
-    """Replace one document at a time by the best one, until none can be improved."""
+    """Replace one document at a time by the best alternative, until no replacement improves the value."""
     # ``cover`` counts the chosen documents that have each element. It is a count, not a flag, as documents are removed,
     # too; ``uncovered`` changes where the count becomes 0 or 1. Every exchange raises the value by more than rounding
     # errors, so that no selection is visited twice.
@@ -419,7 +447,7 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
                         old_gain = gain
                     if best < 0 or gain > best_gain:
                         best, best_gain = d, gain
-            # by more than rounding, which could cycle
+            # by more than rounding, which could cause a cycle
             if best_gain > old_gain + 1e-10 * (abs(best_gain) + abs(old_gain)):
                 improved = True
             else:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 
 BLOCK = 128
-"""Most values sorted by counting; longer arrays are merged from such blocks."""
+"""Maximum number of values sorted by counting; longer arrays are merged from such blocks."""
 
 
 def sort_buffers(n: int) -> tuple[NDArray[Any], ...]:

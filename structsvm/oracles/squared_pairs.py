@@ -1,4 +1,5 @@
-"""Squared hinge on pairs of documents with different grades, and its curvature, by counting (Lee & Lin 2014)."""
+"""Squared hinge on pairs of documents with different grades, and its curvature, computed by counting (Lee & Lin
+2014)."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ class SquaredPairSeparator:
         self.query_weights = pairs.query_weights
         start = offsets[row_groups(offsets)]
         number = np.cumsum(np.diff(start + pairs.order.lower, prepend=-1) > 0)
-        grades = number - number[start] + 1  # from 1, the best of the query
+        grades = number - number[start] + 1  # from 1 for the best grade of the query
         self._labels = (offsets, pairs.order, grades)
         self._longest = int(np.diff(offsets).max(initial=1))
 
@@ -79,7 +80,7 @@ class SquaredPairSeparator:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         n = scores.shape[0]
         curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
-        room = np.empty((7, self._longest + 1))  # given, as code that allocates takes longer to compile
+        room = np.empty((7, self._longest + 1))  # passed in, as code that allocates takes longer to compile
         _tangent(scores, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), room, loss, coef)
         return curvature
 
@@ -100,7 +101,7 @@ class Curvature(NamedTuple):
 
 
 _COMPARED_PAIRS = 100
-"""Most pairs per document for which comparing them one by one, which vectorises, is faster than the Fenwick tree."""
+"""Maximum number of pairs per document for which vectorised comparisons are faster than the Fenwick tree."""
 
 
 @kernel(inline="always")
@@ -231,7 +232,7 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
     """Sum ``z`` over, and count, the worse partners of each document in violated pairs."""
     # Documents are visited by descending score. The violated pairs of a document i reach down to the score v_i - 1, so
     # that documents are added to the tree once, in the same order. The tree (Fenwick 1994) is indexed by grade, 1 the
-    # best: entry g holds the sums of the g & -g grades that end at g. All that were added less those of grade i or
+    # best: entry g holds the sums of the g & -g grades that end at g. All added documents minus those of grade i or
     # better are the worse partners.
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0

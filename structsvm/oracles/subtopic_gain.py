@@ -1,12 +1,15 @@
-"""Gains of documents over those chosen before, where documents cover subtopics to a degree."""
+"""Gains of documents over those chosen before, when documents cover subtopics to a degree."""
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
+from structsvm.common.candidates import Limits
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
-from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.protocols import Float, Int
 
 _ROUNDING = 12
@@ -24,8 +27,8 @@ class SubtopicGain:
     degrees : ndarray, shape (n_documents, n_subtopics)
         From 0 to 1.
     loss : {"weighted", "unweighted", "alpha_ndcg"}
-        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by what all documents together
-        have, so that 1 is the value of all.
+        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by the value of all documents
+        together, so that this value is 1.
 
     Examples
     --------
@@ -51,13 +54,18 @@ class SubtopicGain:
         return np.ones(self.weights.size) if self.by_order else np.zeros(self.weights.size)
 
     def gains(self, state: Float) -> Float:
-        """Return the gain of each document; equally good ones have equal gains."""
+        """Return the gain of each document; equally good documents have equal gains."""
         return np.round(self._gains(state), _ROUNDING)
 
     def _gains(self, state: Float) -> Float:
+        # the state is what is left of each subtopic, or the degree to which it is covered already
         if self.by_order:
             return products(self.degrees, self.weights * state)
         return products(np.maximum(self.degrees - state, 0.0), self.weights)
+
+    def gains_after(self, chosen: Int | list[int]) -> Float:
+        """Return the gain of each document over those chosen."""
+        return self.gains(reduce(self.after, chosen, self.start()))
 
     def after(self, state: Float, d: int) -> Float:
         """Return the state after document ``d`` is chosen, too."""
@@ -70,13 +78,8 @@ class SubtopicGain:
         total = self._total(chosen)
         if not self.by_order:
             return total
-        ideal: list[int] = []
-        state = self.start()
-        for _ in chosen:
-            gains = self.gains(state)
-            gains[ideal] = -1.0
-            ideal.append(int(np.argmax(gains)))
-            state = self.after(state, ideal[-1])
+        n = len(self.degrees)
+        ideal = greedy_by_gains(self.gains_after, Limits(len(chosen), np.ones(n)))
         # alpha-NDCG is relative to the greedy ideal ranking, as the best one is NP-hard (Clarke et al. 2008)
         best = self._total(ideal)
         return total / best if best > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Losses of documents with weights, such as clicks over their propensities: of their pairs, and of their ranks."""
+"""Pairwise and rank losses of documents with weights, such as clicks divided by their propensities."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class WeightedLogRankSeparator:
 
 
 def _totals(y: Float, offsets: Int) -> tuple[Float, NDArray[np.bool_]]:
-    """Return the sum of the weights of each query, and which have a document of weight and another one."""
+    """Return the sum of the weights of each query, and a mask of queries with a weighted document and another
+    document."""
     lengths = np.diff(offsets)
     totals = np.bincount(np.repeat(np.arange(lengths.shape[0]), lengths), y, lengths.shape[0])
     return totals.astype(np.float64), (totals > 0) & (lengths > 1)
@@ -127,8 +128,8 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             rows[i] = i
         sort_descending(v, rows, n, spare)
         # In order of descending score, document i as the clicked one violates the margin with all that score more than
-        # v[i] - 1: the first ``end`` documents, itself among them. As the other one it does so with all d of
-        # v[d] - 1 < v[i], a suffix, whose weights are the total less those of a prefix. Both ends only move down.
+        # v[i] - 1: the first ``end`` documents, itself among them. As the other document it does so with all d of
+        # v[d] - 1 < v[i], a suffix, whose weights are the total minus those of a prefix. Both ends only move down.
         end, begin, prefix = 0, 0, 0.0
         total = 0.0
         for i in range(n):
@@ -140,7 +141,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             while begin < n and v[begin] - 1.0 >= v[i]:
                 prefix += y[row0 + rows[begin]]
                 begin += 1
-            # ``won`` counts violated pairs of i as the clicked one, each with its weight, less the pair with itself
+            # ``won`` counts violated pairs of i as the clicked one, each with its weight, minus the pair with itself
             weight = y[row0 + rows[i]]
             won = weight * (end - 1)
             violated += won
@@ -170,8 +171,9 @@ def _tangent(scores, first, last, offsets, informative, weights, shares, loss, c
             shares[i] /= total
             v = scores[i] - top
             coef[i] = (weights[base + i] - shares[i]) / LN2
-            # The loss of a tangent is its value plus coefficients times scores. The value is log(total) less the
-            # weighted scores, the product has the weighted scores less the mean by ``shares``: the weights cancel.
+            # The loss of a tangent is its value plus coefficients times scores. The value is log(total) minus the
+            # weighted scores, and the product is the weighted scores minus the mean under ``shares``: the weights
+            # cancel.
             value -= shares[i] * v
         loss[q - first] = max(0.0, value / LN2)
 

@@ -1,7 +1,7 @@
 """Figures of fits, models and results, on matplotlib axes and in HTML pages.
 
-``figures`` describes figures as data, ``drawing`` draws them with matplotlib, ``axes`` has the functions for users;
-``pages`` builds self-contained HTML pages of tables and figures.
+``figures`` describes figures as data, ``drawing`` draws them with matplotlib, ``axes`` contains the functions for
+users; ``pages`` builds self-contained HTML pages of tables and figures.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.plots.axes import against_C as against_C
-    from structsvm.plots.axes import against_features as against_features
     from structsvm.plots.axes import differences as differences
     from structsvm.plots.axes import gap as gap
-    from structsvm.plots.axes import partial_dependence as partial_dependence
-    from structsvm.plots.axes import precision_recall as precision_recall
     from structsvm.plots.axes import regret as regret
     from structsvm.plots.axes import step_functions as step_functions
     from structsvm.plots.axes import weights as weights

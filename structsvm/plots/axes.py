@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.names import QID, feature_names
+from structsvm.common.names import feature_names
 from structsvm.plots import figures
 from structsvm.plots.drawing import draw_on
 
@@ -35,7 +35,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     Parameters
     ----------
     coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
-        A model has names for its weights; those of trees are of leaves and bins. Weights are comparable if the
+        A model has names for its weights; for trees these are leaves and bins. Weights are comparable if the
         features have the same scale.
     names : sequence of str, optional
         Names of the features; ``feature 1, feature 2, ...`` by default.
@@ -102,12 +102,11 @@ def against_C(
     Parameters
     ----------
     Cs : fitted StructuralRankerCV or similar, or array-like of float, shape (n_Cs,)
-        A search provides values, choice and measure, too; for TreeRankerCV they are those of the chosen number of
-        trees.
+        A search also provides values, choice and measure; for TreeRankerCV they refer to the chosen number of trees.
     values : array-like of float, shape (n_Cs,)
         Required unless a search is given.
     chosen : float, optional
-        The one of ``Cs`` to mark.
+        The value of ``Cs`` to mark.
     measure : str, optional
         Label of the y axis; by default the measure of the search, or ``"MAP"``.
     label : str, optional
@@ -128,45 +127,15 @@ def against_C(
         measure = measure_name(search._measured()) if measure is None else measure
     elif values is None:
         raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
-    grid, means = _points(np.asarray(Cs, dtype=np.float64), values, chosen, "C", "values of C")
-    name = label or "validation"
+    grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if grid.shape != means.shape or grid.ndim != 1:
+        raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
+    if chosen is not None and chosen not in grid:
+        raise BadInput("chosen", "expected one of the values of C", value=chosen)
+    name, ring = label or "validation", "" if chosen is None else f"chosen, C = {chosen:.3g}"
     figure = figures.against_C({name: (grid, means, chosen)}, measure="MAP" if measure is None else measure)
-    return _draw(_ringed(figure, "" if chosen is None else f"chosen, C = {chosen:.3g}", label), ax)
-
-
-def against_features(
-    n_features: Any,
-    values: Any,
-    *,
-    chosen: int | None = None,
-    measure: str = "MAP",
-    label: str = "",
-    ax: Ax = None,
-) -> Axes:
-    """Draw a measure against the number of features that models use, which shows the value of each further feature.
-
-    Parameters
-    ----------
-    n_features : array-like of int, shape (n_models,)
-        Number of nonzero weights of each model, ``numpy.count_nonzero(model.coef_)``, such as of the models of a path
-        with ``penalty=cvxpy.norm1``. Of several models with the same number the best value is drawn.
-    values : array-like of float, shape (n_models,)
-        Values of the measure on queries that the models were not trained on.
-    chosen, measure, label
-        As for :func:`against_C`: the number to mark, and the labels of the y axis and the line.
-
-    Examples
-    --------
-    >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
-    >>> ax.get_xlabel(), ax.lines[0].get_xydata().tolist()
-    ('features used', [[0.0, 0.2], [3.0, 0.6], [10.0, 0.6]])
-    """
-    numbers, measured = _points(np.asarray(n_features), values, chosen, "model", "numbers of features")
-    each = np.unique(numbers)
-    best = [float(measured[numbers == n].max()) for n in each]
-    line = figures.Series(label or "validation", each.tolist(), best, ring=chosen)
-    figure = figures.Lines([line], "features used", measure, whole_x=True)
-    return _draw(_ringed(figure, f"chosen, {chosen} features", label), ax)
+    line = figure.series[0]._replace(ring_name=f"{label}: {ring}" if label else ring)
+    return _draw(figure._replace(series=[line]), ax)
 
 
 def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: Ax = None) -> Axes:
@@ -175,7 +144,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
     Parameters
     ----------
     fits : fitted model, Fit, or mapping of str to either
-        One, or several by name.
+        One fit, or several by name.
     x : {"passes", "seconds"}, default="passes"
         Passes over the data, or time.
     tol : float, optional
@@ -183,7 +152,7 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
 
     Notes
     -----
-    Gaps of 0, and the infinite gap before there are two bounds, have no place on a log axis and are left out.
+    Gaps of 0, and the infinite gap before there are two bounds, cannot be shown on a log axis and are left out.
 
     Examples
     --------
@@ -210,7 +179,7 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     other : EvaluationResult or array-like, optional
         Values of the system to compare with; results are matched by query id.
     measure : str, optional
-        Name of the measure; by default that of the results, or average precision.
+        Name of the measure; by default the measure of the results, or average precision.
 
     Examples
     --------
@@ -232,83 +201,13 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     return _draw(figures.differences(values, measure=measure), ax)
 
 
-def precision_recall(curves: Mapping[str, Any], *, ax: Ax = None) -> Axes:
-    """Draw interpolated precision at recall 0, 0.1, ..., 1.
-
-    Parameters
-    ----------
-    curves : mapping of str to array-like, shape (11,)
-        Precision by system: means over queries of ``structsvm.metrics.measures.interpolated_precision``.
-
-    Examples
-    --------
-    >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
-    >>> ax.lines[0].get_xydata()[3].round(2).tolist()
-    [0.3, 0.7]
-    """
-    if not isinstance(curves, Mapping):
-        problem = f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}"
-        remedy = "metrics.measures.interpolated_precision computes them query by query; take the mean"
-        raise BadInput("curves", problem, remedy)
-    for name, curve in curves.items():
-        if np.shape(curve) != (11,):
-            raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")
-    return _draw(figures.precision_recall(curves, y_range=(0.0, 0.0)), ax)
-
-
-def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
-    """Draw the mean score as a function of one feature, by scikit-learn's ``PartialDependenceDisplay``.
-
-    Short for ``PartialDependenceDisplay.from_estimator(as_regressor(model), X, features, **options)``
-    (:func:`~structsvm.estimators.as_regressor`), with columns of integers converted to floats, as scikit-learn
-    requires.
-
-    Parameters
-    ----------
-    model : fitted ranker
-        Without scaling within queries, with which a score depends on the other rows of the query.
-    X : array-like or pandas frame, shape (n_rows, n_features)
-        Rows over which scores are averaged. A column ``qid`` of a frame is ignored.
-    features : sequence of int or str, or of pairs of them
-        Columns to draw, each on its own axes; a pair is drawn as a surface.
-    **options
-        Options of ``PartialDependenceDisplay.from_estimator``, such as ``ax``, ``grid_resolution``, or ``kind="both"``
-        for an additional line per row.
-
-    Returns
-    -------
-    PartialDependenceDisplay
-        Its axes are ``axes_``.
-
-    Examples
-    --------
-    >>> from structsvm import SVMMap
-    >>> model = SVMMap(C=10).fit([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [1, 0, 0], qid=0)
-    >>> display = partial_dependence(model, [[0.0, 0.0], [1.0, 1.0]], [0], percentiles=(0, 1), grid_resolution=2)
-    >>> low, high = display.lines_[0, 0].get_ydata()
-    >>> bool(np.isclose(high - low, model.coef_[0]))
-    True
-    """
-    from sklearn.inspection import PartialDependenceDisplay
-
-    from structsvm.estimators import as_regressor
-
-    scores = as_regressor(model)
-    if hasattr(X, "columns"):
-        rows = X.drop(columns=QID, errors="ignore")
-        rows = rows.astype({name: float for name in rows.columns if rows[name].dtype.kind in "iub"})
-    else:
-        rows = np.asarray(X, dtype=np.float64)
-    return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
-
-
 def regret(results: Any, *, ax: Ax = None) -> Axes:
     """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
 
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
-        One, or several by name of the bandit.
+        One simulation, or several by name of the bandit.
 
     Examples
     --------
@@ -323,16 +222,6 @@ def regret(results: Any, *, ax: Ax = None) -> Axes:
         if not hasattr(one, "regret"):
             raise BadInput("results", f"expected simulations of bandits, got {type(one).__name__}")
     return _draw(figures.regret(several), ax)
-
-
-def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[Any, Any]:
-    """Return the coordinates of a line, checked; errors name them by ``each`` and ``known``."""
-    y = np.asarray(values, dtype=np.float64)
-    if x.shape != y.shape or x.ndim != 1:
-        raise BadInput("values", f"expected one for each {each}, got shapes {y.shape} and {x.shape}")
-    if chosen is not None and chosen not in x:
-        raise BadInput("chosen", f"expected one of the {known}", value=chosen)
-    return x, y
 
 
 def _means(search: Any) -> Any:
@@ -357,14 +246,8 @@ def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
     return [(label, fit.history)]
 
 
-def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
-    """Return the figure with a name for the ring of its only line, which includes the label of the line."""
-    ring_name = f"{label}: {name}" if label else name
-    return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
-
-
 def _draw(figure: figures.Figure, ax: Ax) -> Axes:
-    """Draw a figure on the given or on new axes."""
+    """Draw a figure on the given axes or on new axes."""
     if ax is None:
         from matplotlib import pyplot
 

@@ -23,6 +23,6 @@ _MARKERS = ("o", "s", "D", "^")
 
 def line_style(i: int) -> tuple[str, Any, str]:
     """Return colour, dashes and marker of the ``i``-th line for matplotlib; sixteen lines differ."""
-    # after every four lines colours are paired with other dashes
+    # after every four lines the colours are combined with different dashes
     k = (i + i // 4) % 4
     return f"s{i % 4}", _DASHES[k], _MARKERS[k]

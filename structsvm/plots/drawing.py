@@ -1,4 +1,4 @@
-"""Drawing of figures with matplotlib: on given axes, or as SVG whose colours are variables of a style sheet."""
+"""Draw figures with matplotlib, on given axes or as SVG whose colours are style-sheet variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LONGEST_NAME = 32
-"""Characters of a name beside a bar or in a legend; a longer name loses its middle."""
+"""Maximum characters of a name beside a bar or in a legend; longer names are shortened in the middle."""
 
 _COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 _SOFT, _RULE = "#5b6472", "#dcdad3"
@@ -71,7 +71,7 @@ def svg(figure: Figure, alt: str = "") -> str:
     from matplotlib.figure import Figure as Canvas
 
     buffer = io.StringIO()
-    # missing glyphs are no problem: text stays text, and the browser has other fonts
+    # missing glyphs do not matter: text stays text, and the browser has other fonts
     with _LOCK, matplotlib.rc_context(_RC), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         height = max(3.2, 0.8 + 0.27 * len(figure.names)) if isinstance(figure, Intervals) else 3.2

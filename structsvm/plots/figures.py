@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.names import feature_names
 
 _DECADES = 4
-"""Powers of ten of time in a chart of regret; more would leave little room for the last ones."""
+"""Powers of ten of time in a chart of regret; more would leave little room for the last decades."""
 
 
 Time = Literal["passes", "seconds"]
@@ -38,12 +38,12 @@ class Lines(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     whole_x: bool = False
-    """Whether the values of x are whole numbers, so that their axis has whole ticks."""
+    """Whether the values of x are integers, so that their axis has integer ticks."""
     mark: float | None = None
-    """Value of y of a dashed line."""
+    """The y value of a dashed line."""
     mark_name: str = ""
     y_range: tuple[float, float] | None = None
-    """Values that the axis of y covers at least, for charts side by side."""
+    """Values that the y axis must cover, for charts side by side."""
     markers: bool = True
 
 
@@ -146,14 +146,6 @@ def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Di
     known = np.asarray(values, dtype=np.float64)
     ordered = np.sort(known[~np.isnan(known)])[::-1]
     return Differences(ordered.tolist(), f"difference in {measure}", unit)
-
-
-def precision_recall(curves: Mapping[str, ArrayLike], *, y_range: tuple[float, float] | None = None) -> Lines:
-    """Interpolated precision at recall 0, 0.1, ..., 1."""
-    levels = [k / 10 for k in range(11)]
-    each = {name: np.asarray(curve, dtype=np.float64).tolist() for name, curve in curves.items()}
-    series = [Series(name, levels, curve) for name, curve in each.items()]
-    return Lines(series, "recall", "interpolated precision", y_range=y_range)
 
 
 def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:

@@ -56,14 +56,13 @@ def simulation(result: Any) -> str:
 
 
 def analysis(result: Any) -> str:
-    """Return the verdict, and a table with a row per pair of rankers."""
+    """Return the verdict, and a table with one row per pair of rankers."""
     names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:
-        always = pair.always_valid_p_value
         rows.append([
             f"{pair.a} against {pair.b}", str(pair.wins), str(pair.losses), str(pair.ties), p_value(pair.p_value),
-            "–" if always is None else p_value(always),
+            p_value(pair.always_valid_p_value),
         ])  # fmt: skip
     notes = [paragraph(text, small=True) for text in result.notes]
     return _box(paragraph(repr(result)), table(names, rows, caption=result.estimand), *notes)
@@ -90,8 +89,7 @@ def importances(result: Any, *, top: int = 20) -> str:
 
 
 def run_table(result: Any) -> str:
-    """Return the means of runs, the best of each measure bold, with marks of significant differences."""
-    rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
+    """Return the means of runs, with marks of significant differences."""
     caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
-    means = table(columns("run", numbers=result.measures), rows, caption=caption)
-    return _box(means, *(paragraph(note) for note in result._note("")))
+    means = table(columns("run", numbers=result.measures), result._cells()[1:], caption=caption)
+    return _box(means, *(paragraph(note) for note in result._note()))

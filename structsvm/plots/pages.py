@@ -15,10 +15,10 @@ Longer pages are jinja2 templates beside the code that fills them, rendered by :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -29,9 +29,12 @@ from structsvm.plots.colours import COLOURS
 from structsvm.plots.figures import Bars, Figure, Lines, Matrix
 from structsvm.plots.figures import Series as Series
 
+if TYPE_CHECKING:
+    from structsvm.metrics.significance import Leaders
+
 
 class Column(NamedTuple):
-    """A column of a table; numbers are right-aligned."""
+    """A column of a table; numeric columns are right-aligned."""
 
     name: str
     numeric: bool = False
@@ -69,6 +72,25 @@ def tests_said(n: int) -> str:
 def listed(names: Sequence[str]) -> str:
     """Join names for a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def best_said(
+    best: Leaders, means: Mapping[str, str], measure: str, *, n_tests: int = 0, baseline: str = ""
+) -> str:
+    """Return which systems have the best mean of a measure, those as good, and whether the baseline is worse."""
+    verb = "has" if len(best.first) == 1 else "equally have"
+    text = f"{listed(best.first)} {verb} the best mean {measure}, {means[best.first[0]]}"
+    if not best.p_values:
+        return f"{text}."
+    shown = {name: f"{name} ({means[name]}, {p_said(p)})" for name, p in best.p_values.items()}
+    findings = []
+    if baseline in shown and baseline not in best.level:
+        findings.append(f"significantly better than the baseline {shown[baseline]}")
+    if best.level:
+        findings.append(f"no significant difference to {listed([shown[name] for name in best.level])}")
+    elif len(shown) > 1 or not findings:
+        findings = ["significantly better than each of the others"]
+    return f"{text}: {'; '.join(findings)} ({tests_said(n_tests or len(shown))})."
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:
@@ -109,7 +131,7 @@ def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any
 def draw(figure: Figure, *, alt: str = "") -> str:
     """Return a figure as SVG, or as a list for bars, so that their names and numbers are text.
 
-    ``alt`` describes it to screen readers; the default is the ends of the lines, or the counts.
+    ``alt`` describes it to screen readers; by default the ends of the lines, or the counts.
     """
     if isinstance(figure, Bars):
         return bar_list(figure.names, figure.values, caption=figure.label)
@@ -143,7 +165,7 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
 def style_in(name: str) -> str:
     """Return the style sheet for a box of class ``name`` inside another page, such as a notebook.
 
-    Its rules only apply inside the box, and its colours are legible on light and dark backgrounds.
+    Its rules apply only inside the box, and its colours are legible on light and dark backgrounds.
     """
     return _piece("style_in", name)
 
@@ -185,7 +207,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "table")
-"""Functions that templates call; they have headings and paragraphs as HTML."""
+"""Functions for templates, which contain their headings and paragraphs as HTML."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

@@ -7,10 +7,10 @@ affinely independent, as the corral in Wolfe's minimum-norm-point algorithm, so 
 is positive definite; its Cholesky factor is updated, not recomputed, when a vertex enters or leaves.
 
 A round prices all vertices (gradient, duality gap), lets the most promising one enter, and takes Newton steps on the
-face, each stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free ones
-adds no curvature: moving along the dependency until a vertex leaves makes room for it. Free coordinates are strictly
-positive, so every step has positive length, the value rises, no face is visited twice, and the method is finite without
-an anti-cycling rule. Rounding can break this argument, so the number of rounds without gain is limited.
+face, each stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free
+vertices adds no curvature: moving along the dependency until a vertex leaves makes room for it. Free coordinates are
+strictly positive, so every step has positive length, the value increases, no face is visited twice, and the method is
+finite without an anti-cycling rule. Rounding can break this argument, so the number of rounds without gain is limited.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _copy(source, target, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _entry(gram, stride, n, i, j):  # type: ignore[no-untyped-def]
-    """Return the product of two vertices; that with a slack is 0."""
+    """Return the product of two vertices; products with a slack are 0."""
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
@@ -113,8 +113,8 @@ def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
 @kernel
 def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
     """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
-    # A free vertex takes its column along. A base is replaced: the first free vertex of its group becomes the base, its
-    # own column goes, and it is subtracted from the columns of the others.
+    # A free vertex is removed with its column. A base is replaced: the first free vertex of its group becomes the base,
+    # its own column goes, and it is subtracted from the columns of the others.
     j = group[v]
     is_base = base[j] == v
     if is_base:
@@ -160,7 +160,7 @@ def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignor
         j = group[u]
         if dbase[j] < 0.0:
             step = min(step, alpha[base[j]] / -dbase[j])
-    # a coordinate that misses zero by rounding alone is zero, too
+    # a coordinate that differs from zero only by rounding is zero, too
     n_gone = 0
     last = step * (1.0 + 1e-14)
     for c in range(m):
@@ -206,9 +206,9 @@ def _forward_solve(R, k, x):  # type: ignore[no-untyped-def]
 def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):  # type: ignore[no-untyped-def]
     """Make v free, and return the new size of the face."""
     # With z_v = e_v - e_base, the new column of the factor is R'^-1 Z' K z_v, and its diagonal the root of
-    # ``pivot`` = |z_v|^2 - |column|^2: the squared distance of z_v from the span of the face. Where that is rounding, v
+    # ``pivot`` = |z_v|^2 - |column|^2: the squared distance of z_v from the span of the face. If that is rounding, v
     # depends on the face and gives a direction without curvature: move uphill along it until a vertex leaves, which
-    # makes room, then try again. v itself may be the one that leaves.
+    # makes room, then try again. v itself may be the vertex that leaves.
     while True:
         p = base[group[v]]
         for c in range(k):
@@ -237,7 +237,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
                     d[c] = -d[c]
                 slope = -slope
             # A tiny pivot may be a true curvature. If it would end the step before a coordinate reaches zero, v is
-            # appended in spite of it.
+            # appended nevertheless.
             reach = np.inf
             for c in range(k + 1):
                 if d[c] < 0.0:
@@ -286,7 +286,7 @@ def _climb(
     n, n_groups = len(loss), len(cap)
     floats = tuple(np.zeros((12, n + n_groups + 1)))
     ints = tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
-    R = np.empty((n, n))  # only the corner that is used takes memory
+    R = np.empty((n, n))  # only the part that is used takes memory
     # seconds in Python: a round takes some microseconds per plane, and more planes take more rounds
     in_python = n * n * (1e-6 + 1e-8 * n)
     run(_iterate, in_python, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
@@ -306,7 +306,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         group[n + j] = j
         alpha[n + j] = cap[j]
         base[j] = n + j
-    # the slack of a group has the rest of its cap
+    # the slack of a group takes the rest of its cap
     for i in range(n):
         alpha[n + group[i]] -= alpha[i]
     for j in range(n_groups):
@@ -316,7 +316,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         square[i] = gram[i * stride + i]
         root[i] = np.sqrt(max(square[i], 0.0))
 
-    # typed, as plain literals would have Numba compile two versions of _remove and four of _move: 5.6 s in place of 4.2
+    # typed, as with plain literals Numba would compile two versions of _remove and four of _move: 5.6 s in place of 4.2
     k: Any = np.int64(0)
     none: Any = np.int64(-1)
     best_gap = np.inf
@@ -343,7 +343,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                 _follow(gram, stride, n, alpha, origin, g)
         if rebuild:
             # Rebuild the face from all vertices with mass, to get rid of rounding in the factor. The base of a group
-            # enters every difference: best is its slack, the zero plane, else its shortest plane, as least cancels.
+            # enters every difference: the best choice is its slack, the zero plane, or else its shortest plane, as this
+            # cancels least.
             k = np.int64(0)
             largest[:] = np.inf
             for v in range(n):
@@ -353,7 +354,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             for j in range(n_groups):
                 if alpha[n + j] > 0.0 or largest[j] == np.inf:
                     base[j] = n + j
-            first, last = np.int64(0), n  # all that are in use enter, one after the other
+            first, last = np.int64(0), n  # all vertices in use enter, one after the other
         else:
             # Price: the duality gap, sum_j cap_j max(0, max_{i in j} g_i) - g . alpha, and ``rounding``, the error that
             # rounding of g leaves in it (see ``solve``); |gram_ij| <= root_i root_j bounds the terms of g_i.
@@ -374,14 +375,15 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                 rounding += 2.220446049250313e-16 * cap[j] * largest[j]
             if gap < best_gap:
                 _copy(alpha, best_alpha, n)
-            # End only by a gap from a gradient that was just recomputed, not by one that was updated step by step.
+            # Stop only on a gap from a freshly recomputed gradient, not from one that was updated step by step.
             if gap <= max(tol * value, rounding):
                 if fresh:
                     _copy(alpha, best_alpha, n)
                     break
                 recompute = True
                 continue
-            # In exact arithmetic the value never falls. Where rounding lets it fall, return to the best point so far.
+            # In exact arithmetic the value never decreases. If rounding makes it decrease, return to the best point so
+            # far.
             if value < peak_value - 1e-9 * abs(peak_value) - rounding:
                 _copy(peak, alpha, n + n_groups)
                 rebuild = True
@@ -400,7 +402,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             best_gap, last_value = min(gap, best_gap), peak_value
             if rebuild:
                 continue
-            # The vertex to enter gains most by taking mass from the base of its group alone: the maximum of
+            # The entering vertex has the largest gain from taking mass only from the base of its group: the maximum of
             # rise t - curvature t^2 / 2 over 0 <= t <= cap.
             entering, most = none, 0.0
             for v in range(n + n_groups):

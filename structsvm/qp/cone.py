@@ -36,19 +36,20 @@ def solve_cone(
 ) -> ConeResult:
     """Solve the one-slack problem over planes ``(joint, loss)`` with signs, or ``cone @ w >= 0`` for independent rows.
 
-    ``value`` is the dual function at a feasible ``alpha``, so it is a lower bound however exact the multipliers are.
+    ``value`` is the dual function at a feasible ``alpha``, so it is a lower bound whatever the accuracy of the
+    multipliers.
     """
     # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
     # projection on the cone. The multiplier of r . w >= 0 acts as the mass of a plane with joint feature r and loss 0.
-    # The optimal multiplier of a sign is at most C max_k |G_kj|; with that bound as the cap of a group of its own, the
-    # problem is a small dual that every QP solver here takes.
+    # The optimal multiplier of a sign is at most C max_k |G_kj|; with that bound as the cap of a separate group, the
+    # problem is a small dual that every QP solver here accepts.
     joint = np.asarray(joint, dtype=np.float64)
     loss = np.asarray(loss, dtype=np.float64)
     cone = np.asarray(cone, dtype=np.float64)
     n, m = joint.shape
     if n == 0:
         return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
-    # the problem with further planes, one per multiplier, each in a group of its own
+    # the problem with additional planes, one per multiplier, each in a separate group
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     if alpha0 is not None:
         alpha0 = feasible(alpha0, one, cap)
@@ -74,7 +75,7 @@ def solve_cone(
 def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
     """Return the extended Gram matrix, a bound on each multiplier, and the multipliers for ``alpha``."""
     # The plane of a multiplier is the unit vector of its weight times the sign: products with planes are the signed
-    # coefficients, and 1 with itself. The optimal multiplier is what lifts a weight of the wrong sign to zero.
+    # coefficients, and 1 with itself. The optimal multiplier raises a weight of the wrong sign to zero.
     n = joint.shape[0]
     bound = C * np.max(np.abs(joint), axis=0)
     used = np.flatnonzero((bound > 0) & (signs != 0))  # elsewhere w_j = 0 in any case, or free

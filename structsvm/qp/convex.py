@@ -7,16 +7,16 @@ cvxpy compiles the user's part once, to a problem over cones,
 in which ``x`` holds the weights and whatever cvxpy adds. Cuts of the mean hinge are appended as rows over the weights
 and one slack variable, and Clarabel solves the result directly, without cvxpy in the loop.
 
-Clarabel stops at a tolerance, so its objective is no bound. Its multipliers ``z`` give one: for every ``z`` in the dual
-cone and every feasible ``x``
+Clarabel stops at a tolerance, so its objective is not a bound. Its multipliers ``z`` give one: for every ``z`` in the
+dual cone and every feasible ``x``
 
     1/2 x' P x + q . x  >=  1/2 x' P x + (q + A' z) . x - b . z,
 
-and the right-hand side has a closed minimum over the columns of ``x`` where ``P`` is diagonal and positive. In the
-other columns the remainder ``P y + q + A' z``, with ``y`` from Clarabel, ought to vanish, but is of the size of the
+and the right-hand side has a closed-form minimum over the columns of ``x`` where ``P`` is diagonal and positive. In the
+other columns the remainder ``P y + q + A' z``, with ``y`` from Clarabel, should vanish, but is of the order of the
 tolerance. A least-squares change of ``z`` removes it. ``z`` may then leave the dual cone by as little; a step of that
-size towards a point deep inside, which is computed once, brings it back. The rest is rounding: it is multiplied by the
-largest ``x`` that could matter and subtracted.
+size towards an interior point, which is computed once, brings it back. The rest is rounding error: it is multiplied by
+the largest ``x`` that could matter and subtracted.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _PROOF = 1e-11
 """Tolerance of proofs of infeasibility: with the default, Clarabel takes bounds beyond 1e8 for a contradiction."""
 
 _FAR = 1e4
-"""Largest number that a solution may have, relative to the largest one so far: an assumption of the bound."""
+"""Largest number that a solution may contain, relative to the largest so far; an assumption of the bound."""
 
 _NEAR = (1e-4, 1e-8, 1e-12)
-"""Weights of 1/2 ||w||^2 against the depth of a point inside, tried in turn."""
+"""Weights of 1/2 ||w||^2 relative to the depth of an interior point, tried in turn."""
 
 _VIOLATED = 1e-6
 """Largest violation of the constraints by a solution, relative to their numbers and the weights."""
@@ -107,13 +107,13 @@ class Convex:
         self._find_inner()
 
     def value(self, w: Float) -> float:
-        """Return the penalty at ``w``; infinity where it is not defined."""
+        """Return the penalty at ``w``; infinity if it is undefined there."""
         self._w.value = w
         value = self._penalty.value
         return float(value) if value is not None and np.isfinite(value) else np.inf
 
     def slope(self, w: Float, step: Float) -> float:
-        """Return about the derivative of the penalty at ``w`` along ``step``, by a difference."""
+        """Return the approximate derivative of the penalty at ``w`` along ``step``, by a finite difference."""
         share = 1e-6
         return (self.value(w + share * step) - self.value(w)) / share
 
@@ -189,7 +189,7 @@ class Convex:
         return z
 
     def _outside(self, z: Float) -> float:
-        """Return how far multipliers of inequalities and second-order cones are outside of the dual cone."""
+        """Return how far multipliers of inequalities and second-order cones are outside the dual cone."""
         return float((self._in_dual_cone(z) - z).max(initial=0.0))
 
     def _in_dual_cone(self, z: Float) -> Float:
@@ -205,7 +205,7 @@ class Convex:
         return z
 
     def _find_inner(self) -> None:
-        """Find a dual point without cuts deep inside the dual cone; its depth is 0 where there is none."""
+        """Find a dual point without cuts deep inside the dual cone; its depth is 0 if there is none."""
         if not self._flat.any():
             self._depth = 0.0
             return
@@ -246,7 +246,7 @@ class Convex:
             return
         y = np.where(self._flat, solution[m:-1], 0.0)
         z = self._stationary(solution[:m], self._q + self._P @ y)
-        # the depth that is left after the repair, less what Clarabel missed
+        # the depth that remains after the repair, minus Clarabel's error
         depth = float(solution[-1]) - self._outside(z - solution[-1] * unit[:, 0])
         if depth > 1e-6:
             self._depth, self._inner, self._inner_x = depth, z, y
@@ -305,7 +305,7 @@ class Convex:
         self._P.eliminate_zeros()
         entries = np.diff(self._P.indptr)
         self._flat = ~((self._curvature > 0) & (entries == 1))
-        # Rows over the weights alone are linear constraints: these can be repaired exactly (``_repaired``).
+        # Rows over only the weights are linear constraints: these can be repaired exactly (``_repaired``).
         rows: Any = sparse.csr_array(self._A)[: self._n_zero + self._n_nonneg]
         outside = np.ones(size, dtype=bool)
         outside[self._own] = False
@@ -317,7 +317,7 @@ class Convex:
         self._linear = below
 
     def _check(self, cp: Any) -> None:
-        """Raise for constraints without a solution and penalties without a minimum; find a point inside."""
+        """Raise for constraints without a solution and penalties without a minimum; find an interior point."""
         solution = self._run(self._P, self._q, self._A, self._b, [])
         status = str(solution.status)
         if status == "PrimalInfeasible":
@@ -431,7 +431,7 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
 
 
 def position_of(name: str, names: list[str] | None, argument: str, at: str) -> int:
-    """Return the column of a feature by name; errors show the place ``at`` in the argument."""
+    """Return the column of a feature by name; errors show the position ``at`` in the argument."""
     if names is None:
         raise BadInput(
             argument, "the features have no names", "pass X as a data frame, or count columns from 0", at=at

@@ -1,4 +1,4 @@
-"""The small dual by cvxpy with Clarabel, the reference for our own solver."""
+"""Solve the small dual with cvxpy and Clarabel, as a reference for the active-set solver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.qp.dual import certify_gradient, check, feasible
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    """Maximise as :func:`structsvm.qp.active_set.solve` does, with an interior-point method that has no warm start."""
+    """Maximise like :func:`structsvm.qp.active_set.solve`, with an interior-point method without warm start."""
     # Variables are scaled by the largest cap, as conic solvers expect numbers near one; the solution is made feasible,
     # and its own gap certifies it.
     cp = require()

@@ -38,7 +38,7 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
 def refuse(gram: Float, loss: Float) -> None:
     """Raise BadInput if an entry is not finite.
 
-    Solvers call it where a result is not finite: an entry off the diagonal that no step reads may go unnoticed.
+    Solvers call it if a result is not finite; an off-diagonal entry that no step reads may go unnoticed.
     """
     for name, array in (("gram", gram), ("loss", loss)):
         bad = np.argwhere(~np.isfinite(array))
@@ -48,14 +48,14 @@ def refuse(gram: Float, loss: Float) -> None:
 
 
 def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
-    """Return ``alpha`` made feasible: unusable entries set to 0, groups beyond their cap scaled down to it."""
+    """Return ``alpha`` made feasible: unusable entries set to 0, groups beyond their cap are scaled down to it."""
     n = len(group)
     if alpha is None:
         return np.zeros(n)
     alpha = np.array(alpha, dtype=np.float64)
     if alpha.shape != (n,):
         raise BadInput("qp", f"alpha0: expected one entry per plane, shape ({n},), got {alpha.shape}")
-    # scaling down keeps the proportions within a group, and so is near a solution that is too large by rounding
+    # scaling down keeps the proportions within a group, so that a solution that is too large by rounding changes little
     alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
     total = np.bincount(group, weights=alpha, minlength=len(cap))
     if np.any(total > cap):

@@ -1,14 +1,14 @@
-"""Files in, :class:`structsvm.queries.QueryData` out.
+"""Readers from files to :class:`structsvm.queries.QueryData`.
 
-All text files are read by the same rules. They are plain, gzip, bzip2, xz or zstd, recognised by their first bytes, and
-UTF-8; a byte order mark at the beginning is skipped. Errors name file and line of ids that are not UTF-8 or hold a NUL
-byte, of a byte order mark further down, of numbers that are not finite, and of lines of more than 32 MB. A compressed
-file with more than 64 MB of text and more than 200 times its size is refused as a decompression bomb;
-``max_expansion=`` of the readers of LETOR, TREC and candidate files allows more, and so does ``structsvm
---max-expansion N ...`` for every command.
+The same rules apply to all text files. They are plain, gzip, bzip2, xz or zstd, recognised by their first bytes, and
+UTF-8; a leading byte order mark is skipped. Errors name the file and line of ids that are not UTF-8 or contain a NUL
+byte, of a later byte order mark, of numbers that are not finite, and of lines of more than 32 MB. A compressed file
+with more than 64 MB of text and more than 200 times its size is refused as a decompression bomb; ``max_expansion=`` of
+the readers of LETOR, TREC and candidate files allows more, and so does ``structsvm --max-expansion N ...`` for every
+command.
 
-The names below load their module when first used, as the text parser is compiled and ``import structsvm`` is to stay
-light.
+The names below load their modules on first use, as the text parser is compiled and ``import structsvm`` should stay
+fast.
 """
 
 from __future__ import annotations
@@ -50,6 +50,5 @@ if TYPE_CHECKING:
     from structsvm.readers.tables import convert_parquet as convert_parquet
     from structsvm.readers.tables import read_csv as read_csv
     from structsvm.readers.tables import read_parquet as read_parquet
-    from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -40,12 +40,11 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
     "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and for a document
-    ``text``, which may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with
-    its texts if all documents have one (:meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`).
+    ``text``, which may be a list of words, or ``embedding``: the set then uses the cosines of embeddings, and its texts
+    if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
     document of a set has a title, those without get an empty one; if one has a ``cost``, such as its number of tokens,
-    all need one. Queries, ids and names of subtopics are strings or whole numbers. Other keys are ignored.
+    all need one. Queries, ids and names of subtopics are strings or integers. Other keys are ignored.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     ------
     ValueError
         With file and line: for anything but JSON of that form, an empty list of documents, duplicate ids, and grades or
-        features that are no finite numbers. For an empty file.
+        features that are not finite numbers. For an empty file.
 
     Examples
     --------
@@ -143,7 +142,7 @@ def read_ambient(
         Folder with ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
     relevant_only : bool, default=False
         Whether to keep only documents that cover some subtopic, to leave relevance out of consideration (thesis 4.4).
-        Topics without any are left out.
+        Topics without such documents are left out.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
@@ -268,7 +267,7 @@ def judged_candidates(
     """Join judgments by subtopic with documents, run scores or both.
 
     Candidates of a topic are the first ``depth`` documents of every run; without runs, the judged documents that have
-    a text. Their scores in the runs are document features, NaN if a run lacks the document. Topics without
+    a text. The scores in the runs become document features, NaN if a run lacks the document. Topics without
     candidates are left out.
 
     Parameters
@@ -345,18 +344,22 @@ def _add(
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     try:
         record = json.loads(line)
-        if "\\ud" in line.lower():  # half of a surrogate pair is not a character, and could not be written
+        if "\\ud" in line.lower():  # a lone surrogate is not a character and could not be written
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         problem = f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
         raise ValueError(problem) from None
-    except (ValueError, RecursionError) as error:  # also for an integer of more digits than Python reads
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also raised for an integer with more digits than Python accepts
         raise ValueError(f"{_EACH_LINE}, got {line.strip()[:60]!r} ({error})") from None
     if isinstance(record, list):
         raise ValueError(f"{_EACH_LINE}, got an array; jq -c '.[]' writes its entries one per line")
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
     documents = record["documents"]
+    # the first document says whether all need an embedding, and whether all need a text
     embedded = bool(documents) and isinstance(documents[0], dict) and "embedding" in documents[0]
     spoken = not embedded or "text" in documents[0]
     for i, document in enumerate(documents):
@@ -394,6 +397,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             )
         else:
             raise _wrong(i, "subtopics as a list or object", stated)
+    # one column per subtopic, in the order in which they first occur
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
     labels = labels.reshape(len(documents), len(names))
@@ -403,6 +407,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
+    # a set with embeddings is one of similarities, whose texts are a set of their own
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
@@ -425,6 +430,7 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
             expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
             raise _wrong(i, expected, document.get("embedding"))
         rows.append(row / length)
+    # row by row in fixed order: sums of BLAS depend on the processor
     unit = np.stack(rows)
     return np.stack([products(unit, row) for row in rows])
 
@@ -434,7 +440,7 @@ def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
 
 
 def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
-    """Return a string, or a whole number as one; ``numbered`` has the names so far, to distinguish 1 from "1"."""
+    """Return a string, or an integer as a string; ``numbered`` has the names so far, to distinguish 1 from "1"."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise ValueError(f"{field}: expected a string or a whole number, got {json.dumps(value)[:60]}")
     name = str(value)

@@ -1,4 +1,4 @@
-"""Columns of words in tables: a feature per value, such as ``brand=acme``, which is 1 in rows with that value."""
+"""Categorical columns of tables: one feature per value, such as ``brand=acme``, which is 1 in rows with that value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structsvm.readers.column_names import name_some, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000
-"""Most values of a column; one with more probably holds ids."""
+"""Maximum number of values of a column; columns with more probably hold ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
 """Codes and words of each column."""
@@ -33,7 +33,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def column_of(feature: str, known: Iterable[str]) -> str | None:
-    """Return the column of which a feature is a value; None if there is no such column."""
+    """Return the column whose value a feature is; None if there is no such column."""
     at = feature.find("=")
     while at >= 0:
         if feature[:at] in known:
@@ -68,7 +68,7 @@ def category_features(
 
 
 def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[str | None]) -> list[str]:
-    """Return the columns of features; raise unless those of words are among them."""
+    """Return the feature columns; raise unless the categorical columns are among them."""
     known = [name for name in columns_of(path) if name not in others]
     for name in categorical:
         if name not in known:
@@ -99,7 +99,8 @@ def _named(
 def read_to_train(
     path: Path, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
 ) -> QueryData:
-    """Read a table to train on, in one pass: columns of numbers, and a feature for each value of the others."""
+    """Read a table to train on, in one pass: columns of numbers, and one feature for each value of the other
+    columns."""
     named = [options.get(role, role) for role in ("label", QID, "docid")]
     known = _check_categories(path, categorical, named)
     features = features or known
@@ -117,9 +118,9 @@ def read_categories(
     unknown: Callable[[str, int, str], None] | None = None,
     **options: Any,
 ) -> QueryData:
-    """Read the features ``wanted`` of a table: columns of numbers, and indices of values of columns. Of the columns
-    ``places`` a feature is the index of its value, NaN for others. ``unknown`` is called with each column with unknown
-    values, the number of their rows, and the first of them.
+    """Read the features ``wanted`` of a table: columns of numbers, and indices of values of columns. For the columns
+    ``places`` the feature is the index of the value, NaN for unknown values. ``unknown`` is called with each column
+    with unknown values, the number of their rows, and the first of them.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}
@@ -138,7 +139,7 @@ def read_categories(
 def _with_categories(
     rows: QueryData, words: _Words, wanted: Sequence[str], places: Mapping[str, Mapping[str, int]]
 ) -> QueryData:
-    """Return rows with the features wanted."""
+    """Return rows with the requested features."""
     X = np.empty((rows.n_rows, len(wanted)), dtype=rows.X.dtype)
     number = {name: j for j, name in enumerate(rows.feature_names or ())}
     for j, feature in enumerate(wanted):

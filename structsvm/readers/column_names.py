@@ -11,7 +11,7 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.ids_and_times import NUMBER
 
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
-"""Names of a column without one, as pandas writes it, and as it writes it again."""
+"""Names that pandas writes for an unnamed column, and after a second round trip."""
 
 
 def choose_columns(
@@ -63,7 +63,7 @@ def choose_columns(
 
 
 def _without_names(names: Sequence[str]) -> str:
-    """Return the remedy if the first line seems to hold cells instead of names, else an empty string."""
+    """Return the remedy if the first line seems to contain cells instead of names, otherwise an empty string."""
     numbers = [name for name in names if NUMBER.fullmatch(name)]
     if 2 * len(numbers) <= len(names):
         return ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,31 +25,25 @@ def convert_letor(
     source: AnyPath,
     path: AnyPath,
     *,
-    n_features: int | None = None,
-    dtype: Any = np.float64,
-    sparse: bool | Literal["auto"] = "auto",
-    one_based: bool = True,
-    fill: float | None = None,
-    query_sizes: AnyPath | Iterable[int] | None = None,
-    label: Literal["grade"] | None = "grade",
-    n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
     max_expansion: float | None = None,
+    **options: Any,
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
-    The result is that of ``write_store(read_letor(source), path)``. Where rows of a query are apart, all are sorted in
-    a temporary file of the size of the store, beside it. Files with ``query_sizes`` and streams (pipes) are read whole.
+    The result is the same as from ``write_store(read_letor(source), path)``. If the rows of a query are not contiguous,
+    all rows are sorted in a temporary file as large as the store, in the same folder. Files with ``query_sizes`` and
+    streams (pipes) are read whole.
 
     Parameters
     ----------
     source : path
     path : path
         As for :class:`StoreWriter`; if the source is refused, no store is left.
-    n_features, dtype, sparse, one_based, fill, query_sizes, label, n_jobs, max_expansion
-        As for :func:`read_letor`.
     block_bytes : int
-        Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
+        Bytes of text read at a time; memory use is a few times that. Each query has to fit.
+    max_expansion, **options
+        As for :func:`read_letor`.
 
     Examples
     --------
@@ -62,17 +56,13 @@ def convert_letor(
     """
     source, path = Path(source), Path(path)
     place_of(path)  # before a long text is read
-    options: dict[str, Any] = {
-        "n_features": n_features, "dtype": dtype, "sparse": sparse, "one_based": one_based, "fill": fill,
-        "query_sizes": query_sizes, "label": label, "n_jobs": n_jobs,
-    }  # fmt: skip
     checked = letor.check_options(**options)
     if checked.with_qid and not is_stream(source):
         texts = partial(read_blocks, source, block_bytes, max_expansion=max_expansion)
         size = letor.Size(0, 0, checked.n_features or 0)
         for text in texts():
             block = letor.Block(text, source)
-            if label is None and size.n_rows == 0:
+            if options.get("label", "grade") is None and size.n_rows == 0:
                 checked = checked.with_grade_of(block)
             n_rows, n_stated, width, *_ = letor.measure(block, checked)
             size = letor.Size(size.n_rows + n_rows, size.n_stated + n_stated, max(size.width, width))
@@ -88,7 +78,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised when the largest feature index is not the one assumed."""
+    """Raised if the largest feature index differs from the assumption."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -97,7 +87,7 @@ class _Width(Exception):
 def _convert(
     texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
 ) -> None:
-    """Make one attempt at the conversion; ``size`` and ``apart`` are from the error of the last attempt."""
+    """Make one attempt at the conversion; ``size`` and ``apart`` come from the error of the last attempt."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
@@ -109,7 +99,7 @@ def _convert(
                 rows = letor.parse(block, replace(options, sparse=as_sparse))
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # it seemed narrow, and was therefore read as dense
+                    raise _Width(error.width) from None  # it seemed narrow and was therefore read as dense
                 raise
             if rows is None:
                 continue

@@ -1,4 +1,4 @@
-"""Descriptions of files: kind, counts, labels and oddities."""
+"""Descriptions of files: kind, counts, labels and irregularities."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def describe(path: AnyPath, **options: Any) -> Description:
     -------
     Description
         ``path``; ``kind``, one of "letor", "store", "table", "run", "qrels" and "json-lines"; ``counts`` of queries,
-        rows and whatever else the kind has; ``labels``, the number of rows by label (empty if there are none); and
-        ``warnings``, oddities that may affect training or evaluation. ``to_dict()`` returns the same for
+        rows and other items of the kind; ``labels``, the number of rows by label (empty if there are none); and
+        ``warnings``, irregularities that may affect training or evaluation. ``to_dict()`` returns the same for
         ``json.dumps``.
 
     Raises
@@ -61,7 +61,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
     FileNotFoundError
         If the path does not exist.
     ValueError
-        If the first line is of no known format, or a later one is of another format.
+        If the first line has no known format, or a later line has a different format.
 
     Examples
     --------
@@ -84,7 +84,13 @@ def describe(path: AnyPath, **options: Any) -> Description:
             problem = f"{path}: expected a file, or the folder of a store, got a folder of {held} entries; describe one"
             raise ValueError(problem)
         return _describe_queries(path, "store", readers.open_store(path))
-    kind = _recognise(path)
+    line = first_line(path)
+    kind = kind_of(line)
+    if not kind:
+        raise ValueError(
+            f"{path}: expected a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments "
+            f"(4 columns), JSON Lines or a table (.csv, .tsv, .parquet), got a file that begins {shorten(line[:200])}"
+        )
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
@@ -93,29 +99,23 @@ def describe(path: AnyPath, **options: Any) -> Description:
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 
 
-def _recognise(path: Path) -> str:
-    """Return the kind of a text, by its first line that is neither blank nor a comment."""
-    line = b""
+def first_line(path: Path) -> bytes:
+    """Return the first line of a text that is neither blank nor a comment."""
     for block in read_blocks(path, _BLOCK_BYTES):
         lines = (piece.strip() for piece in block.tobytes().split(b"\n"))
-        line = next((piece for piece in lines if piece and not piece.startswith(b"#")), b"")
-        if line:
-            break
-    else:
-        raise ValueError(f"{path}: expected data, got an empty file")
+        if line := next((piece for piece in lines if piece and not piece.startswith(b"#")), b""):
+            return line
+    raise ValueError(f"{path}: expected data, got an empty file")
+
+
+def kind_of(line: bytes) -> str:
+    """Return the kind of a text by its first line: letor, run, qrels or json-lines; empty for another kind."""
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"
     if line.startswith(b"qid:") or (len(words) > 1 and re.match(rb"qid:|\d+:", words[1])):
         return "letor"
-    if len(words) == 6:
-        return "run"
-    if len(words) == 4:
-        return "qrels"
-    raise ValueError(
-        f"{path}: expected a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments "
-        f"(4 columns), JSON Lines or a table (.csv, .tsv, .parquet), got a file that begins {shorten(line[:200])}"
-    )
+    return {6: "run", 4: "qrels"}.get(len(words), "")
 
 
 def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:

@@ -1,4 +1,4 @@
-"""``read_feature_log``: the features that a search engine logged of its hits, as rows to train on."""
+"""``read_feature_log``: the features that a search engine logged for its hits, as rows to train on."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def read_feature_log(
     Parameters
     ----------
     answers : path, or iterable of (query id, dict)
-        A file of JSON lines, each an answer of the engine with one more key ``qid``; or pairs. Of OpenSearch and
-        Elasticsearch (``ltr_log``) the features are ``fields._ltrlog`` of a hit, without ``value`` where one does not
-        match; of Solr ``[features]`` of a document, where those that do not match are 0.
+        A file of JSON lines, each a response of the engine with the additional key ``qid``; or pairs. For OpenSearch
+        and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, without ``value`` if they do
+        not match; for Solr they are in ``[features]`` of a document, and are 0 if they do not match.
     qrels : Qrels, optional
-        Judgments; a hit without one has the label 0.
+        Judgments; a hit without a judgment has the label 0.
     unmatched : {"zero", "missing"}, or mapping of names to these
-        What a feature without value is: 0, or missing (NaN), which trees and imputers take. Features that a mapping
-        lacks are "missing". :func:`~structsvm.export.export_model` finds the missing ones in the trained model.
+        Value of a feature without a value: 0, or missing (NaN), which trees and imputers accept. Features not in a
+        mapping are "missing". :func:`~structsvm.export.export_model` finds the missing ones in the trained model.
     log : str, default="features"
-        The plugin: ``name`` in the ``log_specs`` of the request.
+        For the plugin: ``name`` in the ``log_specs`` of the request.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def read_feature_log(
     Raises
     ------
     BadInput
-        For an answer without logged features, by query and document.
+        For a response without logged features, naming query and document.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _of_file(path: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Return documents and the features that have a value; those without one keep their place as NaN."""
+    """Yield documents and their features; features without a value are NaN."""
     if "hits" in answer:
         for hit in answer["hits"]["hits"]:
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]

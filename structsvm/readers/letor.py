@@ -1,4 +1,4 @@
-"""LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at about the speed of memory.
+"""LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at nearly memory speed.
 
 The bytes are read in two passes, each in chunks of whole lines that threads share: one counts lines and entries, one
 parses directly into the arrays that are returned. The kernels are in :mod:`structsvm.readers.letor_scanner`.
@@ -30,7 +30,7 @@ GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
 _CHUNK_BYTES = 1 << 21
 _LONGEST_ID = 1024
-"""Most bytes of a query id, as in TREC files."""
+"""Maximum number of bytes of a query id, as in TREC files."""
 _MAX_COLUMN = 2**31 - 1
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -60,34 +60,35 @@ def read_letor(
         Plain, gzip, bzip2 or xz, recognised by the first bytes. UTF-8, with or without byte order mark; line ends
         ``\\n`` or ``\\r\\n``.
     n_features : int, optional
-        Number of columns of ``X``; a larger index is an error. Default: the largest index in the file. Give it for a
+        Number of columns of ``X``; a larger index is an error. Default: the largest index in the file. Specify it for a
         test set whose last features may all be missing.
     dtype : {float64, float32}
         Type of ``X``. Numbers are read as float64 and rounded once.
     sparse : {"auto", True, False}
-        Whether ``X`` is a CSR matrix (of non-zero values). "auto": if fewer than a tenth of the cells are stated in the
-        file, where ``:`` are counted (a dense product is about ten times as fast per cell).
+        Whether ``X`` is a CSR matrix (of non-zero values). "auto" means: if fewer than a tenth of the cells are in the
+        file, estimated by counting ``:`` (a dense product is about ten times as fast per cell).
     one_based : bool
         Whether feature ``k`` is column ``k - 1`` (LETOR, SVMlight) or column ``k``.
     fill : float, optional
-        Value for ``nan`` features, an error by default. NaN: they stay missing. Infinite values are always an error.
+        Value for ``nan`` features, an error by default. NaN keeps them missing. Infinite values are always an error.
     query_sizes : path or iterable of int, optional
         For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of them
         (LightGBM's ``.query`` files). The queries are then numbered from 0.
     label : {"grade", None}
-        None: the rows may all begin with ``qid:``, without grade; ``y`` is None then.
+        None: all rows may begin with ``qid:``, without a grade; then ``y`` is None.
     n_jobs : int or None
         Threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
     max_expansion : float, optional
-        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text, as a protection from
-        decompression bombs. ``inf`` is no limit. Default: 200; public LETOR files have up to 83, runs about 10.
+        Maximum number of bytes of text per byte of a compressed file, after the first 64 MB of text, as protection
+        against decompression bombs. ``inf`` means no limit. Default: 200; public LETOR files have up to 83, runs about
+        10.
 
     Returns
     -------
     QueryData
         ``query_ids`` are int64 if each id in the file is a plain integer (``7`` or ``7.0``; not ``007``), else str;
-        numbers that were rounded (``1.73e+18``) are refused where all are numbers. ``docid`` is the id of a comment
-        ``docid = <id>``, else the stripped comment, ``""`` without, and None if no row has one.
+        numbers that were rounded (``1.73e+18``) are refused if all are numbers. ``docid`` is the id in a comment
+        ``docid = <id>``, otherwise the stripped comment (``""`` without a comment), and None if no row has a comment.
 
     Raises
     ------
@@ -142,7 +143,7 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
     Raises
     ------
     ValueError
-        If an id has ASCII white space, ``#`` or NUL in it, begins with a byte order mark, or is a query id of more than
+        If an id contains ASCII white space, ``#`` or NUL, begins with a byte order mark, or is a query id of more than
         1024 bytes: the format cannot represent these.
     OSError
         If the file cannot be written.
@@ -173,7 +174,7 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
 
 
 def _entries(block: Any) -> Iterable[tuple[list[int], Any]]:
-    """Return the columns and values of each row."""
+    """Yield the columns and values of each row."""
     if not isinstance(block, np.ndarray):
         for a, b in zip(block.indptr[:-1], block.indptr[1:], strict=True):
             yield block.indices[a:b].tolist(), block.data[a:b]
@@ -197,7 +198,7 @@ def _check_word(word: Any, what: str) -> str:
         raw = text.encode()
     except UnicodeEncodeError:
         raw = b""
-    # as bytes, since only ASCII blanks end a word when read
+    # as bytes, since only ASCII white space ends a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         expected = "expected a word of text without ASCII white space, '#' or NUL"
         raise ValueError(f"{what} {text!r:.80}: {expected}; LETOR text has no quotes")
@@ -207,7 +208,7 @@ def _check_word(word: Any, what: str) -> str:
 
 
 class Block(NamedTuple):
-    """Whole lines of a text; for messages its file, and the number of lines before them."""
+    """Whole lines of a text, with its file and the number of earlier lines for messages."""
 
     text: scanner.Bytes
     path: Path
@@ -223,10 +224,10 @@ class Block(NamedTuple):
         try:
             return decode(raw, "")
         except ValueError:
-            return decode(raw, self.line(at))  # counting lines is for errors only
+            return decode(raw, self.line(at))  # lines are counted only for errors
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
-        """Yield position and text of each row, up to a line that is too long."""
+        """Yield the position and text of each row, up to a line that is too long."""
         at = 0
         while at < self.text.shape[0]:
             end = _line_end(self.text, at, MAX_LINE_BYTES)
@@ -240,7 +241,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of how to read rows; see :func:`read_letor`."""
+    """Options for reading rows; see :func:`read_letor`."""
 
     n_features: int | None
     dtype: Any
@@ -261,14 +262,14 @@ class Options:
 
 def check_options(
     *,
-    n_features: Any,
-    dtype: Any,
-    sparse: Any,
-    one_based: bool,
-    fill: Any,
-    query_sizes: Any,
-    label: Any,
-    n_jobs: Any,
+    n_features: Any = None,
+    dtype: Any = np.float64,
+    sparse: Any = "auto",
+    one_based: bool = True,
+    fill: Any = None,
+    query_sizes: Any = None,
+    label: Any = "grade",
+    n_jobs: Any = -1,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
@@ -300,8 +301,8 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text by a first pass: its rows, about how many features it has, and its probable width.
-    Of a block also the ranges of bytes that threads share, and rows and features of each.
+    """Size of a text from a first pass: number of rows, approximate number of features, and probable width.
+    For a block also the byte ranges of the threads, with their numbers of rows and features.
     """
 
     n_rows: int
@@ -313,7 +314,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Parsed rows in file order; ``ids`` are the query ids as written, one per run of equal rows."""
+    """Parsed rows in file order; ``ids`` are the query ids as written, one per run of rows with equal ids."""
 
     X: Any
     y: Any
@@ -339,7 +340,7 @@ def measure(block: Block, options: Options) -> Size:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row belongs to qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
     if width > _MAX_COLUMN + 1:
-        width = 1  # an error, or a number in a comment: no reason to allocate
+        width = 1  # an error, or a number in a comment, is no reason to allocate
     return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width, chunks, counts[:, :2])
 
 
@@ -477,7 +478,7 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
 
 
 def _cut(block: Block) -> list[tuple[int, int]]:
-    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each; raise for one of more than ``MAX_LINE_BYTES``."""
+    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each; raise if a line exceeds ``MAX_LINE_BYTES``."""
     text, edges = block.text, [0]
     while (first := edges[-1]) < text.shape[0]:
         end = _line_end(text, min(first + _CHUNK_BYTES, text.shape[0]) - 1, MAX_LINE_BYTES)
@@ -493,7 +494,7 @@ def _cut(block: Block) -> list[tuple[int, int]]:
 
 
 def _line_end(text: scanner.Bytes, at: int, limit: int) -> int | None:
-    """Return the start of the line after the one with ``at``; None if it is more than ``limit`` bytes away."""
+    """Return the start of the line after that of byte ``at``; None if it is more than ``limit`` bytes away."""
     step, last = 1 << 12, at + limit + 1
     while at < last:
         hits = np.flatnonzero(text[at : min(at + step, last)] == 10)

@@ -1,8 +1,8 @@
-"""The scanner of LETOR text: compiled kernels from bytes to numbers, used by :mod:`structsvm.readers.letor` alone.
+"""The scanner of LETOR text: compiled kernels from bytes to numbers, used only by :mod:`structsvm.readers.letor`.
 
-Numbers are those of ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of ten up to
+Numbers agree with ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of ten up to
 22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021), and
-``float()`` itself where that is undecided. No token contains the line feed that ends each line: scans need no bound.
+``float()`` itself if that is undecided. No token contains the line feed that ends each line: scans need no bound.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def power_tables() -> tuple[Float, Words, Words]:
 
 
 class Outcome(NamedTuple):
-    """Outcome of a chunk of lines: ``code`` is OK, the error at byte ``at``, or that ``rare`` is too short."""
+    """Result for a chunk of lines: ``code`` is OK, an error at byte ``at``, or means that ``rare`` is too short."""
 
     code: int
     at: int
@@ -118,7 +118,7 @@ def parse_lines(
     ``fill``, and is an error if that is infinite.
     """
     # Numbers that Python has to parse go into `rare`: (start, end, position in the values; -1 - row for a grade). It is
-    # not replaced by a longer array here, as numba would then count references to it with every number read.
+    # not replaced by a longer array here, as Numba would then count references to it for every number read.
     n_rare = 0
     max_column = -1
     unsorted = False
@@ -152,7 +152,7 @@ def parse_lines(
             y[row] = value
             while _blank(buf[p]):
                 p += 1
-        # the query id, whose place is kept: ids are compared and decoded for whole runs of rows
+        # the query id; only its position is kept: ids are compared and decoded for whole runs of rows
         is_qid = buf[p] == _Q and buf[p + 1] == _I and buf[p + 2] == _D and buf[p + 3] == _COLON
         if is_qid != with_qid:
             return Outcome(
@@ -167,7 +167,7 @@ def parse_lines(
             qid_len[row] = p - qid_at[row]
             if qid_len[row] == 0:
                 return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
-        # the features; whether their order is ascending decides about sorting and the search for repeats
+        # the features; rows that are not ascending need sorting and a search for repeats
         features = p
         row_start, row_at = entry, row * width
         previous = -1
@@ -203,7 +203,7 @@ def parse_lines(
             max_column = max(max_column, column)
             if dense:
                 if column >= width:
-                    continue  # wider than guessed: only the width matters now, as the text is parsed again
+                    continue  # wider than guessed: only the width matters now, as the text will be parsed again
                 target = row_at + column
             else:
                 target = entry
@@ -211,7 +211,7 @@ def parse_lines(
                     continue
                 indices[entry] = column
                 entry += 1
-            place = np.uint64(target)  # no check for a negative one
+            place = np.uint64(target)  # no check for negative indices
             if single:
                 singles[place] = value
                 value = singles[place]
@@ -239,13 +239,13 @@ def parse_lines(
 
 @kernel
 def _first_repeat(buf: Bytes, p: int) -> int:
-    """Return where the well-formed features from ``p`` on repeat an index; -1 if they do not."""
+    """Return the position where the well-formed features from ``p`` on repeat an index; -1 if none does."""
     start = p
     n = 0
     while buf[p] != _LF and buf[p] != _HASH:
         n += buf[p] == _COLON
         p += 1
-    # the features sorted by index, each with its place: repeats are then neighbours
+    # sort the features by index, with their positions: repeats are then neighbours
     keys = np.empty(n, dtype=np.int64)
     n = 0
     p = start
@@ -284,13 +284,13 @@ def _first_repeat(buf: Bytes, p: int) -> int:
 
 @kernel
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
-    """Return the end of the line after its features, and start and length of the id or text of its comment."""
+    """Return the end of the line after its features, and the start and length of the id or text of its comment."""
     if buf[p] == _LF:
         return p, p, 0
     p += 1
     while _blank(buf[p]):
         p += 1
-    # ``docid = <id>`` counts where a word begins; without one the whole comment, without blanks at its ends
+    # ``docid = <id>`` counts at the start of a word; otherwise the whole stripped comment counts
     start = p
     stop = p
     word = True
@@ -323,8 +323,8 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
 @kernel(inline="always")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """Parse the number at ``p``: return value, end, and which of ``_FINITE`` to ``_UNDECIDED`` it is."""
-    # digits with or without a point, as one whole number and a power of ten; it wraps around beyond 18 digits, for
-    # which the leading ones are read again
+    # digits with or without a point, as one integer and a power of ten; it wraps around beyond 18 digits, in which case
+    # the leading digits are read again
     c = buf[p]
     negative = c == 45
     if negative or c == 43:
@@ -365,7 +365,8 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     if digits > 18:
         m, power, dropped = _leading_digits(buf, start, stop)
     power += explicit
-    # Clinger's exact case, then Eisel and Lemire; dropped digits matter only if one more in the last would change it
+    # Clinger's exact case, then Eisel and Lemire; dropped digits matter only if incrementing the last digit would
+    # change it
     if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
         value = m / exact[-power] if power < 0 else m * exact[power]
     elif m == 0 or power < -342:
@@ -441,8 +442,8 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
     ``high`` and ``low`` are the leading bits of ``5^power``.
     """
-    # 64 bits of the number times the leading bits of the power; the second word of these is needed where the result
-    # is close to a tie
+    # 64 bits of the number times the leading bits of the power; the second word is needed if the result is close to a
+    # tie
     w = np.uint64(m)
     shift = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -490,7 +491,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
 
 @kernel
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
-    """Return the rows whose word differs from that of the row before."""
+    """Return the rows whose word differs from that of the previous row."""
     starts = np.empty(at.shape[0], dtype=np.int64)
     n = 0
     for i in range(at.shape[0]):

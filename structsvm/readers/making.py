@@ -6,14 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from structsvm import readers  # its names load on first use
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.files import AnyPath, beside, destination
 from structsvm.protocols import Float
 
@@ -36,13 +35,13 @@ def list_datasets() -> tuple[Dataset, ...]:
     Returns
     -------
     tuple of Dataset
-        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, with the answer that is known; and ``options``,
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, including the known answer; and ``options``,
         a dict of the options with their defaults.
 
     Examples
     --------
     >>> [dataset.name for dataset in list_datasets()]
-    ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
+    ['ranking', 'ranking-store', 'trec']
     >>> first = list_datasets()[0]
     >>> first.writes, sorted(first.options)[:3]
     ('file', ['grades', 'n_docs', 'n_features'])
@@ -55,13 +54,11 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
 
     Parameters
     ----------
-    name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
+    name : {"ranking", "ranking-store", "trec"}
         ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
-        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
-        ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
-        (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and
-        ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
+        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
+        with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
     path : path
         A file or folder that does not exist yet. It appears once it is complete.
     **options
@@ -89,16 +86,12 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     """
     check_choice("name", name, _MAKERS)
     dataset, write = _MAKERS[name]
-    for option, value in options.items():
+    for option in options:
         if option not in dataset.options:
             raise BadInput(name, f"expected options among {', '.join(dataset.options)}, got {option!r}")
-        default = dataset.options[option]
-        is_whole = isinstance(default, int)
-        if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
-            problem = f"expected {'a whole number' if is_whole else 'a number'} such as {default}"
-            raise BadInput(option, problem, value=value)
+    check_whole("random_state", options.get("random_state", 0), 0)
     path = Path(path)
-    destination(path)  # refuse an impossible path before the work
+    destination(path)  # refuse an impossible path before any work
     if path.exists():
         problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
         raise FileExistsError(problem)
@@ -119,9 +112,9 @@ def make_runs(
 
     Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
     Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
-    ``worst_noise``), with a scale and shift of its own. Given the scores, the expected utility is increasing in
-    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
-    expectation than by these weights.
+    ``worst_noise``), with its own scale and shift. Given the scores, the expected utility is increasing in
+    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so in expectation no ranking is
+    better than the one with these weights.
 
     Parameters
     ----------
@@ -146,7 +139,9 @@ def make_runs(
     """
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         check_whole(name, count)
-    if not (0 < best_noise <= worst_noise < np.inf):
+    check_positive("best_noise", best_noise)
+    check_positive("worst_noise", worst_noise)
+    if best_noise > worst_noise:
         got = f"got best_noise={best_noise}, worst_noise={worst_noise}"
         raise BadInput("worst_noise", f"expected 0 < best_noise <= worst_noise, {got}")
     rng = np.random.default_rng(random_state)
@@ -185,7 +180,6 @@ def _write_trec(path: Path, **options: Any) -> None:
 
 _RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
 _STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
-_TAUGHT = _RANKING | {"n_queries": 300, "n_docs": 100, "n_features": 50, "noise": 0.7, "grades": 5}
 _TREC = {
     "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
 }  # fmt: skip
@@ -201,16 +195,6 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
             "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
         ),
         lambda path, **options: readers.write_ranking_store(path, **options),
-    ),
-    *(
-        (
-            Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT),
-            lambda path, teacher=teacher, **options: readers.write_letor(readers.make_taught(teacher, **options), path),
-        )
-        for teacher, source in (
-            ("forest", "60 random trees"), ("product", "products of pairs of features"),
-            ("step", "step functions of single features"),
-        )
     ),
     (
         Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),

@@ -1,4 +1,4 @@
-"""TREC judgments: ``<topic> <iteration> <docid> <grade>``, a grade for each judged document of a topic."""
+"""TREC judgments: ``<topic> <iteration> <docid> <grade>``, one grade for each judged document of a topic."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SUBTOPIC_COLUMNS = trec.Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
 
 @dataclass(frozen=True)
 class Qrels(trec.Listing):
-    """Judgments: a grade for each judged document of a topic.
+    """Judgments: one grade for each judged document of a topic.
 
     Attributes
     ----------
     topics, offsets, docid
         As of a :class:`Run`.
     grades : ndarray of int64, shape (n_rows,)
-        Grades as in the file; assessors use negative ones for spam.
+        Grades as in the file; assessors use negative grades for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
         The second column, if it was read as a subtopic; a document then has one row for each.
 
@@ -88,7 +88,7 @@ class Qrels(trec.Listing):
 
     @classmethod
     def from_frame(cls, frame: Any, *, topic: Name = None, docid: Name = None, grade: Name = None) -> Qrels:
-        """Return the judgments in a pandas or polars frame with a row for each document of a topic.
+        """Return the judgments of a pandas or polars frame with one row for each document of a topic.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class Qrels(trec.Listing):
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
-        """Return the judgments in ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
+        """Return the judgments of a mapping ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class Qrels(trec.Listing):
         return cls.from_arrays(*trec.rows_of_dict(nested))
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with the columns ``topic``, ``docid``, ``grade`` and ``subtopic`` if there are some.
+        """Return a pandas DataFrame with the columns ``topic``, ``docid``, ``grade`` and, if present, ``subtopic``.
 
         Examples
         --------
@@ -165,7 +165,7 @@ def read_qrels(
     Raises
     ------
     ValueError
-        As :func:`read_run`; a grade is a whole number, of either sign.
+        As :func:`read_run`; a grade is an integer of either sign.
 
     Examples
     --------
@@ -184,10 +184,10 @@ def read_qrels(
     rows = trec.read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
     try:
         return _grouped_qrels(*rows, parts or None, duplicates)
-    except trec.Repeated:
-        key = [0, 1, 2] if subtopics else [0, 2]
-        remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
-        trec.refuse_repeat(path, key, remedy, max_expansion)
+    except BadInput as error:
+        raise BadInput(
+            path, error.problem, error.remedy + ("" if subtopics else ", or subtopics=True")
+        ) from None
 
 
 def write_qrels(qrels: Qrels, path: AnyPath) -> None:

@@ -15,12 +15,12 @@ from structsvm.queries import stacked
 from structsvm.readers.store import StoreWriter, naming
 
 _RUN_BYTES = 3 << 24
-"""Bytes of rows that are sorted at once, and of those that are read back at once."""
+"""Bytes of rows that are sorted at once, and that are read back at once."""
 
 
 class Apart(Exception):
-    """Raised where rows cannot be written in file order: a query continues after another one began, or ids of the
-    columns ``settle`` ("qid", "docid") are written as floats, which only all ids together can settle.
+    """Raised if rows cannot be written in file order: a query continues after another began, or ids of the columns
+    ``settle`` ("qid", "docid") are written as floats, which can be interpreted only with all ids.
     """
 
     def __init__(self, *settle: str) -> None:
@@ -39,7 +39,7 @@ def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
 
 
 def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
-    """Return a writer of rows to a store. With ``place``, which errors name, ids are words of a text."""
+    """Return a writer of rows to a store. With ``place``, which is named in errors, ids are words of a text."""
     if apart is None:
         return QueryWriter(writer, place is not None)
     return GatheringWriter(writer, place, column, apart.settle)
@@ -55,7 +55,7 @@ class QueryWriter:
         self._last: Any = None
 
     def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
-        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
+        """Append the rows of queries ``ids`` in order; ``y`` and ``docid`` are given in every block or in none."""
         rows = [X, y, docid]
         if self._held:
             n_held = self._held[0].shape[0]
@@ -89,7 +89,7 @@ class _Run(NamedTuple):
     """Rows on disk, sorted by query: where each array is, with its type and shape."""
 
     codes: NDArray[Any]
-    """Numbers of their queries, mapped: a search looks at a few pages."""
+    """Numbers of their queries, memory-mapped: a search touches only a few pages."""
 
     columns: list[list[tuple[int, np.dtype[Any], tuple[int, ...]]]]
     """Numbers of queries, X, y, ids of documents and numbers of rows: an array each, three for a sparse X, none for a
@@ -100,7 +100,7 @@ class GatheringWriter:
     """Sort rows by query on disk, and append them at the end: memory grows with the queries, not with the rows.
 
     An external merge sort. Rows are collected up to 48 MB, sorted by query, and written as a run. Then the next queries
-    of 48 MB are read from all runs, in each of which they are contiguous, and appended. Queries are numbered in the
+    of about 48 MB, which are contiguous in each run, are read from all runs and appended. Queries are numbered in the
     order of their first rows and each sort is stable, as in :func:`~structsvm.queries.group_queries`.
     """
 
@@ -115,7 +115,7 @@ class GatheringWriter:
         self._last, self._ascending = 0, True
 
     def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
-        """Take rows whose ids are ``ids``, each as often as ``lengths`` says."""
+        """Add rows whose ids are ``ids``, each repeated ``lengths`` times."""
         if "qid" in self._settle:
             ids = settled_words(ids, self._place, self._column).tolist()
         number = self._number
@@ -184,7 +184,7 @@ class GatheringWriter:
         self._file.close()
 
     def _read(self, first: Int, last: Int) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows between two numbers of each run that has some."""
+        """Yield the rows between two numbers from each run that has any."""
         for run, a, b in zip(self._runs, first.tolist(), last.tolist(), strict=True):
             if a < b:
                 yield tuple(self._rows_of(arrays, a, b) for arrays in run.columns)

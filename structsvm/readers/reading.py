@@ -24,8 +24,8 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
         The folder of a store; Parquet files or CSV files, whose names end in ``.csv`` or ``.tsv`` (one, a folder or a
         pattern); a file of JSON lines (``.jsonl``, ``.ndjson``); or any other text, which is LETOR.
     **options
-        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store has them settled and takes none but
-        ``label=None``. With that labels are optional in all of them: ``y`` is None if there are none.
+        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store accepts only ``label=None``, which
+        makes labels optional in all formats: ``y`` is None without labels.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     FileNotFoundError
         If nothing is there.
     ValueError
-        As the readers; for options where ``path`` is a store, and names of columns where it is no table.
+        As for the readers; for options if ``path`` is a store, and for names of columns if it is not a table.
 
     Examples
     --------
@@ -65,6 +65,6 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
         if data.y is None and not optional:
             raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")
         return data
-    from structsvm.readers.letor import read_letor  # compiled, and a store needs none of it
+    from structsvm.readers.letor import read_letor  # compiled, and not needed for a store
 
     return read_letor(path, **options)

@@ -1,4 +1,4 @@
-"""Rows to evaluate a run on, and the pool of documents to re-rank, from runs and judgments."""
+"""Rows for evaluating a run, and pools of documents to re-rank, from runs and judgments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
 
 _SEVERAL = 10
-"""Documents that a run ranks, from which it is no accident if none is judged."""
+"""Number of ranked documents above which it is no accident if none is judged."""
 
 
 Runs = Sequence[Run] | Mapping[str, Run]
-"""Runs, named by their tags or by keys."""
+"""Runs, named by tag or by key."""
 
 
 class JudgedRows(NamedTuple):
@@ -48,7 +48,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         Judgments without subtopics.
     complete : bool, default=True
         Whether judged topics missing from the run are included, with nothing retrieved (``-c`` of trec_eval), so that
-        all runs have the same topics. False, the default of trec_eval, includes only topics of both.
+        all runs have the same topics. False, the default of trec_eval, includes only topics that are in both.
 
     Returns
     -------
@@ -158,17 +158,17 @@ class Candidates(ByTopic):
 def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
-    A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every run
+    A document that any run has among its first ``depth`` is a candidate of the topic. It gets the score of every run
     that ranks it, at any rank.
 
-    Topics are those of any run, in the order of the first run that has them; scores of runs without the topic are
-    missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking are
-    left out.
+    The topics of all runs are included, in the order of the first run that has them; scores of runs without the topic
+    are missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking
+    are left out.
 
     Parameters
     ----------
     runs : sequence of Run, or mapping of names to Run
-        The names are the tags by default; a tag that repeats gets a number (``indri``, ``indri#2``).
+        The names are the tags by default; a repeated tag gets a number (``indri``, ``indri#2``).
     qrels : Qrels, optional
         Judgments without subtopics. Default: no topic is judged.
     depth : int, default=1000
@@ -178,11 +178,11 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
     Candidates
         The pool, which takes little more than ``8 * n_rows * n_runs`` bytes, with the attributes ``topics``;
         ``offsets`` (rows ``offsets[t]:offsets[t + 1]`` are the documents of topic ``t``); ``docid``, ascending within a
-        topic; ``qid``, the topic of every row; ``scores``, shape (n_rows, n_runs), NaN if the run does not have the
-        document; ``y``, the grades, 0 without a judgment; ``judged``, whether each topic has judgments; and ``names``
-        of the runs, the columns of ``scores``. ``select(topics)`` returns the pool of some topics (indices or boolean
-        mask), ``select_runs(names)`` that of some runs, and ``to_run(scores)`` the ranking of its rows by scores, NaN
-        to leave one out.
+        topic; ``qid``, the topic of every row; ``scores``, shape (n_rows, n_runs), NaN if the run lacks the document;
+        ``y``, the grades, 0 without a judgment; ``judged``, whether each topic has judgments; and ``names`` of the
+        runs, the columns of ``scores``. ``select(topics)`` returns the pool of some topics (indices or boolean mask),
+        ``select_runs(names)`` the pool of some runs, and ``to_run(scores)`` the ranking of its rows by scores (NaN
+        leaves a row out).
 
     Examples
     --------
@@ -198,11 +198,8 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
     ['z', 'x']
     """
     check_whole("depth", depth)
-    if isinstance(runs, Mapping):
-        names, rankings = tuple(runs), list(runs.values())
-    else:
-        rankings = list(runs)
-        names = _distinct([run.tag for run in rankings])
+    named = runs_by_name(runs)
+    names, rankings = tuple(named), list(named.values())
     if not rankings:
         raise BadInput("runs", "expected at least one, got none")
     grades = {} if qrels is None else _grades_by_topic(qrels)
@@ -244,18 +241,19 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     return qrels.to_dict()
 
 
-def _distinct(tags: list[str]) -> tuple[str, ...]:
-    """Return the tags, numbered from the second use of each."""
+def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
+    """Return one or several runs by key or tag, with a number from the second use of a tag."""
+    if isinstance(runs, Mapping):
+        return {str(name): run for name, run in runs.items()}
     used: Counter[str] = Counter()
-    names: list[str] = []
-    for tag in tags:
-        used[tag] += 1
-        name = tag if used[tag] == 1 else f"{tag}#{used[tag]}"
-        while name in names:
-            used[tag] += 1
-            name = f"{tag}#{used[tag]}"
-        names.append(name)
-    return tuple(names)
+    named: dict[str, Run] = {}
+    for run in [runs] if isinstance(runs, Run) else runs:
+        name = run.tag
+        while name in named or not used[run.tag]:
+            used[run.tag] += 1
+            name = run.tag if used[run.tag] == 1 else f"{run.tag}#{used[run.tag]}"
+        named[name] = run
+    return named
 
 
 def _few(ids: Any) -> str:

@@ -33,7 +33,7 @@ class Run(trec.Listing):
     topics : ndarray of str (object), shape (n_topics,)
         In the order of their first row.
     offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are those of topic ``t``.
+        Rows ``offsets[t]:offsets[t + 1]`` belong to topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
     scores : ndarray of float64, shape (n_rows,)
         Descending within a topic; equal scores are in descending order of docid.
@@ -89,7 +89,7 @@ class Run(trec.Listing):
     def from_frame(
         cls, frame: Any, *, topic: Name = None, docid: Name = None, score: Name = None, tag: str = "structsvm"
     ) -> Run:
-        """Return the run in a pandas or polars frame with a row for each document of a topic.
+        """Return the run of a pandas or polars frame with one row for each document of a topic.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Run(trec.Listing):
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
-        """Return the run in ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
+        """Return the run of a mapping ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
 
         Examples
         --------
@@ -124,7 +124,7 @@ class Run(trec.Listing):
         return cls.from_arrays(*trec.rows_of_dict(nested), tag=tag)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
+        """Return a pandas DataFrame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
 
         Examples
         --------
@@ -158,14 +158,14 @@ def read_run(
     ----------
     path : path
         Plain or compressed, as for :func:`read_letor`. Six columns ``<topic> Q0 <docid> <rank> <score> <tag>``; the
-        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
-        the first line.
+        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is taken
+        from the first line.
     depth : int, optional
         Number of documents of each topic to keep. Default: all.
     by : {"score", "rank"}, default="score"
-        What orders the documents. The default is trec_eval's, with a warning where ranks have another order on most
-        topics: at least a quarter of the neighbours by rank are the other way round, as in runs with many equal scores.
-        With "rank" the scores are minus the ranks, which have to be whole numbers.
+        Column that orders the documents. The default follows trec_eval, with a warning if ranks contradict scores on
+        most topics: at least a quarter of the neighbours by rank are in reverse order, as in runs with many equal
+        scores. With "rank" the scores are minus the ranks, which have to be integers.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
@@ -218,8 +218,8 @@ def read_run(
         )
     try:
         run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)
-    except trec.Repeated:
-        trec.refuse_repeat(path, [0, 2], "the higher score", max_expansion)
+    except BadInput as error:
+        raise BadInput(path, error.problem, error.remedy) from None
     return run if depth is None else run.top(depth)
 
 
@@ -235,7 +235,7 @@ def write_run(run: Run, path: AnyPath) -> None:
     Raises
     ------
     ValueError
-        If an id or the tag is empty or has white space or a NUL in it, which the format cannot represent.
+        If an id or the tag is empty or contains white space or NUL, which the format cannot represent.
     OSError
         If the file cannot be written.
 

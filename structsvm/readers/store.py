@@ -1,9 +1,9 @@
-"""The store: a folder of ``.npy`` files that opens in milliseconds whatever its size: nothing is read.
+"""The store: a folder of ``.npy`` files that opens in milliseconds whatever its size, as its data are not read.
 
-``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and a CRC-32 of its own; the arrays
+``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and its own CRC-32; the arrays
 are mapped read-only. Values are validated when they are written, but files may be damaged afterwards: opening compares
-the sizes with those stated, and the checksums of arrays of up to 8 MB, and checks the boundaries of queries and of
-sparse rows, which compiled code relies on; ``check_store`` reads everything.
+the sizes and the checksums of arrays of up to 8 MB, and checks the boundaries of queries and of sparse rows, which
+compiled code relies on; ``check_store`` reads everything.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def open_store(path: AnyPath) -> queries.QueryData:
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If the folder is not a store or is one of a later version, or a file is missing, truncated, damaged or belongs
+        If the folder is not a store or has a later version, or a file is missing, truncated, damaged or belongs
         to another store.
 
     Notes
     -----
-    Of a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
+    For a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
     of the arrays of up to 8 MB are checked; ``structsvm convert --check`` reads everything. The indices of a CSR
     ``X`` are checked where they are used.
 
@@ -86,12 +86,12 @@ def open_store(path: AnyPath) -> queries.QueryData:
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], queries.QueryData]:
-    """Return description, arrays and data of a store."""
+    """Return the description, the arrays and the data of a store."""
     put_back(path, is_store)
     meta = _read_meta(path)
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
-    if _read_meta(path) != meta:  # checksums included, so that the arrays belong to one store
+    if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
         problem = f"{path}: expected a store that stays while it is opened, got another; open it again"
         raise ValueError(problem)
     return meta, arrays, data
@@ -129,9 +129,9 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.Q
 
 
 def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = None) -> bool:
-    """Read a whole store; raise unless it agrees with its checksums and holds what a writer accepts. Return whether
-    all arrays have checksums: in stores of earlier versions, which have none, a value that was changed to another valid
-    one goes unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
+    """Read a whole store; raise unless it agrees with its checksums and contains only valid values. Return whether
+    all arrays have checksums: in stores of earlier versions, which have none, a change to another valid value goes
+    unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)
@@ -169,8 +169,8 @@ def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = 
 def write_store(data: queries.QueryData, path: AnyPath) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
-    ``order`` is kept in a file, only if rows of a query were scattered in the source: what is scored from the
-    store can be written in the order of the source.
+    ``order`` is stored only if rows of a query were scattered in the source, so that scores can be written in the order
+    of the source.
 
     Parameters
     ----------
@@ -197,15 +197,15 @@ def write_store(data: queries.QueryData, path: AnyPath) -> None:
 
 
 class StoreWriter:
-    """Write a store piece by piece, each of whole queries: it may be larger than memory.
+    """Write a store piece by piece, in whole queries; it may be larger than memory.
 
-    A context manager. The folder is built under a temporary name beside ``path`` and renamed when the block
-    ends well; an earlier store at ``path`` is replaced only then. When the block fails nothing is left.
+    Use it as a context manager. The folder is built under a temporary name beside ``path`` and renamed when the block
+    succeeds; only then is an earlier store at ``path`` replaced. If the block fails, nothing remains.
 
     Parameters
     ----------
     path : path
-        Ends up as a folder; by custom it is called ``<name>.store``.
+        Becomes a folder, by convention called ``<name>.store``.
     n_features : int
     dtype : {float64, float32}
     sparse : bool
@@ -276,7 +276,7 @@ class StoreWriter:
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
-            NaN is a missing value, which trees take.
+            NaN is a missing value, which trees accept.
         y : array-like, shape (n,), or None
         sizes : array-like of int, shape (k,)
             Rows of each query, >= 1; they add up to n.
@@ -284,7 +284,7 @@ class StoreWriter:
         docid : array-like of str, shape (n,), optional
             Not stored if all are empty.
         order : array-like of int, shape (n,), optional
-            The number of each row in the source, from 0, if the source has another order.
+            The index of each row in the source, if the source has a different order.
         """
         n = int(X.shape[0])
         labelled = y is not None
@@ -329,7 +329,7 @@ class StoreWriter:
                     raise BadInput("order", problem)
                 self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
-                # the final width is known at the end only: until then each piece has its own, in a plain sequence
+                # the final width is known only at the end: until then each piece has its own width, in a plain sequence
                 words = np.asarray(docid).astype(np.str_)
                 if (words != "").any():
                     self._docid_width = max(self._docid_width, words.dtype.itemsize // 4)
@@ -351,7 +351,7 @@ class StoreWriter:
         return self._files[name]
 
     def temporary(self, name: str) -> IO[bytes]:
-        """Return a new file beside the arrays, which is removed with the end of the block."""
+        """Return a new file beside the arrays, which is removed at the end of the block."""
         self._files[name] = (self._part / f"{name}.tmp").open("w+b")
         return self._files[name]
 
@@ -359,7 +359,7 @@ class StoreWriter:
         file = self._open(name)
         view = array.reshape(-1).view(np.uint8).data
         self._crc[name] = zlib.crc32(view, self._crc.get(name, 0))
-        while view:  # a write to a file may be partial, at the latest at 2 GB
+        while view:  # a write to a file may be partial, and always is beyond 2 GB
             view = view[file.write(view) :]
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -396,7 +396,7 @@ class StoreWriter:
             self._finish_docid(arrays["docid"][0])
         ids = self._ids
         if any(i.dtype.kind not in "iu" for i in ids):
-            # not astype, which reserves room for the longest possible integer
+            # not astype, which reserves space for the longest possible integer
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {"offsets": queries.offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
         if self.feature_names:
@@ -448,7 +448,7 @@ class StoreWriter:
                 raise BadInput("order", f"expected each of the {self._n_rows} rows once")
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
-        """Write row counts as ``indptr``, and indices as int64 where there are too many entries for 32 bits."""
+        """Write row counts as ``indptr``, and indices as int64 if there are too many entries for 32 bits."""
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -462,7 +462,7 @@ class StoreWriter:
                     self._write("indices", block.astype(np.int64))
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
-        """Write the pieces, each of its own width, as one array."""
+        """Write the pieces, each with its own width, as one array."""
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
@@ -493,7 +493,8 @@ def place_of(path: Path) -> Path:
 
 
 def _no_part_of(store: Path) -> list[str]:
-    """Return the names in the folder of a store that its description lacks; none while another writer replaces it."""
+    """Return the names in the folder of a store that are not in its description; none while another writer replaces
+    it."""
     try:
         own = {_META, *(f"{name}.npy" for name in _read_meta(store)["arrays"])}
         return sorted({each.name for each in store.iterdir()} - own)
@@ -537,7 +538,7 @@ def _damaged(path: Path, what: str) -> ValueError:
 
 
 def _meta_crc(meta: dict[str, Any]) -> str:
-    """Return the CRC-32 of the description without this entry, whatever the layout of its text."""
+    """Return the CRC-32 of the description without this entry, independent of the layout of its text."""
     rest = {key: value for key, value in meta.items() if key != "crc32"}
     return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
@@ -591,7 +592,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # first, as opening a pipe would wait for its other end
             raise Damaged("no file")
-        # the size of the open file, as its name may already refer to another one
+        # the size of the open file, as its name may already refer to another file
         with file.open("rb") as raw:
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"

@@ -1,4 +1,4 @@
-"""Replacement of a store by a new one: readers find one of the two, complete."""
+"""Replace a store by a new one, such that readers always find one of the two, complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IsStore = Callable[[Path], bool]
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
     """Move the finished folder to its path; an earlier store is moved aside, and back if that fails."""
-    # each step moves a whole folder, so that the earlier store or the new one remains, wherever the writer is killed
+    # each step moves a whole folder, so that either the earlier or the new store remains whenever the writer is killed
     old = beside(path, f"{_tag(path)}.old")
     with contextlib.suppress(FileNotFoundError):
         path.rename(old)
@@ -28,13 +28,13 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
         with contextlib.suppress(OSError):
             old.rename(path)
         raise
-    for left in _set_aside(path, is_store):  # also of writers that were killed
+    for left in _set_aside(path, is_store):  # including those of writers that were killed
         discard(left)
 
 
 def _tag(path: Path) -> str:
-    """Return the part of the name of a store moved aside that identifies its former place."""
-    return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps the beginning of a name only
+    """Return the part of the name of a store moved aside that identifies its original path."""
+    return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps only the beginning of a name
 
 
 def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
@@ -48,7 +48,7 @@ def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
 def put_back(path: Path, is_store: IsStore) -> None:
     """Restore the earlier store if a writer was killed between moving it aside and putting its own in place.
 
-    A writer that is still between these two steps finds the place taken, and moves the store aside again.
+    A writer that is still between these two steps finds the path taken and moves the store aside again.
     """
     path = Path(os.path.realpath(path))  # writers replace what a link points to
     if not path.exists():

@@ -1,6 +1,6 @@
 """Synthetic ranking data with a known answer: graded labels from a noisy linear model.
 
-Each query has its own random stream, so that its data depend only on the seed and the number of the query, not on the
+Each query has its own random stream, so that its data depend only on the seed and the index of the query, not on the
 chunk size or the number of queries.
 """
 
@@ -24,7 +24,8 @@ _CHUNK_BYTES = 1 << 25
 
 
 def planted_weights(n_features: int, random_state: int = 0) -> Float:
-    """Return the unit vector that :func:`make_ranking` grades by; without noise it ranks every query perfectly."""
+    """Return the unit vector from which :func:`make_ranking` derives grades; without noise it ranks every query
+    perfectly."""
     w = np.random.default_rng([random_state, 0]).standard_normal(n_features)
     return w / norm(w)
 
@@ -43,8 +44,8 @@ def make_ranking(
 
     Features are standard normal. Within a query, documents are ordered by ``x . w + noise * e`` with ``w`` of
     ``structsvm.readers.synthetic.planted_weights`` and ``e`` standard normal, and the best get the highest grades: 1 %
-    grade 4, 2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, by cutting at
-    rounded ranks; each query of two or more documents has at least one above grade 0).
+    grade 4, 2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, with cuts at
+    rounded ranks; each query with two or more documents has one above grade 0).
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def make_ranking(
     noise : float
         Standard deviation of the noise; that of ``x . w`` is 1.
     grades : int, 2 to 5
-        Number of grades, the highest ones merged.
+        Number of grades; the highest are merged.
     dtype : {float64, float32}
         Type of ``X``. The labels are computed from the rounded features.
     random_state : int
@@ -86,7 +87,7 @@ def write_ranking_store(
     random_state: int = 0,
     chunk_queries: int | None = None,
 ) -> None:
-    """Write the data of :func:`make_ranking` to a store, in chunks; by default of the size of MSLR-WEB30K.
+    """Write the data of :func:`make_ranking` to a store, in chunks; by default as large as MSLR-WEB30K.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def write_ranking_store(
     n_queries, n_docs, n_features, noise, grades, dtype, random_state
         As for :func:`make_ranking`. The default float32 data take 2.0 GB on disk.
     chunk_queries : int, optional
-        Queries generated at a time; it does not change the data. Default: about 32 MB of features.
+        Number of queries generated at a time, which does not affect the data. Default: about 32 MB of features.
 
     Examples
     --------
@@ -114,13 +115,11 @@ def write_ranking_store(
             writer.append(X, y, np.full(last - first, n_docs), np.arange(first, last))
 
 
-def check_sizes(
-    n_queries: int, n_docs: int, n_features: int, noise: float, grades: int, *, fewest_features: int = 1
-) -> None:
+def check_sizes(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
     """Raise for impossible sizes."""
     check_whole("n_queries", n_queries)
     check_whole("n_docs", n_docs)
-    check_whole("n_features", n_features, fewest_features)
+    check_whole("n_features", n_features)
     check_number("noise", noise, 0)
     check_whole("grades", grades, 2, len(GRADE_SHARES))
 
@@ -142,6 +141,6 @@ def _queries(
 
 
 def grades_by_rank(n_docs: int, grades: int, shares: Sequence[float]) -> Float:
-    """Return the grades of the documents, best first, by the share of each grade from 0 on; high ones are merged."""
+    """Return the grades of the documents, best first, by the share of each grade from 0 on; high grades are merged."""
     ends = np.round(np.cumsum(shares[::-1])[:-1] * n_docs)  # documents with at least grade 4, 3, ...
     return np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1).astype(np.float64)

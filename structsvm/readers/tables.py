@@ -1,4 +1,4 @@
-"""Tables of logged features, a row per document: CSV, JSON lines and Parquet with named columns."""
+"""Tables of logged features with one row per document: CSV, JSON lines and Parquet with named columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Units = Sequence[tuple[Table, Sequence[int] | None]]
 
 
 class Layout(NamedTuple):
-    """Properties that the files of a table share."""
+    """Properties shared by the files of a table."""
 
     label: str | None
     qid: str
@@ -72,20 +72,20 @@ def read_csv(
     fill: float | None = None,
     max_expansion: float | None = None,
 ) -> QueryData:
-    """Read CSV files of logged features, whose first line has the names of the columns.
+    """Read CSV files of logged features whose first line holds the names of the columns.
 
     Parameters
     ----------
     path : path
         A file, plain or compressed as for :func:`read_letor`, a folder or a pattern, as for :func:`read_parquet`.
         Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the like), else by commas; a name
-        that ends in ``.jsonl`` or ``.ndjson`` is that of a file with a JSON object per line.
+        that ends with ``.jsonl`` or ``.ndjson`` means one JSON object per line.
     label : str or None
-        Column of labels (numbers). None: labels are optional. Those of a column ``label`` are read; without one, or
-        where some of them are missing, ``y`` is None.
+        Column of labels (numbers). None makes labels optional: a column ``label`` is read; if it is absent or
+        incomplete, ``y`` is None.
     qid : str
-        Column of query ids (whole numbers or strings). If each is written like ``7`` or ``1.0``, as pandas writes a
-        column of floats, they are the whole numbers; numbers that were rounded (``1.73e+18``) are refused.
+        Column of query ids (whole numbers or strings). If all are written like ``7`` or ``1.0``, as pandas writes a
+        column of floats, they become integers; numbers that were rounded (``1.73e+18``) are refused.
     docid : str
         Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
@@ -107,7 +107,7 @@ def read_csv(
         If there is no such file.
     ValueError
         With file and line: for a column that is missing or given twice, a row of another length, missing ids, and cells
-        that are no finite numbers.
+        that are not finite numbers.
 
     Examples
     --------
@@ -135,14 +135,14 @@ def read_parquet(
     ----------
     path : path
         A file, a folder (its files ``*.parquet``) or a pattern such as ``"logs/part-*.parquet"``; files are read in
-        the order of their names, and may cut a query.
+        the order of their names, and may split a query.
     label, docid : str
         As for :func:`read_csv`.
     qid : str
         Column of query ids (whole numbers, strings or categories).
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others, in the order of the first file, but for the
-        index that pandas adds. Columns are found by name in every file.
+        Columns of the features, in this order; by default all others, in the order of the first file, except the index
+        that pandas adds. Columns are found by name in every file.
     fill : float, optional
         Value for missing features (null and NaN), which are an error without it. NaN: they stay missing.
 
@@ -154,12 +154,12 @@ def read_parquet(
     Raises
     ------
     ValueError
-        With the file: for none there, one that cannot be read, other columns than the first one has, columns that
-        are no numbers, and missing values.
+        With the file: if none exists, one cannot be read, or one has other columns than the first; for columns that are
+        not numeric, and missing values.
 
     Notes
     -----
-    Memory: the result, and 65,536 rows besides. :func:`convert_parquet` needs no more than these.
+    Memory use is the result plus 65,536 rows; :func:`convert_parquet` needs only the latter.
 
     Examples
     --------
@@ -200,8 +200,8 @@ def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **op
 def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **options: Any) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
-    Where the rows of some query are apart, all rows are sorted in a temporary file of the size of the store, beside it.
-    About 600 MB of memory are enough for any number of rows, and some 200 bytes for each query.
+    If the rows of some query are not contiguous, all rows are sorted in a temporary file of the size of the store,
+    beside it. About 600 MB of memory are enough for any number of rows, and some 200 bytes for each query.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
     path : path
         As for :class:`StoreWriter`; if the source is refused, no store is left.
     dtype : {float32, float64}, optional
-        By default that of the files.
+        By default the type of the files.
     **options
         Of :func:`read_parquet`.
 
@@ -343,7 +343,7 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether all ids are numbers and some are written as floats, which become whole numbers or are refused."""
+        """Whether all ids are numbers and some are written as floats, which become integers or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:
@@ -366,7 +366,7 @@ class _Column:
 def read_rows(
     path: Any, *, max_expansion: float | None = None, **options: Any
 ) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
-    """Read a table; beside the data return codes and words of columns ``words``, the codes in the order of the data."""
+    """Read a table; also return codes and words of the columns ``words``, with codes in the order of the data."""
     tables = open_tables(path, max_expansion=max_expansion)
     return read_units([(table, None) for table in tables], layout_of(tables, **options))
 
@@ -421,7 +421,7 @@ def _batches(units: Units, layout: Layout) -> Iterator[tuple[Batch, _Rows]]:
 
 
 class _Unlabelled(Exception):
-    """Raised when labels that are optional have gaps."""
+    """Raised if optional labels are incomplete."""
 
 
 def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apart: Apart | None) -> None:
@@ -451,13 +451,13 @@ def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apar
 
 
 def _array(array: Any) -> NDArray[Any]:
-    """Return ids of Arrow as an array of NumPy."""
+    """Return Arrow ids as a NumPy array."""
     is_text = pa.types.is_string(array.type)
     return np.array(array.to_pylist(), dtype=np.str_) if is_text else to_numpy(array)[0]
 
 
 def warn_of_repeats(file: Path, data: QueryData) -> None:
-    """Warn of documents that occur in a query twice."""
+    """Warn about documents that occur twice in a query."""
     if data.docid is None:
         return
     repeats = []

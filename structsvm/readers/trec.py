@@ -1,8 +1,8 @@
 """Common parts of runs and judgments: the columns of TREC files, data frames and nested dictionaries.
 
-Files are read in blocks of whole lines, and a block is split at once, without its blank lines; where a line lacks a
-column or holds a wrong one, the first such line is searched for and named. Columns are separated by any blanks or tabs.
-Ids may hold any character but these and NUL: escape them where they are shown.
+Files are read in blocks of whole lines, and a block is split at once, without its blank lines; if a line lacks a column
+or has an invalid one, the first such line is located and named. Columns are separated by any blanks or tabs. Ids may
+contain any character except these and NUL: escape them for display.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"^[ \t\r\f\v]*\n", re.MULTILINE)
 _LONGEST = 1024
-"""Most bytes per column, longer than any id in use, so that an endless line is refused before it fills the memory."""
+"""Maximum number of bytes per column, more than any id in use, so that an endless line is refused before it fills
+memory."""
 
 _USUAL = {
     "topic": ("topic", "qid", "query_id", "q_id", "query"),
@@ -36,8 +37,8 @@ _USUAL = {
     "score": ("score",),
     "grade": ("grade", "label", "relevance", "rel"),
 }
-"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx, the first of which counts: ``docid`` of PyTerrier is
-a number of its index, ``query`` the text of a topic.
+"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx, in order of precedence: ``docid`` in PyTerrier is an
+internal number, ``query`` the text of a topic.
 """
 
 _NUMBERS = ("score", "grade")
@@ -75,17 +76,18 @@ def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
 
 
 Name = str | None
-"""Name of a column; None is the first usual one."""
+"""Name of a column; None means the first conventional name."""
 
 
 class Listing(ByTopic):
-    """Base of runs and judgments, whose field ``_numbers`` has a number for each row."""
+    """Base of runs and judgments, whose field ``_numbers`` holds a number for each row."""
 
     _numbers: ClassVar[str]
     from_arrays: ClassVar[Callable[..., Any]]
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return ``{topic: {document: number}}``: the scores of a run, best first, or grades, of subtopics the last.
+        """Return ``{topic: {document: number}}``: the scores of a run, best first, or grades (with subtopics, the last
+        grade).
 
         Examples
         --------
@@ -98,7 +100,7 @@ class Listing(ByTopic):
         return {t: dict(zip(self.docid[at].tolist(), numbers[at].tolist(), strict=True)) for t, at in rows}
 
     def _frame(self, **columns: Any) -> Any:
-        """Return a pandas frame of topics, documents and further columns."""
+        """Return a pandas DataFrame of topics, documents and other columns."""
         topic = np.repeat(self.topics, np.diff(self.offsets))
         return pandas_frame({"topic": topic, "docid": self.docid, **columns})
 
@@ -112,7 +114,8 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
 
 
 def columns_of(frame: Any, **named: str | None) -> list[Any]:
-    """Return columns of a frame, each by its name or the first usual name that exists: ids as text, and numbers."""
+    """Return columns of a frame, each by its name or the first conventional name that exists: ids as text, and
+    numbers."""
     from structsvm.common.tables.batches import Batch, Role, checked
     from structsvm.common.tables.columns import ids, numbers
     from structsvm.common.tables.opening import open_tables
@@ -147,7 +150,8 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
 
 
 class Columns(NamedTuple):
-    """A format: grammar, number of columns (``width``), columns that hold ids, and position and kind of the number."""
+    """A format: grammar, number of columns (``width``), columns that hold ids, and the position and kind of the
+    number."""
 
     grammar: str
     width: int
@@ -188,7 +192,7 @@ def read_rows(
 
 
 def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str]) -> None:
-    """Write a run or judgments, by the text of each topic."""
+    """Write a run or judgments from the text of each topic."""
     check_words(rows.topics.tolist(), "topic")
     check_words(rows.docid.tolist(), "docid")
     with replacing(Path(path)) as file:
@@ -197,7 +201,7 @@ def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:
-    """Split all lines at once; return None if any must be parsed by itself."""
+    """Split all lines at once; return None if any must be parsed separately."""
     step, n_lines = columns.width + 1, text.count(b"\n")
     # searching for one byte first is faster than for three
     if b"\0" in text or (_BOM[:1] in text and b"\n" + _BOM in b"\n" + text):
@@ -214,7 +218,7 @@ def _split(text: bytes, columns: Columns) -> Block | None:
             by_id = b"\n".join(by_column[k]).decode()
             if k == 2:
                 docid = by_id.split("\n")
-        if b"_" in b"".join(numbers):  # float() takes 1_000
+        if b"_" in b"".join(numbers):  # float() accepts 1_000
             return None
         if columns.whole:
             grades = list(map(int, numbers))
@@ -226,7 +230,7 @@ def _split(text: bytes, columns: Columns) -> Block | None:
 
 
 def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoReturn:
-    """Raise for the first wrong line."""
+    """Raise for the first invalid line."""
     # the text ends in a line feed, so the last piece is empty
     for n, line in enumerate(text.split(b"\n")[:-1], start=n_before + 1):
         words = line.split(None, columns.width)
@@ -287,37 +291,11 @@ def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[
     return list(index), code, documents
 
 
-class Repeated(BadInput):
-    """Error for a document that occurs twice in a topic."""
-
-
-def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | None) -> NoReturn:
-    """Raise with the line of the first repeated document, found by reading again: no lines are kept without one."""
-    first_line: dict[tuple[bytes, ...], int] = {}
-    n = 0
-    for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
-        for line in array.tobytes().split(b"\n")[:-1]:
-            n += 1
-            words = line.split()
-            if not words:
-                continue
-            document = tuple(words[k] for k in key)
-            if document in first_line:
-                raise BadInput(
-                    f"{path}:{n}",
-                    f"expected each document once per topic, got {shown(words[2])} in topic {shown(words[0])} again "
-                    f"(first in line {first_line[document]})",
-                    f"drop one, or pass {{duplicates='best'}} to keep {best}",
-                ) from None
-            first_line[document] = n
-    raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")
-
-
 def once_each(
     topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
 ) -> tuple[Int, list[Any]]:
-    """Return offsets and columns of rows in the order of topics, each key once in a topic, or raise Repeated.
-    ``best`` says which of several is kept.
+    """Return offsets and columns of rows in the order of topics, each key once in a topic.
+    ``best`` tells which of several to keep.
     """
     numbers = np.arange(len(topics) + 1)
     offsets = np.searchsorted(code, numbers).astype(np.int64)
@@ -331,7 +309,7 @@ def once_each(
                 docid = keys[i] if isinstance(keys[i], str) else keys[i][0]
                 got = f"got {shown(docid)} twice in topic {shown(topics[t])}"
                 remedy = "pass {duplicates='best'} to keep " + best
-                raise Repeated("docid", f"expected each once per topic, {got}", remedy)
+                raise BadInput("docid", f"expected each document once per topic, {got}", remedy)
             keep[i] = keys[i] not in seen
             seen.add(keys[i])
     if keep.all():
@@ -345,7 +323,7 @@ def check_duplicates(duplicates: str) -> None:
 
 
 def check_words(words: list[Any], name: str) -> list[str]:
-    """Return ids as text; raise ValueError if one has white space, which separates columns, or a NUL."""
+    """Return ids as text; raise ValueError if an id contains NUL or white space, which separates columns."""
     texts = [str(word) for word in words]
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
@@ -356,7 +334,8 @@ def check_words(words: list[Any], name: str) -> list[str]:
 
 
 def objects(words: Sequence[str]) -> NDArray[Any]:
-    """Return ids as an array of references: a long id does not widen all, and equal ids may share their strings."""
+    """Return ids as an array of references: a long id does not widen the array, and equal ids may share their
+    strings."""
     array = np.empty(len(words), dtype=object)
     array[:] = words
     return array

@@ -1,6 +1,7 @@
-"""Checks that every part of a kind must pass; run them on your own oracle, ranker, bandit, interleaver or user too.
+"""Checks that every component of a kind must pass; run them on custom oracles, rankers, bandits, interleavers and
+users, too.
 
-Each check raises an ``AssertionError`` that says what does not hold, and returns None if everything does.
+Each check raises an ``AssertionError`` that describes the violated property, and returns None if all hold.
 """
 
 from __future__ import annotations

@@ -13,19 +13,19 @@ from structsvm.testing.require import Requirement
 
 
 def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
-    """Check that a dueling bandit keeps its protocol (:class:`structsvm.online.bandits.Bandit`).
+    """Check that a dueling bandit follows its protocol (:class:`structsvm.online.bandits.Bandit`).
 
     It selects duels of its own arms, without a change of its state, and the same duels for the same seed. A duel
-    contains all that ``update`` needs, also after JSON and in any order. A saved state continues identically. Wrong
-    duels and outcomes raise an error and change nothing. Arms are treated alike whatever their numbers. And the best of
-    four arms of well spaced utilities, of two, and of one is found.
+    contains all that ``update`` needs, also after JSON and in any order. A saved state continues identically. Invalid
+    duels and outcomes raise an error and change nothing. Arms are treated equally, whatever their indices. The best of
+    four arms with well-spaced utilities, of two, and of one is found.
 
     Parameters
     ----------
     make : callable ``(n_arms) -> bandit``
-        A fresh bandit, with a horizon of ``steps`` where it needs one.
+        A fresh bandit, with a horizon of ``steps`` if it needs one.
     steps : int, default=4000
-        Comparisons after which ``best`` must be right (arms win with probability 0.65, 0.8, 0.95).
+        Number of comparisons after which ``best`` must be correct (arms win with probability 0.65, 0.8, 0.95).
     random_state : int, default=0
 
     Examples
@@ -42,7 +42,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     _check_restart(make, require, random_state)
     _check_refused_duels(make, require, random_state)
     _check_permuted_arms(make, require, random_state)
-    # the best arm has the smallest number in ``order``, wherever it is
+    # the best arm has the smallest number in ``order``, wherever it stands
     utilities = np.array([0.9, 0.6, 0.3, 0.0])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2], [0, 3], [3, 0]):
         bandit, played = make(len(order)), _Played(utilities[order], random_state)
@@ -57,7 +57,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
 
 
 class _Played:
-    """A world of utilities with the linear link, with its random numbers."""
+    """A world of utilities with the linear link and its own random numbers."""
 
     def __init__(self, utilities: Float, seed: Any) -> None:
         from structsvm.online.simulation.worlds import Utilities

@@ -78,8 +78,8 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 
 def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
     """Return the probability of every vector of clicks by the model itself: look, click or not, stop or not."""
-    # ``reading`` has the probabilities of users who are still reading, by their clicks so far; who stops has no further
-    # clicks, and goes to ``done``
+    # ``reading`` has the probabilities of users who are still reading, by their clicks so far; users who stop make no
+    # further clicks and move to ``done``
     click, stop_after_click, stop_after_skip = tables
     done: dict[tuple[int, ...], float] = defaultdict(float)
     reading: dict[tuple[int, ...], float] = {(): 1.0}

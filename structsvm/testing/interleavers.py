@@ -28,20 +28,21 @@ def check_interleaver(
 
     Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object gives
     a logged record, read from JSON, the same credit. The order of the rankers changes nothing, exactly. Identical
-    rankings have the same credit on average. Clicks that ignore the documents favour no ranker, as far as ``fair``
-    says. Bad input raises a ``ValueError``. Expectations are sums over all lists and clicks.
+    rankings have the same credit on average. Clicks that ignore the documents favour no ranker, to the extent of
+    ``fair``. Bad input raises a ``ValueError``. Expectations are sums over all lists and clicks.
 
     Parameters
     ----------
     interleaver : Interleaver
     multileaves : bool, default=True
-        Whether it takes more than two rankings; otherwise it must refuse three.
+        Whether it accepts more than two rankings; otherwise it must refuse three.
     prefix : bool, default=True
         Whether each document is the best remaining one of some ranking.
     fair : {"outcome", "credit", "even credit"} or None
-        What is zero on average if clicks ignore the documents. "outcome": the outcome of every pair, and the difference
-        in credit. "credit": the difference in credit at each rank (unless the record has ``slack``). "even credit": the
-        difference in credit if clicks are equally likely at all ranks. None: nothing (a biased method).
+        The quantity that is zero on average if clicks ignore the documents. "outcome" means the outcome of every pair
+        and the difference in credit; "credit" the difference in credit at each rank (unless the record has ``slack``).
+        "even credit" means the difference in credit if clicks are equally likely at all ranks; None nothing (a biased
+        method).
     random_state : int, default=0
 
     Examples
@@ -53,7 +54,7 @@ def check_interleaver(
     require = Requirement(repr(interleaver))
     require.members(Interleaver, interleaver)
     fresh = copy.deepcopy(interleaver)
-    # rankings that are rotated, equal, disjoint, nearly equal, of different lengths, and of a single document
+    # rankings that are rotated, equal, disjoint, nearly equal, of different lengths, or of a single document
     groups = ["abcd bcda", "abcd abcd", "abc xyz", "abcd axbc", "ab b", "abc ad", "a a", "a xyz"]
     if multileaves:
         groups += ["abcd bcda dcba", "abc bca cab", "ab b cab", "abc abc abc"]
@@ -157,7 +158,7 @@ def _check_fairness(
             )
             message = f"expected equal credit if clicks ignore the documents, got {credit}"
             require(float(np.ptp(credit)) <= 1e-9, message)
-    # Weaker promises, by the credit alone. Optimised methods may have slack where no exact solution exists.
+    # Weaker promises, in terms of credit only. Optimised methods may have slack where no exact solution exists.
     slack = max(shown.slack for shown, _ in records)
     by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
     for examined in by_rank if not slack else []:
@@ -202,7 +203,7 @@ def _check_refused_rankings(interleaver: Any, require: Requirement, multileaves:
     for what, rankings, length in cases:
         require.refusal(what, interleaver.show, rankings, length, 0)
         require.refusal(what, interleaver.distribution, rankings, length)
-    # a record is credited for one 0 or 1 per document, and by its own method alone
+    # a record is credited for one 0 or 1 per document, and only by its own method
     shown = interleaver.show(good, length=3, rng=0)
     foreign = dataclasses.replace(shown, method="another method")
     for action in (interleaver.credit, interleaver.outcome):

@@ -34,7 +34,8 @@ def check_oracle(
     ----------
     oracle : Oracle
     shift_invariant : bool, default=True
-        Whether adding a constant to the scores of a query changes nothing (a joint feature of differences).
+        Whether adding a constant to the scores of a query changes nothing (if the joint feature consists of
+        differences).
     reference : callable, optional
         ``reference(y, scores)``: the value ``max_y loss - scores . coef`` of one short query, by exhaustive search.
         Without it, an oracle that maximises over too few outputs passes.
@@ -94,7 +95,7 @@ def check_oracle(
 
 @dataclass(frozen=True)
 class _Bound:
-    """An oracle bound to queries, and the requirements on it. A plane is a result: losses and coefficients."""
+    """An oracle bound to queries, and the requirements on it. A plane is a result of losses and coefficients."""
 
     separator: Separator
     y: Float
@@ -119,7 +120,7 @@ class _Bound:
         return plane[0] - self.per_query(scores * plane[1])
 
     def worst(self, bad: Any) -> int:
-        """Return the shortest of the queries where a property does not hold."""
+        """Return the shortest query for which a property does not hold."""
         return int(np.where(bad, np.diff(self.offsets), self.y.shape[0] + 1).argmin())
 
     def check_plane(
@@ -159,7 +160,7 @@ class _Bound:
         self, reference: Callable[[Float, Float], float], scores: Float, plane: tuple[Float, Float]
     ) -> None:
         value = self.value(scores, plane)
-        # exhaustive search is possible for short queries alone
+        # exhaustive search is possible only for short queries
         for q in np.flatnonzero(np.diff(self.offsets) <= 6):
             rows = slice(self.offsets[q], self.offsets[q + 1])
             expected = reference(self.y[rows], scores[rows])
@@ -179,9 +180,7 @@ class _Bound:
 
         with ThreadPoolExecutor(4) as pool:
             same = list(pool.map(one, list(range(self.offsets.shape[0] - 1))[::-1] * 4))
-        self.require(
-            all(same), "a query's answer depends on its neighbours, on earlier calls or on other threads"
-        )
+        self.require(all(same), "a query's answer depends on its neighbours, earlier calls or other threads")
 
     def check_extremes(self) -> None:
         # untrained: equal scores; trained: margins so wide that no other ranking is worth its loss

@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 
 
 def check_problem(problem: Problem, *, random_state: int = 0) -> None:
-    """Check a problem of your own (:class:`structsvm.protocols.Problem`).
+    """Check a custom problem (:class:`structsvm.protocols.Problem`).
 
     Weights sum to one. ``cut`` is the weighted mean of ``query_cuts``, and the same at every call. ``query_cuts`` do
     not depend on the division of the queries. Hinges are not negative. If ``exact``, no cut is above the risk at any
@@ -89,11 +89,11 @@ def _query_cuts(problem: Problem, w: Any, ends: list[int]) -> tuple[Any, Any]:
 def check_structured_model(
     model: StructuredModel, xs: Sequence[Any], ys: Sequence[Any], *, random_state: int = 0
 ) -> None:
-    """Check a structured model of your own (:class:`structsvm.protocols.StructuredModel`) on some labelled examples.
+    """Check a custom structured model (:class:`structsvm.protocols.StructuredModel`) on some labelled examples.
 
     Joint features have one length; losses are not negative, and zero for the true output. ``argmax`` and
-    ``loss_augmented_argmax`` are called at several ``w``. Of all outputs they return for an example, none has a larger
-    score at a ``w`` than the result of ``argmax`` there, nor a larger sum of loss and score than the result of
+    ``loss_augmented_argmax`` are called at several ``w``. No output that they return for an example has a larger score
+    at a ``w`` than the result of ``argmax`` there, nor a larger sum of loss and score than the result of
     ``loss_augmented_argmax``.
 
     Parameters
@@ -150,7 +150,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     ----------
     solve : QPSolver
     tol : float, default=1e-8
-        Relative duality gap to ask for.
+        Relative duality gap to request.
     random_state : int, default=0
 
     Examples

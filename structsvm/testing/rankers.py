@@ -32,7 +32,7 @@ def check_ranker(
 
     It ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the queries, rows
     of queries that are not contiguous, and any number of threads. It does not change its parameters or its input. It
-    takes float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
+    accepts float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
     equal. ``rank`` agrees with ``predict``. Bad input raises a ``ValueError`` that names it, and leaves a fitted model
     unchanged.
 
@@ -42,14 +42,14 @@ def check_ranker(
         Unfitted; cloned for every fit.
     shift_invariant : bool, default=True
         Whether a constant added to a feature of all documents of a query changes nothing: True for losses of score
-        differences, False for pointwise ones.
+        differences, False for pointwise losses.
     order_invariant : bool, default=True
         Whether the order of the documents within a query changes nothing beyond ``tolerance``: False for stochastic
         training.
     tolerance : float, default=0.02
         Largest relative difference of scores between fits of the same problem with data in another order or precision.
-        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions are no further
-        apart than their gaps allow.
+        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions must not differ
+        by more than their gaps allow.
     random_state : int, default=0
         Seed of the generated data.
 
@@ -132,7 +132,7 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
 def _check_copies(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
     from sklearn.base import clone
 
-    # a clone has the parameters alone; pickle and file have the fitted state as well
+    # a clone has only the parameters; pickle and file also have the fitted state
     fresh = clone(model)
     require(
         repr(fresh.get_params()) == repr(model.get_params()) and not hasattr(fresh, "n_features_in_"),
@@ -170,7 +170,7 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
 
     # the first 40 queries are those of the fit
     unseen = make_ranking(80, 15, 4, noise=0.3, random_state=random_state).select(np.arange(40, 80))
-    # the ROC area by query, whose mean must exceed one half by four of its own standard errors
+    # the ROC area by query, whose mean must exceed one half by four of its standard errors
     values = evaluate(
         "roc", unseen.y, model.predict(unseen.X, **_qid(model, unseen.qid)), qid=unseen.qid
     ).per_query

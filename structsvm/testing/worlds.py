@@ -11,10 +11,10 @@ from structsvm.testing.require import Requirement
 
 
 def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0) -> None:
-    """Check a world of your own (:class:`structsvm.protocols.World`).
+    """Check a custom world (:class:`structsvm.protocols.World`).
 
     Gaps are not negative, and 0 for the winners. Outcomes are numbers from 0 to 1, one per pair of a set, and the same
-    for the same seed. The order of the arms of a pair makes no difference. No winner loses to another arm by more than
+    for the same seed. The order of the arms of a pair does not matter. No winner loses to another arm by more than
     chance.
 
     Parameters
@@ -38,7 +38,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     require(not gaps[winners].any(), f"gaps: expected 0 for the winners, got {gaps[winners]}")
     # the winners first, then others in order of their numbers
     arms = list(dict.fromkeys([*winners.tolist(), *range(n)]))[:5]
-    allowed = 5 * np.sqrt(0.25 / n_comparisons)  # five standard deviations at the most
+    allowed = 5 * np.sqrt(0.25 / n_comparisons)  # at most five standard deviations
 
     def share(first: int, second: int) -> float:
         outcomes = []

@@ -1,8 +1,8 @@
-"""Trainers: from a problem to the weights of lowest objective, with a certificate.
+"""Trainers: find the weights that minimise the objective of a problem, with a certificate.
 
-``path`` trains for one C or several, by the trainer that ``choosing_solver`` picks from its table; ``contract`` says
-what a trainer is; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads the data through
-the ``rows``.
+``path`` trains for one C or several, with the trainer that ``choosing_solver`` picks from its table; ``contract``
+defines what a trainer is; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads the data
+through the ``rows``.
 """
 
 from __future__ import annotations

@@ -17,22 +17,22 @@ from structsvm.trainers.passes import sweep
 from structsvm.trainers.plane_cache import ROUNDING, Planes, insert
 
 MEMORY = 1 << 28
-"""Bytes that cached planes may use for data of any size; half the size of the data where that is more."""
+"""Bytes that cached planes may always use; half the size of the data if that is more."""
 
 _AHEAD = 4
-"""Steps that are begun before the present one is finished, as work for as many threads; constant, as results must not
-depend on n_jobs."""
+"""Number of steps started before the current one is finished, as work for threads; constant, as results must not depend
+on n_jobs."""
 
 _CHUNKS_PER_STEP = 4
 """Chunks per step of a thread: handing over a step costs as much as a tenth of a chunk."""
 
 _PLANES = 10
-"""Planes that a query keeps at most. With 32, fits of 60 to 2,000 queries took 1.2 times as long on average, as each
+"""Maximum number of planes per query. With 32, fits of 60 to 2,000 queries took 1.2 times as long on average, as each
 sweep visits all."""
 
 _SWEEPS = 50
-"""Most sweeps over the cached planes; then the problem over them is solved instead, where that pays. With 20, some fits
-of fewer than 100 queries take twice as many passes."""
+"""Maximum number of sweeps over the cached planes; then the problem over them is solved instead, if that pays. With 20,
+some fits of fewer than 100 queries take twice as many passes."""
 
 _SMOOTHING = 0.2
 """First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the second
@@ -42,7 +42,7 @@ _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""
 
 _NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
-"""The new planes of a sweep over the cached ones alone."""
+"""The new planes of a sweep over only the cached planes."""
 
 
 def cache_size(problem: Problem) -> int | None:
@@ -52,7 +52,7 @@ def cache_size(problem: Problem) -> int | None:
 
 
 def slot_size(problem: Problem) -> int:
-    """Return how many numbers a plane of every query takes in all."""
+    """Return the total number of coefficients of one plane per query."""
     return problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
 
 
@@ -61,14 +61,14 @@ class Point(NamedTuple):
 
     w: Float
     total: Float
-    """Anchor and weighted sum of the planes; the same array as ``w`` where there are no signs."""
+    """Anchor and weighted sum of the planes; the same array as ``w`` without signs."""
     low: Float
-    """Bounds of each weight by its sign, below and above; both empty where there are no signs."""
+    """Bounds of each weight by its sign, below and above; both empty without signs."""
     high: Float
 
 
 def _root(slope: Callable[[float], float]) -> float:
-    """Return where in [0, 1] a falling slope vanishes, rounded down; the nearer end where it does not."""
+    """Return the point in [0, 1] where a decreasing slope vanishes, rounded down, or the nearer end if it does not."""
     # With signs the dual value along a segment is concave, but not quadratic: bisection. 40 halvings are far below any
     # useful step; the lower end is returned, so that the value does not fall.
     if slope(1.0) >= 0:
@@ -81,21 +81,18 @@ def _root(slope: Callable[[float], float]) -> float:
 
 
 class BlockDual:
-    """For each query cached planes ``(loss, joint)`` with their masses, and ``w``, the sum of them by these masses."""
+    """Cached planes ``(loss, joint)`` of each query with their masses, and ``w``, their sum weighted by these
+    masses."""
 
     # The dual problem is  max D(a) = sum_qk a_qk loss_qk - 1/2 ||w||^2,  w = anchor + sum_qk a_qk psi_qk,  over masses
-    # a >= 0 with sum_k a_qk <= cap_q = C weight_q. The rest of a query's cap is on its zero plane, which needs no
+    # a >= 0 with sum_k a_qk <= cap_q = C weight_q. The remainder of a query's cap is on its zero plane, which needs no
     # storage. The derivative of D by a mass is the violation of the plane at w, loss_qk - psi_qk . w.
     # With signs, w is the projection of that sum on the signs, and the derivative is the same.
-    # The ``anchor`` is zero unless these queries are a part of a larger problem (:meth:`place`).
+    # The ``anchor`` is zero unless these queries are part of a larger problem (:meth:`place`).
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
-        n, m, n_slots, n_numbers = (
-            problem.n_queries,
-            problem.n_features,
-            cache_size(problem),
-            slot_size(problem),
-        )
+        n, m = problem.n_queries, problem.n_features
+        n_slots, n_numbers = cache_size(problem), slot_size(problem)
         if n_slots is None:
             expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)"
             raise BadInput("frank_wolfe", expected, "use {solver='one_slack'}")
@@ -110,7 +107,7 @@ class BlockDual:
         self._pool = np.zeros((n_slots, n_numbers))
         self._loss, self._alpha = np.zeros((n, n_slots)), np.zeros((n, n_slots))
         self._age, self._now = np.zeros((n, n_slots), dtype=np.int64), 0
-        """When each plane was last used, and the present time."""
+        """When each plane was last used, and the current time."""
         self.w: Float = np.zeros(m)
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
@@ -118,7 +115,7 @@ class BlockDual:
         self._size: Float = np.zeros(m)
         """The same sum over absolute values."""
         self.best: tuple[Float, float] | None = None
-        """The best weights of the last fit, and an upper bound on their weighted hinges; of exact oracles only."""
+        """The best weights of the last fit, and an upper bound on their weighted hinges; for exact oracles only."""
         self.solving = False
         """Whether the last fit ended by solving the problem over the cached planes."""
         self.cone = None if cone is None else check_cone(cone, m)
@@ -134,7 +131,7 @@ class BlockDual:
 
     @property
     def value(self) -> float:
-        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
+        """Dual value, minus a bound on its rounding error, as ``w`` may be a small difference of large planes."""
         # |w' - w| <= error by component gives  1/2 ||w'||^2 <= 1/2 ||w||^2 + |w| . error + 1/2 ||error||^2
         error = ROUNDING * self._size
         lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
@@ -142,12 +139,12 @@ class BlockDual:
 
     @property
     def loss(self) -> float:
-        """The sum of the planes' losses by their masses."""
+        """The sum of the planes' losses, weighted by their masses."""
         return float((self._alpha * self._loss).sum())
 
     @property
     def cut(self) -> Cut:
-        """The planes' mean by their masses, which bounds the mean hinge from below."""
+        """The mean of the planes, weighted by their masses, which bounds the mean hinge from below."""
         return Cut(self.loss / self.C, self.joint / self.C)
 
     @property
@@ -170,7 +167,7 @@ class BlockDual:
         self._clip()
 
     def place(self, anchor: Float) -> None:
-        """Set the anchor; make the masses feasible, whatever happened to them."""
+        """Set the anchor, and make the masses feasible, whatever their state."""
         # negative and undefined masses to zero, then each query down to its cap
         self._alpha[~((self._alpha > 0) & np.isfinite(self._alpha))] = 0.0
         total = self._alpha.sum(axis=1)
@@ -184,15 +181,16 @@ class BlockDual:
         """Make one pass of block updates, and return the average of ``w`` over the pass."""
         self._now += 1
         # Queries of one step share one w, and steps begun ahead have a w without the last updates. At most n / 128
-        # queries do, as stale steps cost more in passes than calls cost in time.
+        # queries share one, as stale steps cost more passes than calls cost time.
         stale = max(1, problem.n_queries // 128)
         ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
         step = min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk)
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
-            # The planes of a step are those of a ``w`` up to ``ahead`` steps old, the moves are exact at the newest.
-            # Two moves per query: the first mostly takes mass from the zero plane, the second from a bad one.
+            # The planes of a step belong to a ``w`` that is up to ``ahead`` steps old; the moves are exact at the
+            # newest ``w``. Two moves per query: the first mostly takes mass from the zero plane, the second from a bad
+            # one.
             self._cache_and_move(self.w, first, last, loss, joint, 2)
             n_steps += 1
             average += (self.w - average) / n_steps
@@ -228,7 +226,7 @@ class BlockDual:
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
         """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next."""
         # More than a dual value within ``tol`` of ``primal`` is not needed. The solution need not be better than the
-        # present masses, which are of earlier smoothings: the better point on the way between the two is taken.
+        # current masses, which come from earlier smoothings: the best point between the two is taken.
         missing = primal - self.value
         solution = minimise(
             self.planes,
@@ -251,14 +249,15 @@ class BlockDual:
         return solution.centre
 
     def _exact_step(self, direction: Float, gain: float) -> float:
-        """Return the best step towards a dual point: its sum is ``direction`` away, the loss of its planes ``gain``."""
+        """Return the best step towards a dual point, whose sum is ``direction`` away and whose planes have the loss
+        ``gain``."""
         curvature = dot(direction, direction)
         rise = gain - self.loss
         if self.cone is not None:
             return _root(
                 lambda t: rise - dot(project(self._point.total + t * direction, self.cone), direction)
             )
-        # without signs: where in [0, 1] a concave quadratic of this slope at 0 is largest
+        # without signs: the maximiser in [0, 1] of a concave quadratic with this slope at 0
         slope = rise - dot(self.w, direction)
         return float(min(1.0, max(0.0, slope / curvature)) if curvature > 0 else slope > 0)
 
@@ -283,7 +282,8 @@ class BlockDual:
         self._clip()
 
     def redistribute(self, target: float) -> bool:
-        """Sweep over the cached planes only, until their share of the gap is below ``target``; return whether it is."""
+        """Sweep over the cached planes only, until their share of the gap is below ``target``; return whether it is
+        reached."""
         # The sum of the gaps of the queries, each at the weights when it was visited, estimates the gap of the sweep.
         # Up to three moves per query and visit.
         done = False
@@ -299,7 +299,7 @@ class BlockDual:
 
 @kernel(inline="always")
 def _shift(point, plane, mass):  # type: ignore[no-untyped-def]
-    """Add a plane to the sum, and project the sum where there are signs."""
+    """Add a plane to the sum, and project the sum if there are signs."""
     # Bounds rather than signs, as minimum and maximum need no branch: [0, inf], [-inf, 0] or [-inf, inf].
     w, total, low, high = point
     if low.shape[0] == 0:
@@ -319,8 +319,8 @@ def _move(point, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation
     # violation. A pairwise step moves mass m from the worst plane, of those that have any, to the best: the slope is
     # the difference of the two violations, the curvature the squared distance of the planes, and the exact step
     # m = slope / curvature, or all the mass of the worst plane. The gap of the block, cap * max violation - sum of
-    # alpha * violation, bounds what all steps of this query together can gain. Plane number ``n`` is the zero plane, of
-    # violation 0, which has the mass that the others leave of the cap.
+    # alpha * violation, bounds what all steps of this query together can gain. Plane number ``n`` is the zero plane,
+    # with violation 0; it has the part of the cap that the other planes leave.
     gap = 0.0
     for step in range(n_steps):
         used = 0.0
@@ -332,7 +332,7 @@ def _move(point, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation
             if violation[k] > violation[best]:
                 best = k
         left = cap - used
-        if left > 1e-14 * cap:  # less is rounding: the zero plane has no mass to give
+        if left > 1e-14 * cap:  # less is rounding error: the zero plane has no mass to give
             worst = n
         for k in range(n):
             if alpha[k] > 0.0:
@@ -359,7 +359,7 @@ def _move(point, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation
             alpha[best] += mass
             age[best] = now
         if worst < n:
-            # exactly zero where all is taken, so that the plane may be dropped
+            # exactly zero if all is taken, so that the plane may be dropped
             alpha[worst] = 0.0 if mass == available else alpha[worst] - mass
         for k, share in ((best, mass), (worst, -mass)):
             if k < n:
@@ -423,7 +423,7 @@ def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, p
 def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-untyped-def]
     """Add the most violated planes at ``w``, with full cap, to ``target``; return their slack and gain."""
     # The slack is the weighted sum of the hinges at ``w``, so that 1/2 ||w||^2 + slack is the primal value there. A
-    # query without a violated plane has its mass on the zero plane, in the slot behind the last, and adds nothing.
+    # query without a violated plane has its mass on the zero plane, in the slot after the last, and adds nothing.
     pool, start, features, loss, _, cap = planes
     size = loss.shape[1]
     slack, gain = 0.0, 0.0
@@ -451,7 +451,7 @@ def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-u
 
 @kernel
 def _sum_planes(total, size, planes, alpha):  # type: ignore[no-untyped-def]
-    """Add the planes by their masses to ``total``, and the absolute values of the same terms to ``size``."""
+    """Add the planes, weighted by their masses, to ``total``, and the absolute values of the same terms to ``size``."""
     # ``size`` bounds the rounding error of ``total``, which may be a small difference of large planes
     pool, start, features, _, used, _ = planes
     for q in range(used.shape[0]):

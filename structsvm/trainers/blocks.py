@@ -1,4 +1,5 @@
-"""``Blocks``: neighbouring queries as one dual coordinate, so that cached planes of wide problems fit in memory."""
+"""``Blocks``: treat neighbouring queries as one dual coordinate, so that cached planes of wide problems fit in
+memory."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from structsvm.trainers.passes import RankingProblem
 class Blocks:
     """Separator whose queries are blocks of ``size`` neighbours of another, which need fewer planes."""
 
-    # The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
-    # the outputs of a block are all combinations of theirs.
+    # The hinge of a block is the weighted mean of the hinges of its queries, and is itself a maximum over outputs: the
+    # outputs of a block are all combinations of those of its queries.
 
     query_weights: Float | None = None
 

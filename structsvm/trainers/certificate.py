@@ -1,4 +1,5 @@
-"""``Fit``, the result of every trainer with its certificate; ``Recorder``, the bounds during a fit and when to stop."""
+"""``Fit``, the result of every trainer with its certificate; ``Recorder``, the bounds during a fit and the stopping
+rule."""
 
 from __future__ import annotations
 
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 
 _TINY = 1e-300
 _BOUND_ROUNDING = 1e-7
-"""How far a lower bound may be above an upper one by rounding, relative to the bounds."""
+"""Relative amount by which rounding may put a lower bound above an upper bound."""
 _LEAST_GAIN = 3.0
-"""Least relative distance of the objective below its value at zero, in multiples of ``tol``; for less, a warning says
+"""Least relative distance of the objective below its value at zero, in multiples of ``tol``; below that, a warning says
 that nothing was learned."""
 _LARGEST_GAIN = 0.01
 """Largest such share, for a large ``tol``."""
 _CANCELLATION = 1e-11
-"""Rounding of bounds near zero, relative to ``C`` and the largest value so far, whose differences they are."""
+"""Rounding of bounds near zero, relative to ``C`` and the largest value so far, as bounds are differences of these."""
 
 
 class CertificateError(ValueError):
-    """A lower bound on the optimum is above an upper one, so data or oracle are wrong.
+    """A lower bound on the optimum is above an upper bound, so the data or the oracle must be wrong.
 
     Examples
     --------
@@ -92,12 +93,12 @@ class NothingLearnedWarning(UserWarning):
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / primal``; 0 where the bounds are equal, or the dual one is larger by rounding."""
+    """Return ``(primal - dual) / primal``; 0 if the bounds are equal, or the dual bound is larger by rounding."""
     return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
 
 
 def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _BOUND_ROUNDING) -> None:
-    """Raise CertificateError for a lower bound above an upper one by more than rounding: no optimum is between them.
+    """Raise CertificateError if a lower bound exceeds an upper bound by more than rounding.
 
     ``scale`` is the size of the numbers whose differences the bounds are; ``rounding`` is relative to ``dual``.
     """
@@ -125,7 +126,7 @@ class Fit:
     gap : float
         ``(primal - dual) / primal``: the optimum is within this relative distance.
     C : float
-        The trade-off the fit is for.
+        The trade-off of the fit.
     converged : bool
         Whether ``gap <= tol``.
     certified : bool
@@ -133,21 +134,21 @@ class Fit:
     n_iterations : int
         Steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe).
     n_passes : int
-        Passes over the data: calls of the oracle per query, whether to train (query by query or all at once) or to
-        measure the primal value.
+        Passes over the data: calls of the oracle per query, whether for training (query by query or all at once) or for
+        measuring the primal value.
     n_cuts : int
-        Cuts held at the end.
+        Number of cuts held at the end.
     seconds : float
         Wall-clock time of the fit, without compilation.
     solver : str
-        Which trainer produced it.
+        Name of the trainer.
     history : tuple of Progress
         The bounds and the seconds after each pass, one entry per pass (newton: a step, of several passes), or one
         entry if no pass was made; the last entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
-        Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
+        Norm of the gradient of the objective at ``w`` over that at zero (newton); None if there is no gradient.
     at_zero : float or None
-        The objective at ``w = 0``; None where training did not evaluate it. Not saved with a model.
+        The objective at ``w = 0``; None if training did not evaluate it. Not saved with a model.
 
     Examples
     --------
@@ -187,7 +188,7 @@ class Fit:
         )
 
     def to_frame(self) -> Any:
-        """Return the history as a pandas frame: bounds, gap and seconds, a row per pass."""
+        """Return the history as a pandas DataFrame: bounds, gap and seconds, one row per pass."""
         fields = ("primal", "dual", "gap", "seconds")
         return frame(
             {name: [getattr(step, name) for step in self.history] for name in fields},
@@ -199,7 +200,7 @@ class Fit:
 
 
 class Recorder:
-    """The best bounds so far, their history, and the clock; every trainer reports through one."""
+    """The best bounds so far, their history, and the clock; every trainer reports through a recorder."""
 
     # An approximate oracle may miss the most violated output, so that primal values are estimates from below. With
     # ``exact`` False, an estimate that is below a later dual value is dropped, as its point was never that good.
@@ -232,7 +233,7 @@ class Recorder:
         return self.stopped or self.gap <= self.tol
 
     def lower(self, dual: float) -> None:
-        """Offer a dual value; CertificateError if it is above an exact primal one."""
+        """Record a dual value; raise CertificateError if it is above an exact primal value."""
         self.dual = max(self.dual, dual)
         if self.exact:
             check_bounds(self.primal, self.dual, self._scale)
@@ -240,7 +241,7 @@ class Recorder:
             self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
-        """Offer a primal value and the weights that attain it."""
+        """Record a primal value and the weights that attain it."""
         if np.isnan(primal):
             raise BadInput(
                 "problem", "expected finite features and losses, got an objective that is not a number"
@@ -257,14 +258,15 @@ class Recorder:
             self.w = w.copy()
 
     def replace(self, primal: float, w: Float) -> None:
-        """Offer weights, such as sparse ones, that are preferred to the best ones if their gap is within ``tol``."""
+        """Record weights, such as sparse weights, that are preferred to the best weights if their gap is within
+        ``tol``."""
         if relative_gap(primal, self.dual) <= self.tol:
             check_bounds(primal, self.dual, self._scale)
             self.primal = primal
             self.w = w.copy()
 
     def begun(self, seconds: float) -> None:
-        """Set the clock for a fit that has taken ``seconds`` before, in another process."""
+        """Set the clock for a fit that has already taken ``seconds`` in another process."""
         self._start = clock() - seconds
 
     def passed(self, n: int = 1) -> None:
@@ -279,7 +281,7 @@ class Recorder:
     def finish(
         self, solver: str, *, n_iterations: int, n_cuts: int, gradient_norm: float | None = None
     ) -> Fit:
-        """Return the fit; warn if the gap, or the norm of the gradient where it is given, did not reach ``tol``."""
+        """Return the fit; warn if the gap or, if given, the norm of the gradient did not reach ``tol``."""
         converged = self.gap <= self.tol and (gradient_norm is None or gradient_norm <= self.tol)
         if not converged:
             norm_text = "" if gradient_norm is None else f"relative gradient norm {gradient_norm:.2e} and "
@@ -313,7 +315,7 @@ class Recorder:
 def watched(
     fits: Iterable[Fit], problem: Any, Cs: Sequence[float], tol: float, region: Convex | None = None
 ) -> Iterator[Fit]:
-    """Yield the fits of a path, and call :func:`judge` on that of the largest C, which gains most."""
+    """Yield the fits of a path, and call :func:`judge` on the fit for the largest C, which gains most."""
     n = len(set(Cs))
     for i, fit in enumerate(fits, 1):
         if i == n:
@@ -322,10 +324,10 @@ def watched(
 
 
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
-    """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
+    """Warn if a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
     share = 1.0 - min(_LEAST_GAIN * tol, _LARGEST_GAIN)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
-        return  # an approximate oracle may be far off at other weights than zero
+        return  # an approximate oracle may be far off at nonzero weights
     # Without a region the objective is 1-strongly convex. The optimal weights are then at least ``length`` long, and
     # the objective at zero is at least the optimum plus half the square of that: often enough to know without a pass.
     if region is None:
@@ -350,7 +352,7 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
 
 
 def _loose_bound(history: list[Progress]) -> str:
-    """Name the bound that is probably loose: the one that moved more in the last quarter of the passes."""
+    """Name the bound that is probably loose: the bound that moved more in the last quarter of the passes."""
     # Of 52 stopped fits where one bound was twice as far from the optimum as the other, this named it in 42. Naming the
     # bound that had not moved for longest was right in 12 of 42.
     if len(history) < 4:

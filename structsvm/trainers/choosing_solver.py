@@ -16,7 +16,7 @@ from structsvm.trainers.frank_wolfe import pays
 from structsvm.trainers.passes import sampled_squares
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
-"""Names of trainers: each is a file of this folder, with a function of the same name and ``supports``."""
+"""Names of trainers: each is a file in this folder with a function of the same name and ``supports``."""
 
 SOLVERS: tuple[str, ...] = get_args(Solver)
 
@@ -36,7 +36,7 @@ _LARGEST_PULL = 20.0
 def check_solver(
     solver: str, options: Options, further: Set[str] = frozenset(), among: Mapping[str, Trainer] = TRAINERS
 ) -> list[str]:
-    """Return the trainers that support the options and ``further`` abilities; raise if ``solver`` does not."""
+    """Return the trainers that support the options and the ``further`` abilities; raise if ``solver`` does not."""
     check_choice("solver", solver, ("auto", *among))
     needs = options.needs | further
     able = [name for name, trainer in among.items() if needs <= trainer.supports]
@@ -62,11 +62,11 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
 
 
 def largest_C(problem: Problem) -> float:
-    """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
-    # Below ten queries the planes per query of frank_wolfe are too coarse a model. Where Newton's method over the
-    # planes can take over, steps may be of any length. Otherwise a step is too long where C is large for the number of
-    # queries, or the features are large: one_slack becomes faster between 20 and 100, beyond frank_wolfe stalls
-    # (experiments/benchmarks/solvers.py), at lower values where a few features are far larger than the others.
+    """Return the largest C for which "auto" is ``frank_wolfe`` if not newton: 0 for never, infinity for always."""
+    # Below ten queries the planes per query of frank_wolfe are too coarse a model. If Newton's method over the planes
+    # can take over, steps may have any length. Otherwise a step is too long if C is large for the number of queries, or
+    # the features are large: one_slack becomes faster between 20 and 100, beyond frank_wolfe stalls
+    # (experiments/benchmarks/solvers.py), at lower values if a few features are far larger than the others.
     if problem.n_queries < 10 or cache_size(problem) is None:
         return 0.0
     if pays(problem):

@@ -55,10 +55,10 @@ class Options:
     tol : float, default=1e-3
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
-        Largest number of passes over the data.
+        Maximum number of passes over the data.
     cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
         Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
-        independent rows with ``cone @ w >= 0``, by one_slack only.
+        independent rows with ``cone @ w >= 0`` (one_slack only).
     region : Convex, optional
         Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
     stabilise : bool, default=True
@@ -112,26 +112,26 @@ DEFAULTS = Options()
 
 @dataclass
 class Start:
-    """Where a fit begins: results of the fits of the same problem for smaller C."""
+    """Starting point of a fit: results of the fits of the same problem for smaller C."""
 
     guess: Float | None = None
     """Weights that are probably near the optimum."""
     past: list[Fit] = field(default_factory=list)
     """The fits so far, ascending in C."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """State that trainers keep from one C to the next, each under a name of its own; other trainers may use it, too."""
+    """State that trainers keep from one C to the next, each under its own name; other trainers may use it, too."""
     record: Recorder | None = None
     """The record of a fit that another trainer, or another process, has begun."""
 
     def recorder(self, problem: Problem, C: float, options: Options) -> Recorder:
-        """Return the record of the fit: the one that has begun, else a new one."""
+        """Return the record of the fit that has begun, or a new record."""
         if self.record is not None:
             return self.record
         return Recorder(C, options.tol, problem.n_features, options.callback, exact=problem.exact)
 
 
 class Trainer(NamedTuple):
-    """A trainer, and the ``ABILITIES`` that it supports."""
+    """A trainer with the ``ABILITIES`` that it supports."""
 
     fit: Callable[[Problem, float, Options, Start], Fit]
     supports: Set[str]

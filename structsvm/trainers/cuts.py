@@ -13,11 +13,12 @@ from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 
 _IDLE = 25
-"""Solves after which a cut without mass is dropped: sooner, and cuts come back; later, and they slow the QP."""
+"""Solves after which a cut without mass is dropped: if sooner, cuts come back; if later, they slow the QP."""
 
 
 class GrowingPlanes:
-    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` are arrays of a number per plane."""
+    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` holds arrays with a number per
+    plane."""
 
     def __init__(self, n_features: int, **further: type) -> None:
         self._arrays: dict[str, Any] = {"joint": np.zeros((16, n_features)), "loss": np.zeros(16)}
@@ -69,9 +70,9 @@ class GrowingPlanes:
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
-        """Count the solves since each plane last had mass; drop planes idle for ``most``; return which are kept."""
+        """Count the solves since each plane last had mass; drop planes idle for ``most`` solves; return those kept."""
         idle = self.of("idle")
-        # a plane with mass is part of the present dual point, and never dropped
+        # a plane with mass is part of the current dual point and is never dropped
         idle[:] = np.where(with_mass, 0, idle + 1)
         used = np.flatnonzero(idle < most)
         if used.shape[0] < self._n:
@@ -97,15 +98,15 @@ class CutPool(GrowingPlanes):
         self, C: float, qp: QPSolver, tol: float, *, cone: Float | None = None, region: Convex | None = None
     ) -> tuple[Float, float]:
         """Maximise the dual over the cuts held; return ``w = G' alpha`` (in the cone or region) and a lower bound."""
-        # A mass per cut, of sum C at most, is a dual point: by duality with 1/2 ||w||^2 its value is
-        # loss . alpha - 1/2 ||G' alpha||^2. A region has a penalty of its own and another dual (qp/convex.py).
+        # One mass per cut, with a sum of at most C, is a dual point: by duality with 1/2 ||w||^2 its value is
+        # loss . alpha - 1/2 ||G' alpha||^2. A region has its own penalty and another dual (qp/convex.py).
         n = self._n
         if region is not None:
             solution = region.solve(self.joint, self.loss, C)
             self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves some mass on every cut
             return solution.w, solution.lower
         kept = self.of("alpha")
-        # the masses of the last C are a good start, scaled down where their sum is too large now
+        # the masses of the last C are a good start, scaled down if their sum is now too large
         start = kept * min(1.0, C / max(kept.sum(), 1e-300))
         if cone is not None:
             result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
@@ -117,7 +118,7 @@ class CutPool(GrowingPlanes):
         alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
         kept[:] = alpha
         w = combine(alpha, self.joint)
-        # the value of the very w returned, not the solver's: the bound must hold for what the caller holds
+        # the value at the returned w, not the solver's: the bound must hold for what the caller gets
         value = dot(self.loss, alpha) - 0.5 * dot(w, w)
         self._drop(alpha > 0)
         return w, value

@@ -1,4 +1,4 @@
-"""LambdaRank's forces between documents, in place of the gradient of a measure that has none.
+"""LambdaRank's forces between documents, in place of the gradient that a ranking measure lacks.
 
 Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
@@ -29,7 +29,7 @@ class Utility:
     """A measure of one ranking, ready for the kernels."""
 
     kind: int
-    k: int  # cut-off of NDCG, -1 for none
+    k: int  # cut-off of NDCG, or -1
     relevance: float  # of AP and MRR
     gain: Gain  # of NDCG; 0 for negative labels
 
@@ -54,12 +54,12 @@ class _Labels(NamedTuple):
     gain: Float
     relevant: NDArray[np.bool_]
     scale: Float
-    """One per query: 1 / the best possible sum of gains, precisions or reciprocal ranks; 0 where that is 0."""
+    """For each query, 1 / the best possible sum of gains, precisions or reciprocal ranks; 0 if that is 0."""
     discount: Float
 
 
 class BoundUtility:
-    """A utility with the labels of grouped rows; it depends on the ranking of the ``informative`` queries."""
+    """A utility with the labels of grouped rows; only the ranking of the ``informative`` queries matters."""
 
     def __init__(self, utility: Utility, y: Float, offsets: Int) -> None:
         self._labels, self.informative = _prepare(y, offsets, utility)
@@ -78,7 +78,7 @@ class BoundUtility:
 def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
     """Return the force on each document, in the direction of higher scores, and the utility of each query.
 
-    Documents of equal score rank in the order of their rows. The utility is 0 where no document has a gain.
+    Documents of equal score rank in the order of their rows. The utility is 0 if no document has a gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
 
@@ -89,7 +89,7 @@ def _ranked(scores: Float, lengths: Int) -> Int:
 
 
 def _depth(utility: Utility) -> int:
-    """Return the rank from which on no swap of two documents changes the utility."""
+    """Return the rank from which no swap of two documents changes the utility."""
     deepest = np.iinfo(np.int64).max
     return min(utility.k, deepest) if utility.kind == _NDCG and utility.k > 0 else deepest
 
@@ -135,7 +135,8 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
 
 @kernel
 def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
-    """Return labels in rank order, and of the relevant documents above each rank index the number and sum of 1/rank."""
+    """Return labels in rank order, and the number and the sum of 1/rank of the relevant documents above each rank
+    index."""
     n = order.shape[0]
     count[0] = harmonic[0] = 0.0
     for r in range(n):
@@ -149,7 +150,7 @@ def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, ha
 
 @kernel
 def _first_hits(hits, n):  # type: ignore[no-untyped-def]
-    """Return the rank indices of the first and second relevant document, ``n`` where there is none."""
+    """Return the rank indices of the first and second relevant document, ``n`` if there is none."""
     first = second = n
     for r in range(n):
         if hits[r]:
@@ -227,7 +228,7 @@ def _forces(  # type: ignore[no-untyped-def]
         if kind == _MRR:
             stop = min(n, first + 1)  # below the first relevant document no swap matters
         # a pair pulls its better document up by |change| / (1 + exp(s_better - s_worse)), and pushes the other down by
-        # as much (thesis, (3.19)); what is in order by a wide margin has hardly any force
+        # as much (thesis, (3.19)); pairs in order by a wide margin have hardly any force
         n_right = n_pairs = 0
         for a in range(stop):
             for b in range(a + 1, n):

@@ -7,7 +7,7 @@ The trainer works in three phases, and one rule, :meth:`_Search.next_phase`, cho
   steps, so that mass can leave a bad plane).
 * A *certificate* is a pass at a fixed ``w``: it gives the exact primal value. As its planes together are a dual point,
   too, an exact line search between that point and the current one follows.
-* Where neither suffices, the problem over the cached planes is *solved* without reading the data, by
+* If neither suffices, the problem over the cached planes is *solved* without reading the data, by
   :mod:`~.newton_on_planes`; each further pass is a certificate at the best point of the segment from the best weights
   so far to the solution. Passes then hardly depend on C.
 
@@ -15,7 +15,7 @@ The point to certify after a descent is the average of its iterates, which scatt
 converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries on,
 one descent and one certificate then mostly suffice.
 
-Planes are vectors (:mod:`~.block_dual`), of which memory has to hold three per query.
+Planes are vectors (:mod:`~.block_dual`), and memory has to hold three per query.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from structsvm.trainers.segment_search import FEWEST, between, sampled_factor
 supports = {"hinge", "signs"}
 
 _FAR, _FAR_OF_FEW = 0.01, 0.25
-"""Relative gap at a certificate above which the problem over the cached planes is solved; the second one for fewer than
-``FEWEST`` queries, whose passes are cheap in comparison. Below it, a further descent or the half-way certificate mostly
-ends the fit. Measured: with .25 fits of many queries take up to twice as many passes; with .01 fits of few queries at
-large C take up to four times as long."""
+"""Relative gap at a certificate above which the problem over the cached planes is solved; the second value is for fewer
+than ``FEWEST`` queries, whose passes are cheap in comparison. Below it, a further descent or the half-way certificate
+mostly ends the fit. Measured: with .25 fits of many queries take up to twice as many passes; with .01 fits of few
+queries at large C take up to four times as long."""
 
 _PATIENCE = 40
-"""Passes after which the problem over the cached planes is solved even where it does not pay from the start: the fit
+"""Passes after which the problem over the cached planes is solved even if that does not pay from the start: the fit
 might take hundreds more."""
 
 _WIDEST = 4
-"""Most features per query for that: with more, the planes of a cache hardly cover the features, and Newton steps are
-numerous and expensive."""
+"""Maximum number of features per query for that: with more, the planes of a cache hardly cover the features, and Newton
+steps are numerous and expensive."""
 
 _SWEPT = 0.1
 """Share of the gap that sweeps over the cached planes may leave."""
@@ -56,7 +56,7 @@ _SWEPT = 0.1
 def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
 
-    The dual point is kept for the next C; the guess of ``start`` is used where it saves the first descent.
+    The dual point is kept for the next C; the guess of ``start`` is used if it saves the first descent.
     """
     start = start or Start()
     record = start.recorder(problem, C, options)
@@ -89,7 +89,7 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
 class _Phase(Enum):
     DESCEND = auto()
     HALF_WAY = auto()
-    """Certify the middle between the last point and the dual's own ``w``, whose errors have opposite signs."""
+    """Certify the midpoint of the last point and the dual's own ``w``, whose errors have opposite signs."""
     SOLVE = auto()
 
 
@@ -110,7 +110,7 @@ class _Search:
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
-        """Point at which to add the next planes, by the last solution over the cached ones."""
+        """Point at which to add the next planes, from the last solution over the cached planes."""
         self.n_updates = 0
         self.can_solve = pays(problem)
 
@@ -120,7 +120,7 @@ class _Search:
         # weights of the last C have a known sum of hinges. Sweeps over the cached planes then adapt the masses.
         dual, record = self.dual, self.record
         record.lower(dual.value)
-        if dual.best is not None:  # the objective of these weights at this C takes no pass
+        if dual.best is not None:  # the objective of these weights at this C needs no pass
             w, risk = dual.best
             record.upper(0.5 * dot(w, w) + self.C * risk, w)
         if record.done:
@@ -150,7 +150,7 @@ class _Search:
         return average
 
     def certify(self, point: Float) -> None:
-        """Measure a point by a pass, then prepare the next phase by work on the cached planes alone."""
+        """Measure a point by a pass, then prepare the next phase by work on only the cached planes."""
         record, dual = self.record, self.dual
         primal = dual.certify(self.problem, point)
         if primal >= record.primal:
@@ -165,9 +165,9 @@ class _Search:
         record.passed()
 
     def next_phase(self) -> _Phase:
-        """The rule: what follows a certificate that does not end the fit."""
+        """Choose the phase that follows a certificate that does not end the fit."""
         # Solving replaces passes over the data by work on the cached planes. It pays if the certificate is far from the
-        # optimum, for sizes where Newton steps are cheap, or at last for any.
+        # optimum and Newton steps are cheap, or eventually for any size.
         many = self.problem.n_queries >= FEWEST
         far = self.record.gap > (_FAR if many else _FAR_OF_FEW)
         late = self.record.n_passes >= _PATIENCE
@@ -186,7 +186,7 @@ class _Search:
         return _Phase.HALF_WAY if self.record.gap <= 3 * self.tol else _Phase.DESCEND
 
     def next_point(self, last: Float) -> Float | None:
-        """Return the point to certify next; None where a descent finds it."""
+        """Return the point to certify next; None if a descent finds it."""
         if self.record.done:
             return None
         if self.phase is _Phase.SOLVE:
@@ -223,6 +223,6 @@ class _Search:
 
 
 def pays(problem: Problem) -> bool:
-    """Return whether Newton's method over the cached planes may replace sweeps, by a rule on sizes."""
+    """Return whether Newton's method over the cached planes may replace sweeps, according to the sizes."""
     # for fewer queries its many products with the planes cost more than the passes that it saves
     return problem.n_queries >= max(100, 2 * problem.n_features)

@@ -1,4 +1,4 @@
-"""LambdaRank: ascend along the forces between documents by Adam, with a small net of rectified linear units."""
+"""LambdaRank: follow the forces between documents with Adam, using a small network of rectified linear units."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LambdaRankFit:
-    """A trained scorer: ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor``.
+    """A trained scorer: ``W_1, b_1, ..., W_out`` of the network over ``(x - shift) * factor``.
 
     The last layer has no bias, as a constant changes no ranking; a linear scorer is ``W_out`` alone.
     """
@@ -42,7 +42,7 @@ class LambdaRankFit:
 
     @property
     def raw_weights(self) -> list[Float]:
-        """The same net for raw features; every layer has a bias, except in a linear scorer."""
+        """The same network for raw features; every layer has a bias, except in a linear scorer."""
         first = self.weights[0] * (self.factor[:, None] if self.weights[0].ndim == 2 else self.factor)
         if len(self.weights) == 1:
             return [first]
@@ -56,7 +56,7 @@ class Schedule(NamedTuple):
     lam: float
     batch_size: int  #: in queries
     max_epochs: int
-    patience: int = 10  #: passes without a better one
+    patience: int = 10  #: passes without improvement
 
 
 def network_scores(fit: LambdaRankFit, X: Any) -> Float:
@@ -102,8 +102,8 @@ def ascend(
                 batch = shuffled[first : first + batch_size]
                 rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
                 block = X[rows if order is None else order[rows]].astype(np.float64)
-                # the force on a document is the derivative of a (fictitious) utility by its score: the chain rule gives
-                # that by the weights
+                # the force on a document is the derivative of a (fictitious) utility with respect to its score: the
+                # chain rule gives the derivative by the weights
                 scores, hidden = forward(weights, block, start.shift, start.factor)
                 force, value = bound.forces(scores, batch)
                 total += float(value.sum())
@@ -130,7 +130,7 @@ def ascend(
 
 
 def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
-    """Return the scores of a net with rectified linear units, and the outputs of its hidden layers."""
+    """Return the scores of a network with rectified linear units, and the outputs of its hidden layers."""
     # The scaling goes into the first layer, (x - shift) factor . W = x . (factor W) - shift . (factor W), so that ``X``
     # is neither copied nor, if sparse, made dense.
     hidden: list[Float] = []
@@ -182,7 +182,8 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
 
 
 def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
-    """Return shift and factor that bring columns to mean 0 and deviation 1, or to [0, 1]; constant ones have factor 0.
+    """Return shift and factor that bring columns to mean 0 and deviation 1, or to [0, 1]; constant columns have factor
+    0.
 
     Rows are added in the order ``order``, on which the last digits of the sums depend.
     """

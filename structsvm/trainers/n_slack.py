@@ -30,7 +30,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
-    # the multiplier of a sign acts as the mass of a plane of loss 0, in a group of its own
+    # the multiplier of a sign acts as the mass of a plane of loss 0, in a separate group
     signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
     planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
     for i, plane in enumerate(planes):
@@ -48,7 +48,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
-        # the mean of violation less slack over the queries is (primal - dual) / C, so that some query violates by
+        # the mean of violation minus slack over the queries is (primal - dual) / C, so that some query violates by
         # epsilon
         epsilon = 0.25 * (primal - record.dual) / C
         before = len(working)
@@ -61,8 +61,8 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
             slack = max(0.0, float(own.max(initial=0.0)))
             if loss[0] - dot(joint[0], w) > slack + epsilon:
                 members[query].append(working.append(loss[0], joint[0], query=query))
-                # The multiplier of a sign need not exceed the largest pull of the planes on its weight; this cap makes
-                # the extended problem one that every QP solver here solves.
+                # The multiplier of a sign need not exceed the largest pull of the planes on its weight; with this cap,
+                # every QP solver here can solve the extended problem.
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
                 owner, first = working.of("query"), np.append(alpha, 0.0)
                 alpha = solve(working.gram, working.loss, owner, caps, first, tol=min(1e-10, tol)).alpha

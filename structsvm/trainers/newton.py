@@ -1,4 +1,4 @@
-"""Truncated Newton for smooth losses: few passes to high accuracy (Lin, Weng & Keerthi 2008; Lee & Lin 2014)."""
+"""Truncated Newton method for smooth losses: high accuracy in few passes (Lin, Weng & Keerthi 2008; Lee & Lin 2014)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
-"""Most points tried along one step, each by a pass. Far fewer suffice unless only rounding is left."""
+"""Maximum number of points tried along one step, each by a pass. Far fewer suffice unless only rounding is left."""
 
 _PARTS, _ROUGH = 8, 1e-2
-"""Many queries start from the optimum over one in ``_PARTS``, to this tolerance: it is off by more than that."""
+"""With many queries, start from the optimum over one in ``_PARTS`` of them, to this tolerance; its error is larger."""
 
 _UPHILL = 0.5
 """Largest uphill slope at the end of a step, as a share of the downhill slope at its beginning."""
@@ -46,7 +46,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
             w0 = _of_part(smooth, C, options, record)
         at_zero = smooth.tangent(np.zeros(problem.n_features))
         record.n_passes += 1
-    # without its curvature, a number per row: of these, only that of the present point is in memory
+    # without its curvature, one number per row: only that of the current point is kept in memory
     start.kept["tangent at zero"] = at_zero._replace(curvature=None)
     w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     if w.any():
@@ -55,7 +55,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over every eighth stretch of queries (zero for few queries): steps there cost an eighth."""
+    """Return the optimum over every eighth stretch of queries (zero for few queries), where steps cost an eighth."""
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)
@@ -110,9 +110,9 @@ def descend(
         here = here._replace(tangent=here.tangent._replace(curvature=None))
         there = _search(evaluate, here, step)
         if there.value >= here.value and norm(there.gradient) >= length:
-            break  # rounding: values and gradients no longer fall
+            break  # rounding: values and gradients no longer decrease
         here = there
-    # The fit is the last point, whose gradient is the smallest: near the optimum values differ by rounding alone.
+    # The fit is the last point, whose gradient is the smallest: near the optimum, values differ only by rounding.
     record.primal, record.w = here.value, here.w
     return record.finish("newton", n_iterations=n_steps, n_cuts=0, gradient_norm=relative)
 
@@ -127,9 +127,9 @@ class _Point(NamedTuple):
 
 
 def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
-    """Return the point along the step where the slope has about vanished; the full step is tried first."""
-    # Convexity makes the slope a growing function along the step. A trial is accepted while it is downhill, or uphill
-    # by at most _UPHILL of the first slope if the value fell; else the step is shortened.
+    """Return the point along the step where the slope has nearly vanished; the full step is tried first."""
+    # By convexity the slope increases along the step. A trial is accepted while it is downhill, or uphill
+    # by at most _UPHILL of the first slope if the value fell; otherwise the step is shortened.
     slope = dot(start.gradient, step)
     share = 1.0
     for _ in range(_MAX_TRIALS):
@@ -139,7 +139,7 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
             trial_slope <= -_UPHILL * slope and trial.value <= start.value + 1e-15 * abs(start.value)
         ):
             break
-        # too far: the next trial is where a line through both slopes vanishes, kept away from the ends
+        # too far: the next trial is the zero of a line through both slopes, kept away from the ends
         share *= min(max(slope / (slope - trial_slope), 0.1), 0.9)
     return trial
 
@@ -155,7 +155,7 @@ def conjugate_gradients(
 
     ``diagonal`` is the preconditioner, in whose norm the precision is measured.
     """
-    # ``residual`` is that of the step so far; directions are conjugate in the matrix of ``product``
+    # ``residual`` is the residual of the step so far; directions are conjugate in the matrix of ``product``
     step = np.zeros_like(residual)
     scaled = residual / diagonal
     direction = scaled.copy()

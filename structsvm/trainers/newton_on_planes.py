@@ -22,14 +22,14 @@ again:
 
 The first term is the error left by Newton's method, the second that of smoothing (Nesterov, "Smooth minimization of
 non-smooth functions", Mathematical Programming 2005, section 4.1). Steps are made at one ``mu`` until the first term is
-half the second, then ``mu`` is lowered. To begin with the smallest ``mu`` takes many more steps, as the second
+half the second, then ``mu`` is lowered. Starting with the smallest ``mu`` takes many more steps, as the second
 derivative then changes within a small part of each step. The trainer takes its dual point from the smallest ``mu``. It
 adds planes near the *centre*, the minimiser for the largest ``mu``: the minimiser of ``M`` moves to regions where the
 few planes carry no information.
 
 Violations are linear in ``w``, so that a search along a step needs the products of the planes with the step once. The
-Newton equations are solved by conjugate gradients, preconditioned by the diagonal, without planes of hardly any mass:
-in most queries a single plane has all of it, and the second derivative is zero.
+Newton equations are solved by conjugate gradients, preconditioned by the diagonal, without planes that have hardly any
+mass: in most queries a single plane has all of it, and the second derivative is zero.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _PRECISION = 0.3
 
 _MAX_STEPS = 40
 _MAX_PRODUCTS = 250
-"""Most products with the second derivative per step."""
+"""Maximum number of products with the second derivative per step."""
 
 _MAX_TRIALS = 40
 
@@ -90,7 +90,7 @@ class FlatPlanes(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A dual point of the planes, and the Newton steps it took."""
+    """A dual point of the planes, and the number of Newton steps it took."""
 
     alpha: Float
     """(n_queries, slots): masses; the rest of a query's cap is on its zero plane."""
@@ -113,7 +113,7 @@ def minimise(
 ) -> Solution:
     """Solve the problem over ``planes`` to a gap of ``target``, or as far as rounding allows, from smoothing ``mu``.
 
-    With ``enough``, stop at this dual value, or at the centre if the planes do not attain it.
+    With ``enough``, stop at this dual value, or at the centre if the planes cannot attain it.
     """
     # Invariants of the loop: v are the violations at w; ``best`` are the masses of the highest dual value so far; and
     # the optimum over the planes is between ``highest`` and ``lowest``.
@@ -140,7 +140,8 @@ def minimise(
             settled = rest <= 0.5 * slack
             if settled and centre is None:
                 centre = w
-            # End at the target; or at the centre, where planes should be added first; or by steps and rounding.
+            # Stop at the target, at the centre (where planes should be added first), or at the limit of steps or
+            # rounding.
             if lowest - highest <= target or (enough is not None and highest >= enough):
                 break
             if settled and enough is not None and lowest < enough:
@@ -168,7 +169,7 @@ def minimise(
 
 
 def _longest(w: Float, step: Float, signs: Float | None) -> float:
-    """Return how far along ``step`` the signs hold."""
+    """Return the length along ``step`` up to which the signs hold."""
     if signs is None:
         return math.inf
     out = np.flatnonzero(signs * step < 0)
@@ -193,7 +194,7 @@ class Segment:
 
 
 Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
-"""Function that calls another one with each of several tuples of arguments, on several threads."""
+"""Function that calls another function with several tuples of arguments, on several threads."""
 
 
 @contextmanager
@@ -256,7 +257,7 @@ class _Smoothed:
     ) -> Float:
         """Return roughly the solution of ``Hessian step = -gradient``."""
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
-        # move beyond their sign go to zero (``held``), and the equations are those of the other weights (Bertsekas,
+        # move beyond their sign go to zero (``held``), and the equations concern the other weights (Bertsekas,
         # "Projected Newton methods", SIAM J. Control and Optimization 1982).
         # Only queries with mass on several planes have a second derivative. If too few planes are left to cover the
         # features, only those without mass are left out.
@@ -291,9 +292,9 @@ class _Smoothed:
     def search(
         self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf
     ) -> float:
-        """Return the length at which the slope along ``step`` has about vanished; 0 where it does not descend.
+        """Return the length at which the slope along ``step`` has nearly vanished; 0 if it is not a descent direction.
 
-        Return ``longest`` (at least 1, but for rounding) where the slope there is still downhill.
+        Return ``longest`` (at least 1, up to rounding) if the slope there is still downhill.
         """
         # Newton's method in one variable: slope and curvature of F(w + t step) take no product with the planes, as
         # v and z = psi . step are known. ``low`` is downhill and ``high`` uphill; a trial that leaves their interval
@@ -322,7 +323,7 @@ class _Smoothed:
                     length = 0.5 * (low + high) if low > 0 else 0.2 * high
             length = min(length, longest)
         else:
-            length = low  # where the slope is still downhill
+            length = low  # the slope is still downhill here
         return length
 
 
@@ -357,8 +358,8 @@ def _products(x, first, last, flat, out):  # type: ignore[no-untyped-def]
 @kernel
 def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     """Fill ``share``, and return ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
-    # Relative to the largest violation (the zero plane's is 0) no exponential overflows. The share that is left to one
-    # belongs to the zero plane. Shares below _NEGLIGIBLE are cut to zero, which leaves a feasible point.
+    # Relative to the largest violation (the zero plane's is 0) no exponential overflows. The remaining share belongs to
+    # the zero plane. Shares below _NEGLIGIBLE are cut to zero, which leaves a feasible point.
     slack = 0.0
     for q in range(count.shape[0]):
         most = 0.0
@@ -393,8 +394,9 @@ def _combine(first, last, flat, alpha, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
-    """Return shares with those below ``least`` given to the heaviest plane, and queries with several planes left."""
-    # ``heaviest`` is -1 where that is the zero plane, with the share ``rest``. Shares of a query keep their sum of one.
+    """Give shares below ``least`` to the heaviest plane; return the shares, and the queries with several planes
+    left."""
+    # ``heaviest`` is -1 for the zero plane, with the share ``rest``. Shares of a query keep their sum of one.
     kept = np.zeros_like(share)
     active = np.empty(count.shape[0], np.int64)
     n = 0
@@ -428,9 +430,9 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
 def _curve(direction, active, first, last, flat, share, scale, product, out):  # type: ignore[no-untyped-def]
     """Add the second derivative of the smoothed maxima times ``direction``."""
     # With x_k = psi_k . direction and their mean under the shares p, this is sum_k p_k (x_k - mean) psi_k: the second
-    # moment less the product of the means, without either of the two, whose difference would lose digits.
-    # ``product`` is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts
-    # references to all it passes on: that takes twice the time here.
+    # moment minus the product of the means, without either of the two, whose difference would lose digits. ``product``
+    # is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts references to
+    # all it passes on: that takes twice the time here.
     pool, start, features, width, used = flat
     dense = features.shape[0] == 0
     for i in range(first, last):
@@ -490,7 +492,7 @@ def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-
 
 @kernel
 def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with the derivative of the largest violation ``v - t z`` of each query; 0 of the zero plane."""
+    """Fill ``out`` with the derivative of the largest violation ``v - t z`` of each query; 0 for the zero plane."""
     for q in range(count.shape[0]):
         most = 0.0
         for k in range(count[q]):

@@ -16,10 +16,10 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import CutPool
 
 _ROUNDS = 20
-"""Most passes of the search for weights that can be set to zero."""
+"""Maximum number of passes of the search for weights that can be set to zero."""
 
 _TIGHTER = 0.5
-"""Share of ``tol`` to reach where weights are set to zero afterwards: that raises the objective again."""
+"""Share of ``tol`` to reach before weights are set to zero, which raises the objective again."""
 
 _LOST = 0.05
 """Share of the gain over the least penalty that may be lost by setting weights to zero."""
@@ -58,7 +58,7 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     state.descend(_TIGHTER * tol if sparse else tol, options.max_passes, options.stabilise)
     if region is not None and sparse:
         _leave_out(state, region, tol, options.max_passes)
-    # An approximate oracle's last estimate may have been dropped with no pass left: one more pass gives another.
+    # An approximate oracle's last estimate may have been dropped with no pass left: one more pass gives a new estimate.
     if not np.isfinite(record.primal):
         cut = problem.cut(record.w)
         hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
@@ -88,7 +88,7 @@ class _State:
         """One pass: the cut at a point, and the objective."""
         cut = self.problem.cut(point)
         hinge = max(0.0, cut.loss - dot(cut.joint, point))
-        # cuts are lower bounds everywhere: an earlier one may be above what an approximate oracle finds here
+        # cuts are lower bounds everywhere: an earlier cut may be above what an approximate oracle finds here
         if not self.problem.exact:
             hinge = max(hinge, self.pool.value(point))
         value = self.penalty(point) + self.C * hinge
@@ -102,7 +102,7 @@ class _State:
         point = self.minimiser
         stay = 0.0  # weight of the best point so far in the next point
         # Stop at the gap, with an exception for a small C: zero weights, or those of least penalty, may be within tol
-        # of the optimum, but they rank at random. Where they are all that one pass has evaluated, make one more.
+        # of the optimum, but they rank at random. If one pass has evaluated nothing else, make one more.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (
@@ -115,9 +115,9 @@ class _State:
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
             # The next point is between the best so far and the minimiser of the model (Ben-Ameur & Neto 2007), which
-            # moves erratically far from the optimum. ``slope`` is that of the objective at the last point in the
-            # direction of the minimiser: downhill, and the next point goes further ahead; uphill, and it stays closer
-            # to the best one. That is a line search with one evaluation per pass.
+            # moves erratically far from the optimum. ``slope`` is the slope of the objective at the last point in the
+            # direction of the minimiser: if downhill, the next point goes further ahead; if uphill, it stays closer to
+            # the best point. That is a line search with one evaluation per pass.
             if record.n_passes > 0 and stabilise:
                 slope = self.slope(point, ahead) - self.C * dot(cut.joint, ahead)
                 stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
@@ -143,7 +143,7 @@ def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> No
     for _ in range(_ROUNDS):
         if record.stopped or record.n_passes >= max_passes or record.gap > tol:
             return
-        # Where zero is within tol of the optimum, so are weights that rank at random: the loss by sparsity is bounded
+        # If zero is within tol of the optimum, so are weights that rank at random: the loss by sparsity is bounded
         # by a share of the gain, too.
         gain = max(0.0, region.value(region.least) + state.C * state.pool.value(region.least) - record.primal)
         allowed = min(

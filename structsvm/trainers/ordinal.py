@@ -18,7 +18,7 @@ def ordinal_interior_point(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * weighted slacks`` over ``w`` and ``b_1 <= ... <= b_T``, by an interior-point method.
 
-    ``sides`` are those of the separator (rows and weights below and above each threshold). For some thousand rows.
+    ``sides`` come from the separator (rows and weights below and above each threshold). Suits up to some thousand rows.
     """
     # A row above threshold j has a slack in w.x - b_j >= 1 - xi, a row below it in w.x - b_j <= -1 + xi. (The sign in
     # (2.7) of the thesis is wrong.)
@@ -32,7 +32,7 @@ def ordinal_interior_point(
     for j, (below, low, above, high) in enumerate(sides):
         slack += low @ cp.pos(1 + (X[below] @ w - b[j])) + high @ cp.pos(1 - (X[above] @ w - b[j]))
     order = [b[:-1] <= b[1:]] if len(sides) > 1 else []
-    # divided by C: conic solvers do badly on large numbers
+    # divided by C: conic solvers perform poorly on large numbers
     program = cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), order)
     accuracy = max(1e-2 * tol, 1e-11)
     options = {"tol_gap_abs": accuracy, "tol_gap_rel": accuracy, "tol_feas": accuracy, "max_iter": 500}
@@ -48,7 +48,7 @@ def ordinal_interior_point(
     cut = problem.cut(solution)
     primal = 0.5 * dot(solution, solution) + C * (cut.loss - dot(cut.joint, solution))
     dual = C * float(raw.obj_val_dual)
-    # the dual value is the solver's: within its accuracy, which is that requested of it
+    # the dual value comes from the solver, within the accuracy requested of it
     check_bounds(primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy)
     dual = min(primal, dual)
     gap = relative_gap(primal, dual)

@@ -1,4 +1,4 @@
-"""The pairs of a data set: an index of them, and draws from it at any position of a stream of random numbers."""
+"""Index of the pairs of a data set, with draws from any position of a stream of random numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from structsvm.queries import Grouping
 
 
 class PairIndex(NamedTuple):
-    """An index of the pairs of the queries that have some; the time of a draw does not depend on the number of rows."""
+    """An index of the pairs of all queries that have pairs; the time of a draw does not depend on the number of
+    rows."""
 
     rows: Int  # query by query, worst grade first: those of query q are starts[q]:starts[q + 1]
     starts: Int
     threshold: Float  # alias table (Walker 1977) from a uniform number to a query, in constant time
     alias: Int
-    groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty where any two documents are a pair
+    groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty if any two documents are a pair
     group_starts: Int  # into rows
-    share: Float  # share of the pairs of the query with an end in this grade or a lower one
+    share: Float  # share of the pairs of the query with an end in this grade or a lower grade
 
     @property
     def n_queries(self) -> int:
@@ -103,7 +104,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
     """Return the running sums of each query's ``ends`` as shares of its sum; the last is exactly 1."""
     if ends.shape[0] == 0:
         return np.empty(0)
-    # sums of whole numbers are exact in float64 up to 2^53, and so are differences of running sums
+    # sums of integers are exact in float64 up to 2^53, and so are differences of running sums
     running = np.cumsum(ends)
     before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
     last = np.repeat(running[groups[1:] - 1], np.diff(groups))
@@ -180,11 +181,12 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
     """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
     # Those of step ``i`` are written from index ``at + i * batch`` on.
-    # three uniform numbers per pair: the query, its first document, and the second among those that make a pair with it
+    # three uniform numbers per pair: the query, its first document, and the second among the documents that form a pair
+    # with it
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):
-            # one number for the entry and for the choice of its alias, as the fraction that is left is uniform again
+            # one number for the entry and for the choice of its alias, as the remaining fraction is uniform again
             x = _uniform(key, 3 * number) * threshold.shape[0]
             q = np.int64(x)
             if x - q >= threshold[q]:
@@ -204,7 +206,7 @@ def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: i
             below = share[grade - 1] if grade > groups[q] else 0.0
             first, last = group_starts[grade], group_starts[grade + 1]
             a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
-            # the second document is any of another grade: rows are in order of grade, worst first
+            # the second document is any document of another grade: rows are in order of grade, worst first
             b = start + np.int64(y * (stop - start - (last - first)))
             if b < first:
                 better[slot], worse[slot] = rows[a], rows[b]

@@ -213,7 +213,7 @@ _BLOCK = 32
 """Pairs that are drawn and prefetched ahead of their steps: enough to hide memory latency, and few enough for L2."""
 
 _LEAST_SCALE = 1e-9
-"""Least scale of a direction. A smaller one is multiplied into the direction, long before it underflows: the scale
+"""Smallest scale of a direction. A smaller scale is multiplied into the direction, long before it underflows: the scale
 falls by a factor in each step, towards zero for a large ``lam``."""
 
 
@@ -249,7 +249,7 @@ def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
     """Fill the step sizes, and the coefficients of pairs in views: minus the derivative of their terms by ``w.p``."""
-    # pairs 0 to k - 1 of the batch have labels, the l after them have not
+    # pairs 0 to k - 1 of the batch have labels, the l after them do not
     m = eta_0.shape[0]
     curvature = 0.0
     for i in range(k, k + l):
@@ -354,7 +354,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
 @kernel
 def _difference(data, indices, indptr, a, b, feature, position, weight_at, value, c):  # type: ignore[no-untyped-def]
     """Write row ``a`` minus row ``b`` as entries of pair ``c``, by ascending feature; return their number."""
-    # a merge of two sorted lists of features; each non-zero becomes an entry per view that has the feature
+    # merge two sorted lists of features; each non-zero becomes one entry per view that has the feature
     n, i, j = 0, indptr[a], indptr[b]
     while i < indptr[a + 1] or j < indptr[b + 1]:
         if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):

@@ -32,10 +32,10 @@ _CUTS_PER_ROWS = 4
 """Largest size of the cuts of a chunk relative to its rows: cuts are written once, so they may be larger."""
 
 _SAMPLE = 256
-"""Fewest queries that :func:`sample` takes of a problem that has as many."""
+"""Minimum number of queries that :func:`sample` takes from a problem that has enough."""
 
 _LEAST_TASKS = 4
-"""Fewest tasks of a :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
+"""Minimum number of tasks of a :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
 
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread; constant, as sums are added per task and must not depend on ``n_jobs``."""
@@ -46,7 +46,7 @@ class Tangent(NamedTuple):
 
     loss: float
     joint: Float
-    curvature: Any  #: for SmoothProblem.curve alone
+    curvature: Any  #: only for SmoothProblem.curve
 
 
 class SmoothProblem(Protocol):
@@ -65,7 +65,7 @@ class SmoothSeparator(Separator, Protocol):
     """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
-        """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
+        """Do the same as :meth:`separate`, and return the data that :meth:`curve` needs about these scores."""
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
         """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
@@ -118,7 +118,7 @@ class RankingProblem:
         self._score, self._combine, self._query_joint = rows.row_kernels
         self.support = support_of(rows, self.offsets)
         # A chunk should fit in the cache. The cut of a query has a number per feature, so that the cuts of wide sparse
-        # rows are larger than the rows, and set the size.
+        # rows are larger than the rows and determine the size.
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
         self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
@@ -126,7 +126,7 @@ class RankingProblem:
     def part(self, n_parts: int) -> RankingProblem | None:
         """Return the problem of every ``n_parts``-th stretch of queries, weighted to represent all; None if small.
 
-        Only its whole passes (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are those of the part.
+        Only its whole passes (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) refer to the part.
         """
         if len(self._tasks) < _LEAST_TASKS * n_parts:
             return None
@@ -230,7 +230,7 @@ def sweep(
     problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead."""
-    # ``point()`` gives ``w`` when a step is begun: as soon as the consumer has taken all but ``ahead`` of the steps
+    # ``point()`` gives ``w`` when a step starts: as soon as the consumer has taken all but ``ahead`` of the steps
     # before it. That does not depend on ``n_jobs``, and neither do the results.
 
     def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
@@ -243,7 +243,7 @@ def sweep(
     alone = problem.n_jobs == 1 or ahead == 0 or len(starts) == 1
     threads: Any = nullcontext() if alone else ThreadPoolExecutor(problem.n_jobs)
     with threads as pool:
-        # one thread: the same order of beginnings and results as with a pool, so that results are the same
+        # one thread: the same order of starts and results as with a pool, so that results are the same
         begin: Any = cuts if pool is None else partial(pool.submit, cuts)
         begun: deque[Any] = deque()
         for first in starts:
@@ -258,8 +258,8 @@ def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does."""
-    # Of at least 256 queries (``among``, if the problem is a part of a larger one) every (n // 256)-th short stretch is
-    # taken, but at least every 32nd. Stretches rather than single queries, as a step has some cost of its own.
+    # For at least 256 queries (``among``, if the problem is part of a larger one) every (n // 256)-th short stretch is
+    # taken, but at least every 32nd. Stretches rather than single queries, as each step has a fixed cost.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
@@ -290,7 +290,7 @@ def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[floa
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:
-    """Add the parts in their order: sums must not depend on which thread ends first."""
+    """Add the parts in their order: sums must not depend on which thread finishes first."""
     total, joint = 0.0, np.zeros(n_features)
     for part_total, part_joint in parts:
         total += part_total

@@ -24,7 +24,7 @@ def fit_path(
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts from zero for each. Where
+    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts from zero for each. If
     "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the last dual point.
 
     Parameters
@@ -36,8 +36,8 @@ def fit_path(
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
         All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
         updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
-        else frank_wolfe, or one_slack below ten queries, without memory for three planes per query, and where C is
-        large for the number of queries. It picks only trainers that support the options.
+        else frank_wolfe, or one_slack below ten queries, without memory for three planes per query, and if C is large
+        for the number of queries. It picks only trainers that support the options.
     **options
         Fields of :class:`~structsvm.trainers.Options`: ``tol``, ``max_passes``, ``callback`` and others.
 
@@ -83,7 +83,7 @@ def fit_path(
 def _fits(
     problem: Problem, Cs: Sequence[float], options: Options, trainer: Callable[[float], str]
 ) -> Iterator[Fit]:
-    # one Start for the path: a trainer leaves its state in it, and the next, also another one, begins from that
+    # one Start for the path: a trainer leaves its state in it, and the next trainer starts from that
     start = Start()
     for C in Cs:
         start.guess = extrapolate(start.past, C)
@@ -102,8 +102,8 @@ _APART = 1e-3
 def extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     """Guess the weights at C from the last three fits: the path is smooth in log C, in direction and in log norm."""
     # Lagrange's formula through up to three points: direction and log norm at log C are sums of those of the fits with
-    # the weights ``shares``, which sum to one. From a single fit the norm is taken to grow with C, as it does where C
-    # is small. Of nearly equal C the last one is used, as their differences are rounding.
+    # the weights ``shares``, which sum to one. From a single fit the norm is taken to grow with C, as it does for small
+    # C. Among nearly equal C only the last is used, as their differences are rounding.
     past = past[-3:]
     past = [fit for i, fit in enumerate(past) if all(abs(log(fit.C / p.C)) > _APART for p in past[i + 1 :])]
     norms = np.array([norm(fit.w) for fit in past])

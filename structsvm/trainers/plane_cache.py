@@ -32,7 +32,8 @@ class Planes(NamedTuple):
 
 @kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest."""
+    """Return a slot for a new plane, given ``n`` in use; if full, drop the longest idle plane, or merge the two
+    lightest."""
     # The plane of the two together is their mean by mass, so that the dual point does not change. It is a valid plane:
     # a mean of lower bounds on the hinge is one.
     size = loss.shape[0]
@@ -64,8 +65,9 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 
 @kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
-    """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
-    # Slot number ``size``, behind the last, means the zero plane. ``violation`` is filled and has an element for
+    """Cache a plane unless a cached plane is equally violated at ``w``; return the most violated plane and the
+    count."""
+    # Slot number ``size``, after the last, means the zero plane. ``violation`` is filled and has an element for
     # it.
     # An oracle that finds nothing more violated than a cached plane has mostly found that plane again; an approximate
     # one may have found a worse plane.

@@ -15,7 +15,7 @@ from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 
 _NARROW = 256
-"""Features up to which finding those that a query touches costs more than it saves."""
+"""Number of features up to which finding those that a query uses costs more than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ def rows_of(X: Any) -> CompiledRows:
 
 
 def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
-    """Return which features each query touches (``support`` of ``Problem``), for wide sparse rows only."""
+    """Return the features that each query uses (``support`` of ``Problem``), for wide sparse rows only."""
     if rows.row_kernels[0] is not _csr_scores or rows.shape[1] <= _NARROW:
         return None
-    # the non-zeros of (queries x rows) times (rows x features), by their patterns alone; a stored zero counts, too
+    # the non-zeros of (queries x rows) times (rows x features), using only their patterns; a stored zero counts, too
     _, indices, indptr = rows.row_arrays
     n, n_queries = rows.shape[0], offsets.shape[0] - 1
     stored = sparse.csr_array((np.ones(indices.shape[0], dtype=np.bool_), indices, indptr), shape=rows.shape)

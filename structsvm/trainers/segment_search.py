@@ -1,4 +1,4 @@
-"""The best point of a segment, by a sample of the queries and the cached planes of all."""
+"""Search for the best point of a segment, with a sample of the queries and the cached planes of all queries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from structsvm.trainers.passes import sampled_slope
 from structsvm.trainers.plane_cache import Planes
 
 FEWEST = 1024
-"""Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
+"""Minimum number of queries for which a sample is cheap, as it is then at most a quarter of them."""
 
 _LARGEST_FACTOR = 3.0
 """Largest trusted rescaling of ``w``. About 2 is usual, as the average of a descent from zero has about half the length
-of its end."""
+of its last iterate."""
 
 _MAX_TRIALS = 6
 
@@ -26,7 +26,8 @@ _FLAT = 0.1
 
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
-    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished."""
+    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has nearly
+    vanished."""
     # The model over the cached planes has a known slope. Its difference from the true slope is estimated from a sample
     # of the queries, which varies less than an estimate of the slope itself. At ``w``, where planes were added last,
     # the difference is zero. For few queries a sample is not cheap, and a certificate at ``centre`` adds planes as
@@ -63,7 +64,7 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
 
     ``sampled(factor)`` is the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
     """
-    # It is unreliable for few queries, for a sample without weight, and where it has another order of magnitude,
+    # It is unreliable for few queries, for a sample without weight, and if it has another order of magnitude,
     # as samples of sorted or periodic data do.
     if n_queries < FEWEST or not w.any():
         return 1.0
@@ -95,7 +96,8 @@ def sampled_factor(problem: Problem, C: float, w: Float) -> float:
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
-    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials."""
+    """Return the point in ``[0, 1]`` where a slope that increases from ``start`` has nearly vanished, in at most seven
+    trials."""
     # 1 if the slope is not above zero at 1, or not below zero at the start
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:

@@ -8,7 +8,6 @@ import pytest
 from structsvm import online
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
-from structsvm.online.bandits import NAMES
 from structsvm.online.simulation.page import leaders
 from structsvm.readers import make_ranking, read_letor, write_letor
 
@@ -97,64 +96,3 @@ def test_checkpoint_resumes(cli, monkeypatch):
     for option, said in (("", "nothing was written"), ("--checkpoint runs", "goes on from here")):
         assert cli.code(f"{BANDIT} P.npy --algorithms rucb {QUICK}", option) == 130
         assert said in cli.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--algorithms rucbb", f"expected one of {', '.join(NAMES)}"),
-        ("--algorithms rucb:beta=1", "options among"),
-        ("--algorithms rucb:alpha", "name:alpha=0.6"),
-        ("--algorithms rucb,rucb", "each once"),
-        ("--algorithms ,", "at least one name"),
-        ("--regret sum --algorithms mdb", "compares sets"),
-        ("--horizon nan", "--horizon nan: expected a whole number"),
-        ("--horizon inf", "--horizon inf: expected a whole number"),
-        ("--live", "--live: for LETOR data"),
-        ("--report no/such/folder.html", "existing folder"),
-        ("--checkpoint no/such/folder", "existing folder"),
-        ("--checkpoint P.npy", "expected a folder to keep runs in, got a file"),
-        ("--horizon 1e300", "horizon: expected at most 1e+18"),
-    ],
-)
-def test_bad_options_are_refused(options, message, cli):
-    assert message in cli.refuses(f"{BANDIT} P.npy", options)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("w.txt", "0.5 0.9\n0.2 0.5\n", "P[0, 1] + P[1, 0]"),
-        ("w.txt", "0.5 0.9\n0.1\n", "w.txt:2: expected 2 numbers"),
-        ("w.txt", "0.5 x\n0.1 0.5\n", "w.txt:1: expected the numbers"),
-        ("w.txt", "", "empty file"),
-        ("w.txt", "0.5 0.5\n0.5 0.5\n", "Condorcet winner"),
-        ("missing.npy", None, "expected a file to read"),
-        ("d.txt", "1 qid:1 1:1 2:1\n0 qid:1 1:1 2:1\n", "features that order documents"),
-        ("d.txt", "1 qid:1 1:1 2:1\n0 qid:1 1:0 2:0\n", "--gap ndcg"),
-    ],
-)
-def test_bad_worlds_are_refused_by_file(name, content, message, cli):
-    if content is not None:
-        Path(name).write_text(content)
-    error = cli.refuses(f"{BANDIT} {name} --samples 50", QUICK)
-    assert message in error
-    assert name in error
-
-
-def test_damaged_arrays_are_refused_by_what_is_there(cli):
-    """Nothing of the size that a header declares is made, nor is what nobody asked for unpacked."""
-    with Path("huge.npy").open("wb") as file:
-        declared = {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
-        np.lib.format.write_array_header_1_0(file, declared)
-        file.write(P.tobytes())
-    np.savez("two.npz", P, P)
-    np.savez("cut.npz", P)
-    cut = Path("cut.npz").read_bytes()
-    Path("cut.npz").write_bytes(cut[: len(cut) // 2])
-    Path("short.npy").write_bytes(Path("P.npy").read_bytes()[:-8])
-    for name in ("w.npy", "w.npz"):
-        Path(name).write_text("rubbish")
-    for name in ("huge.npy", "two.npz", "cut.npz", "short.npy", "w.npy", "w.npz"):
-        error = cli.refuses(f"{BANDIT} {name} --algorithms rucb", QUICK)
-        assert f"{name}: expected one array saved by numpy.save or numpy.savez" in error

@@ -21,8 +21,7 @@ from structsvm import metrics
 from structsvm.cli import main
 from structsvm.cli.terminal import GapProgress
 from structsvm.readers import make_ranking, open_store, read_letor, read_queries, write_letor, write_store
-
-GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
+from tests.refusing import rejected
 
 
 def numbers(path: Path | str) -> np.ndarray:
@@ -138,139 +137,6 @@ def test_too_few_passes_are_said(room, cli):
     assert cli.err.count("\n") == 1
     assert "warning: the gap is" in cli.err
     assert "raise --max-passes" in cli.err
-
-
-# Bad input: the command, and what its one line must say. {x} is a fresh folder, {r} the room above.
-# Values that an option refuses are in test_option_errors.py, faults of single lines in tests/readers.
-TEXTS = {
-    "empty.txt": "",
-    "table.txt": "qid,label,a\n1,1,2\n",
-    "nan.txt": "1 qid:1 1:1 2:1\n0 qid:1 1:nan 2:0\n",
-    "useless.txt": "1 qid:1 1:1\n1 qid:1 1:2\n0 qid:2 1:1\n",
-    "wide.txt": "1 qid:1 1:1\n0 qid:1 6:1\n",
-    "good.txt": GOOD,
-    "few.txt": "1\n2\n",
-    "high.txt": "1\nhigh\n",
-    "ours-not.npz": "hello",
-    "bad.parquet": "1 qid:1 1:2\n",
-    "words.csv": "qid,brand,price,stock,label\n1,acme,2,1,1\n1,b,3,2,0\n2,acme,4,1,0\n2,b,1,1,1\n",
-    "gaps.csv": "qid,label,a,b\n1,0,,2\n1,1,,1\n",
-    "unnamed.csv": "7,d0,0.126,1\n0,d1,0.3,2\n",
-    "numbers.csv": "0,d0,0,1\n0,d1,0.3,2\n",
-    "grade.csv": "grade,qid,0,1,2,3\n1,1,2,3,4,5\n",
-}
-BAD = {
-    "missing file": ("train {x}/no.txt -o {x}/out", "no.txt: expected a file to read"),
-    "empty file": ("train {x}/empty.txt -o {x}/out", "empty.txt: expected rows '<grade> qid:<id>"),
-    "truncated gzip": ("train {x}/cut.gz -o {x}/out", "cut.gz: expected a complete gzip file, got a truncated"),
-    "nan feature": ("train {x}/nan.txt -o {x}/out", "nan.txt:2: expected finite features, got 'nan'; * --fill"),
-    "no constraint": ("train {x}/useless.txt -o {x}/out", "useless.txt: y: no query carries * --relevance"),
-    "no store": ("train {r} -o {x}/out", "expected a store"),
-    "no folder": ("train {x}/good.txt -o {x}/no/out", "no/out: expected an existing folder * create it"),
-    "output = input": ("train {x}/good.txt -o {x}/good.txt", "expected another file than the input"),
-    "output = folder": ("train {x}/good.txt -o {x}", "got a folder; add a file name"),
-    "output = this folder": ("train {x}/good.txt -o .", ".: expected the name of a file to write, got a folder"),
-    "loss of another": ("train {x}/good.txt --loss lambdarank -o {x}/out", "the loss for NDCG is 'ndcg@10'"),
-    "-C": ("train {x}/good.txt -C 10", "No such option: -C * --C"),
-    "-C where there is none": ("predict {r}/model.npz {x}/good.txt -C 10", "No such option: -C (see: "),
-    "option of another": ("train {x}/good.txt --objective map", "No such option: --objective * --loss"),
-    "table": ("train {x}/table.txt -o {x}/out", "table.txt:1: expected '<grade> qid * whose name ends in .csv, .tsv"),
-    "output = device": ("train {x}/good.txt -o /dev/full", "/dev/full: expected the name of a file to write"),
-    "output packed": ("train {x}/good.txt -o {x}/out.gz", "out.gz: expected a name that ends in .npz"),
-    "no output": ("train {x}/good.txt", "Missing option '--output'"),
-    "C = words": ("train {x}/good.txt --C big -o {x}/out", "'--C'"),
-    "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "error: --loss ndcg@0: expected a cut-off"),
-    "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "query-zscore, query-percentile"),
-    "monotone and positive": ("train {x}/nan.txt --positive --monotone 1:+1 -o {x}/out",
-                              "expected no signs for weights that are all >= 0; leave out --positive"),
-    "a sign without a feature": ("train {x}/good.txt --monotone +1 -o {x}/out",
-                                 "error: --monotone +1: expected a feature and +1 or -1, as in 3:+1"),
-    "a sign of no feature": ("train {x}/good.txt --monotone 99:+1 -o {x}/out",
-                             "error: --monotone 99: expected a feature from 1 to"),
-    "solver, then data": ("train {x}/nan.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of"),
-    "option": ("train {x}/good.txt --colour red", "No such option: --colour"),
-    "command": ("trian {x}/good.txt", "No such command 'trian'"),
-    "model missing": ("predict {x}/no.npz {x}/good.txt -o {x}/out", "no.npz: expected a file to read"),
-    "model of others": ("predict {x}/ours-not.npz {x}/good.txt -o {x}/out", "expected a structsvm model"),
-    "numpy file": ("predict {x}/array.npz {x}/good.txt -o {x}/out", "expected a structsvm model"),
-    "model a folder": ("predict {x} {x}/good.txt -o {x}/out", "expected a file to read, got a folder"),
-    "features": ("predict {r}/model.npz {x}/wide.txt -o {x}/out", "wide.txt:2: expected feature indices up to 5"),
-    "store features": ("predict {r}/model.npz {x}/two.store -o {x}/out", "two.store: expected 5 features"),
-    "model = output": ("predict {r}/model.npz {x}/good.txt -o {r}/model.npz", "another file than the input"),
-    "few scores": ("evaluate {r}/test.txt {x}/few.txt", "few.txt: expected 360 scores, * got 2; predict"),
-    "score in words": ("evaluate {x}/good.txt {x}/high.txt", "high.txt:2: expected one finite number, * got 'high'"),
-    "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score per line"),
-    "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
-    "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
-    "scores = data": ("evaluate - -", "DATA and SCORES: expected different files, got the same twice"),
-    "convert nan": ("convert {x}/nan.txt {x}/out", "nan.txt:2: expected finite features * --fill"),
-    "convert to no folder": ("convert {x}/good.txt {x}/no/out", "create it first"),
-    "convert onto a file": ("convert {x}/good.txt {x}/cut.gz", "cut.gz: expected a new name"),
-    "convert a store": ("convert {x}/two.store {x}/out", "a store needs no conversion"),
-    "convert without a store": ("convert {x}/good.txt", "STORE: expected the folder to write"),
-    "convert check text": ("convert --check {x}/good.txt", "good.txt: expected a store"),
-    "convert check two": ("convert --check {x}/two.store {x}/out", "out: expected one store and nothing to write"),
-    "convert narrow": ("convert {x}/good.txt {x}/out --n-features 1", "good.txt:1: expected feature indices up to 1"),
-    "demo in a folder": ("demo -o {x}", "got a folder; add a file name"),
-    "trees with signs": ("train words.csv -o out --trees --monotone price:-1", "--monotone: expected a linear model, "
-                         "without --trees; the weights of leaves are bound to no order along a feature"),
-    "trees, positive": ("train words.csv -o out --trees --positive", "--positive: expected a linear model, without"),
-    "trees, scaled": ("train words.csv -o out --trees --scale zscore", "--scale: expected a linear model, without"),
-    "size of no trees": ("train words.csv -o out --n-trees 5", "--n-trees: expected --trees with it"),
-    "misspelt words": ("train words.csv -o out --categorical brnad",
-                       "which are 'brand', 'price', 'stock', got 'brnad'; did you mean 'brand'?"),
-    "label as words": ("train words.csv -o out --categorical label", "got 'label'"),
-    "gap beside words": ("train gaps.csv -o out --categorical b", "expected a finite number, got an empty cell"),
-    "fill by a mean": ("train words.csv -o out --fill mean", "--fill mean: expected a finite number, or median in"),
-    "median in convert": ("convert words.csv out --fill median",
-                          "--fill median: expected a number; only train, search and compare learn medians"),
-    "median in predict": ("predict {r}/model.npz good.txt -o out --fill median", "expected a model that was trained"),
-    "median of nothing": ("train gaps.csv -o out --fill median", "expected values of each * got none of 'a'"),
-    **{f"no parquet in {command.split()[0]}": (command, "bad.parquet: expected a Parquet file, got one that pyarrow")
-       for command in ("train bad.parquet -o out", "convert bad.parquet out", "compare bad.parquet")},
-    **{f"{option} of a text in {command.split()[0]}": (f"{command} {option} name", f"{option}: expected")
-       for option in ("--label", "--qid", "--docid", "--features")
-       for command in ("train good.txt -o out", "convert good.txt out")},
-    "no names of columns": ("train unnamed.csv -o out", "write the names of the columns in its first line"),
-    "numbers for names": ("train numbers.csv -o out", "write the names of the columns in its first line"),
-    "another label": ("train grade.csv -o out", "name it by --label"),
-    "several C": ("train words.csv -o out --C .1,1", "structsvm search tries several (see: structsvm train --help)"),
-    "compare nothing": ("compare no.txt", "no.txt: expected a file to read"),
-    "page nowhere": ("compare {r}/train.txt --report nowhere/at/all.html", "expected an existing folder"),
-    "csv = input": ("compare {r}/train.txt --csv {r}/train.txt", "got the same; choose another --csv"),
-    "search, output = input": ("search {r}/train.txt -o {r}/train.txt", "got the same; choose another --output"),
-    "search, a sign of no feature": ("search {r}/train.txt --jobs 1 --monotone 99:+1",
-                                     "error: --monotone 99: expected a feature from 1 to 5"),
-    "search, no feature": ("search {r}/train.txt --monotone +1", "error: --monotone +1: expected a feature and"),
-    "search, signs of trees": ("search {r}/train.txt --monotone 1:+1 --method tree", "expected methods svm-LOSS only"),
-    "scores twice": ("evaluate good.txt few.txt few.txt", "expected different files, got the same twice"),
-    "queries of several": ("evaluate good.txt few.txt high.txt --per-query", "--per-query: expected --json with it"),
-    "several on a cluster": ("evaluate good.txt few.txt high.txt --dask local", "--dask: expected one model, got 2"),
-    "common topics of rows": ("evaluate good.txt few.txt --common-topics", "--common-topics: expected TREC judgments"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_leaves_nothing(case, room, cli, tmp_path):
-    for name, text in TEXTS.items():
-        Path(name).write_text(text)
-    packed = gzip.compress((room / "train.txt").read_bytes())
-    Path("cut.gz").write_bytes(packed[: len(packed) // 2])
-    np.savez("array.npz", coef_=np.ones(5))
-    write_store(read_letor("good.txt"), "two.store")
-
-    def content():
-        return {path: path.read_bytes() for p in (tmp_path, room) for path in p.rglob("*") if path.is_file()}
-
-    before = content()
-    command, message = BAD[case]
-    error = cli.refuses(command.format(x=tmp_path, r=room))
-    assert cli.err == f"{error}\n"
-    at = 0
-    for part in message.split(" * "):  # in this order
-        assert part in error[at:], error
-        at = error.index(part, at) + len(part)
-    assert content() == before
 
 
 def test_percentiles_are_added_in_a_store(cli):
@@ -510,8 +376,7 @@ def test_help_names_values_in_capitals_and_gives_flags_none(command, cli):
 
 def test_version_and_tracebacks_of_debug_and_of_defects(room, cli, monkeypatch):
     assert cli("--version") == f"structsvm {structsvm.__version__}\n"
-    with pytest.raises(ValueError, match="expected a file to read"):
-        cli("--debug train no.txt -o m.npz")
+    rejected("expected a file to read", cli, "--debug train no.txt -o m.npz")
     monkeypatch.delattr("structsvm.cli.paths.write_lines")
     with pytest.raises(AttributeError):
         cli(f"predict {room}/model.npz {room}/test.txt -o s.txt")

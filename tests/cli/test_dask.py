@@ -70,9 +70,6 @@ def test_train_predict_and_evaluate(scheduler, cli):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--dask nowhere", "--dask nowhere: expected local, or the address of a scheduler"),
-        ("--checkpoint c", "--checkpoint: expected --dask with it"),
-        ("--groups mend", "--groups: expected --dask with it"),
         ("--dask HERE --solver n_slack", "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'"),
         ("--dask HERE --groups cut", "--groups cut: expected one of"),
     ],

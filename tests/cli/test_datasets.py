@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,30 +17,6 @@ def test_list_make_and_describe(cli):
     assert found["kind"] == "letor"
     assert (found["counts"]["queries"], found["counts"]["rows"]) == (7, 28)
     assert "queries: 7" in cli("datasets describe made.txt")
-
-
-@pytest.mark.parametrize(
-    ("pair", "said"),
-    [("n_queries", "--option n_queries: expected KEY=VALUE"), ("colour=red", "colour=red: expected KEY=VALUE")]
-    + [
-        (pair, f"structsvm: error: --option: {pair.partition('=')[0]}=")
-        for pair in ("n_queries=abc", "n_queries=2.5", "n_queries=true", "noise=loud", "noise=[1]")
-    ],
-)  # fmt: skip
-def test_bad_options(pair, said, cli, tmp_path):
-    error = cli.refuses(f"datasets make ranking x -O {pair}")
-    assert said in error
-    assert "KEY=VALUE" in error or (": expected a " in error and " number such as " in error)
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_is_refused(cli):
-    cli.refuses("datasets make mslr x")
-    Path("taken").write_text("mine")
-    cli.refuses("datasets make ranking taken")
-    assert Path("taken").read_text() == "mine"
-    said = "structsvm: error: -: expected a file, got the standard input; write it to a file first"
-    assert cli.refuses("datasets describe -") == said
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])

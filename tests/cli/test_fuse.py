@@ -178,25 +178,3 @@ def test_markup_in_ids_is_shown_as_text(cli):
         path.write_bytes(gzip.compress(text.encode()))
     assert "[red]" in cli(LEARN)  # not taken for a colour
     assert evil in Path("out.run").read_text()
-
-
-def test_what_is_refused_leaves_everything(cli):
-    Path("bad.run").write_text("1 Q0 d0 1 2.0 x\n1 Q0 d1 1 nan x\n")
-    Path("twice.run").write_text("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n")
-    write_qrels(Qrels.from_arrays(["z"], ["d"], [1]), Path("other"))
-    before = here()
-    for command, message in (
-        (f"{FUSE} --qrels qrels.txt -o {RUNS[0]}", "got the same; choose another --output"),
-        (f"{LEARN} --save qrels.txt", "got the same; choose another --save"),
-        (f"{LEARN} --save out.npz -o out.npz", "got the same twice"),
-        (f"{LEARN} --save m.gz", "compressed already"),
-        (f"{FUSE} --qrels qrels.txt -o no/out", "expected an existing folder"),
-        ("fuse --qrels qrels.txt none -o out.run", "expected a file to read"),
-        (f"{FUSE} -o out.run", "--qrels: expected the judgments"),
-        (f"{FUSE} --qrels other -o out.run", "expected judgments of the runs' topics"),
-        (f"{LEARN} bad.run --save m.npz", "bad.run:2: expected a finite score"),
-        (f"{LEARN} twice.run", "drop one, or pass duplicates='best' (in Python) to keep"),
-        (f"{LEARN} --selection min", "--selection min: expected one of max, one_se"),
-    ):
-        assert message in cli.refuses(command)
-    assert here() == before

@@ -45,6 +45,10 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     assert sum(weights) == pytest.approx(1)
     assert "scores.csv: searches, by its columns: bm25, dense; choose them by --features" in cli.err
     table = json.loads(cli("fuse scores.csv --weights-for opensearch-hybrid --json --features bm25,dense"))
+    named = pd.read_csv("scores.csv").rename(columns={"qid": "query", "docid": "doc_id", "label": "grade"})
+    named.to_csv("named.csv", index=False)
+    columns = "--qid query --docid doc_id --label grade"
+    assert cli("fuse named.csv --weights-for opensearch-hybrid", columns) == text
     runs = "fuse bm25.run dense.run --qrels qrels --weights-for opensearch-hybrid"
     other = json.loads(cli(f"{runs} --json -o pipeline.json"))
     assert [one["name"] for one in other["weights"]] == ["bm25", "dense"]
@@ -58,17 +62,6 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     assert "ndcg@10 on new queries" in cli.err
     assert "against equal weights, 0." in cli.err
     assert "against RRF, 0." in cli.err
-
-
-def test_what_fuse_refuses(cli, scores):
-    assert "--weights-for lucene: expected one of 'opensearch-hybrid'" in cli.refuses(
-        "fuse scores.csv --weights-for lucene"
-    )
-    for option in ("--C 1", "--folds 3", "--relevance 2", "--save m.npz", "--per-query"):
-        error = cli.refuses("fuse scores.csv --weights-for sql", option)
-        assert f"{option.split()[0]}: expected without --weights-for" in error
-    assert "--qrels: expected the judgments" in cli.refuses("fuse bm25.run dense.run --weights-for sql")
-    assert "--output: expected the run to write" in cli.refuses("fuse bm25.run dense.run --qrels qrels")
 
 
 @pytest.fixture

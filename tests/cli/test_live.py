@@ -37,62 +37,9 @@ def test_an_experiment_from_a_file(cli):
     cli("live forget front user")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("share = 0.2", "share = 2"), "share=2: expected `float` <= 1.0"),
-        (('key = "front"', ""), 'expected key = "NAME"'),
-        (('key = "front"', 'key = "a/b"'), "key: expected up to 64 letters"),
-        (("share = 0.2", "shares = 0.2"), "shares=0.2: expected one of"),
-        (("share = 0.2", "share = "), "expected TOML"),
-        (("[stop]", '[engines.prod]\nengine = "shop"\n[engines.new]\nengine = "shop"\n[stop]'),
-         "expected --config FILE"),
-    ],
-)  # fmt: skip
-def test_a_wrong_file(cli, change, said):
-    Path("front.toml").write_text(EXPERIMENT.replace(*change))
-    error = cli.refuses("live create front.toml")
-    assert said in error
-    assert "front.toml" in error
-
-
 def test_names_that_are_not_there(cli):
     cli("live init")
     assert "x: expected an experiment of this store (none)" in cli.refuses("live export x -o o")
-    cli.refuses("live check --store mysql://x")
-    said = cli.refuses("live serve --store postgresql://127.0.0.1:1/x")
-    assert "expected a file for the secrets" in said
-
-
-@pytest.mark.parametrize("command", [
-    "create front.toml", "check", "export front -o o", "backup -o o", "forget front u", "clean", "migrate",
-    "key add --scope show", "key list", "key remove x", "serve --port 0",
-])  # fmt: skip
-def test_only_init_and_a_service_for_trying_make_a_store(cli, tmp_path, command):
-    said = cli.refuses(f"live {command} --store sqlite:///mistyped.db")
-    assert "mistyped.db: expected a file to read, got nothing there; make it with structsvm live init" in said
-    assert [path.name for path in tmp_path.iterdir()] == ["front.toml"]
-
-
-@pytest.mark.parametrize(("written", "said"), [
-    ('[engines.shop]\nkind = "lucene"\nurl = "http://127.0.0.1:9/s"', "engines.shop.kind='lucene': expected one of"),
-    ("[serve]\ngrace = 1", "serve: key='grace': expected one of 'allowed_hosts', 'backup_every_h'"),
-    ("[serve]\nport = 9000", "serve: key='port': expected one of"),
-    ("[server]", "table='server': expected 'serve' or 'engines'"),
-])  # fmt: skip
-def test_the_configuration_is_checked_before_anything_is_said(cli, written, said):
-    Path("live.toml").write_text(written)
-    error = cli.refuses("live serve --no-keys --port 0 --config live.toml")
-    assert f"live.toml: {said}" in error
-    assert cli.err == f"{error}\n"
-    assert not Path("live.db").exists()
-
-
-@pytest.mark.parametrize("name", ["origins", "trusted_proxies", "allowed_hosts"])
-def test_a_list_of_the_configuration_needs_brackets(cli, name):
-    Path("live.toml").write_text(f'[serve]\n{name} = "127.0.0.1"')
-    said = cli.refuses("live serve --port 0 --config live.toml")
-    assert 'expected a list of strings; write it in brackets, as ["..."]' in said
 
 
 @pytest.mark.parametrize("n_shown", [0, 1])

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 import structsvm
-from structsvm.export.model_file import save
-from structsvm.readers import make_ranking, read_queries, read_run, write_letor
+from structsvm.readers import make_ranking, read_queries, read_run
 
 NAMES = ("bm25", "age", "links")
 QUERIES = ["007", "red, lamp", "007", "007", "red, lamp"]
@@ -45,15 +44,6 @@ def predict(room):
 @pytest.fixture
 def table(room):
     return room[0] / "rows.csv"
-
-
-@pytest.mark.parametrize("options", ["", "--features bm25,age,links"])
-def test_an_empty_table_is_said_in_one_line(predict, cli, options):
-    Path("e.csv").write_bytes(b"")
-    said = cli.refuses(predict, "e.csv -o s", options)
-    assert said.endswith("e.csv: expected names of columns in the first line, got an empty file")
-    assert cli.err == f"{said}\n"
-    assert cli.refuses("train e.csv -o m --categorical a") == said
 
 
 def test_parquet_has_the_rows_of_the_csv(predict, table, cli):
@@ -129,27 +119,3 @@ def test_a_csv_of_predict_is_evaluated(cli):
     Path("short").write_text("\n".join([lines[0], "q,1", *lines[2:]]) + "\n")
     said = cli.refuses("evaluate rows.csv short")
     assert "short:2: expected one finite number, the score of row 1" in said
-
-
-@pytest.mark.parametrize(
-    ("source", "form", "said"),
-    [
-        ("anonymous.txt", "run", "expected the id of each document for a run"),
-        ("rows.csv", "run", "without white space or NUL, got 'red, lamp'; take --format csv"),
-        ("rows.csv", "json", "--format json: expected one of scores, csv, parquet, run"),
-    ],
-)
-def test_what_cannot_be_written(room, predict, cli, source, form, said):
-    assert said in cli.refuses(predict, room[0] / source, f"--format {form} -o x")
-    assert not Path("x").exists()
-
-
-@pytest.mark.parametrize(
-    "command", ["predict s.npz rows.txt -o s", "bandit simulate --world rows.txt --model s.npz",
-                "interleave simulate --data rows.txt --ranker s.npz --ranker 1 -o log.jsonl"],
-)  # fmt: skip
-def test_a_model_that_ranks_nothing_is_refused(command, cli):
-    data = make_ranking(6, 5, 3, random_state=2)
-    write_letor(data, "rows.txt")
-    save(structsvm.QueryScaler("zscore", within="data").fit(data.X), "s.npz")
-    assert "s.npz: expected a ranker, got a QueryScaler; train one first" in cli.refuses(command)

@@ -126,19 +126,12 @@ def patterns(sessions, i):
 
 @pytest.mark.parametrize("model", [*READERS, PositionBasedModel, UserBrowsingModel])
 def test_probabilities_of_all_patterns(log, model):
-    """They sum to one, and to the marginals; simulated clicks follow them."""
+    """They sum to one, and to the marginals."""
     model = model().fit(log)
     with np.errstate(divide="ignore"):
         p = [(one.clicked, np.exp(model.list_log_likelihoods(one)[0])) for one in patterns(log.sessions, 3)]
     assert sum(v for _, v in p) == pytest.approx(1)
-    expected = sum(v * c for c, v in p)
-    one = log.sessions.select([3])
-    np.testing.assert_allclose(model.marginals(one), expected)
-    many = log.sessions.select(np.full(20_000, 3))
-    drawn = model.simulate(many, rng=0).reshape(20_000, -1)
-    np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.015)
-    for clicks, v in p:
-        assert (drawn == clicks).all(axis=1).mean() == pytest.approx(v, abs=0.015)
+    np.testing.assert_allclose(model.marginals(log.sessions.select([3])), sum(v * c for c, v in p))
 
 
 @pytest.mark.parametrize("model", [*READERS, PositionBasedModel])

@@ -95,7 +95,7 @@ def test_times_divide_a_table():
     assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
     with pytest.raises(BadInput, match=r"'day': .* or times such as 2026-03-01T12:00, got 'noon'"):
         read_table(frame.assign(day="noon"), time="day", between=(2, None))
-    with pytest.raises(BadInput, match=r"time: expected a column and one end .*; give time= with between="):
+    with pytest.raises(BadInput, match=r"time: expected a column and an end of .*; give time= with between="):
         read_table(frame, between=(2, None))
 
 

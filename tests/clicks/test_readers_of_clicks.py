@@ -31,6 +31,7 @@ from structsvm.common.tables import text
 from structsvm.online import clicklog
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
+from tests.clicks.events import event, write
 from tests.refusing import refused, rejected
 
 HEAD = "query,document,position,clicked\n"  # of a table
@@ -44,11 +45,6 @@ def counts(cells):
     }
 
 
-def event(action, query="1", document="a", ordinal=1, **more):
-    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
-    return {"action_name": action, "query_id": query, "event_attributes": attributes, **more}
-
-
 def query(query_id="1", text="ps4", **more):
     return {"query_id": query_id, "user_query": text, **more}
 
@@ -59,11 +55,6 @@ def impression(documents, *clicks, query=None, name=None):
     shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
     shown = shown if name is None else shown.with_impression(name)
     return Impression(shown, tuple(map(Click, clicks)), query=query)
-
-
-def write(path, entries):
-    path.write_text("".join(json.dumps(e) + "\n" for e in entries))
-    return path
 
 
 CLEAN = [
@@ -272,14 +263,6 @@ def test_sessions(shared_data):
     assert (cells.n_queries, cells.n_shows) == (20, 350_640)
 
 
-@pytest.mark.parametrize(
-    "line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;", "0\t12:00:01\tQ\t7", "q\thttp://a,b : b;"]
-)
-def test_bad_sessions_are_named(tmp_path, line):
-    (tmp_path / "s.txt").write_text("q\ta :;\n" + line + "\n")
-    rejected(r"s.txt:2: expected '<query><TAB>", read_sessions, tmp_path / "s.txt")
-
-
 def random_table(rng, n_lists=400):
     rows = []
     for s in range(n_lists):
@@ -323,10 +306,8 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
         read_table(frame, session="session").sessions
     )
     monkeypatch.setattr(tables, "_BATCH", 20)
-    with pytest.raises(
-        BadInput, match=r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
-    ):
-        read_table(tmp_path / "t.parquet", session="session")
+    message = r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    refused(message, read_table, tmp_path / "t.parquet", session="session")
 
 
 @pytest.mark.parametrize(
@@ -440,7 +421,12 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
     monkeypatch.setattr(batches, "_BATCH", 20)
     rng = np.random.default_rng(1)
     made, shows, clicks = [], Counter(), Counter()
-    for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
+    for name in [
+        *range(98),
+        -1,
+        -2,
+        *(str(i) for i in range(100)),
+    ]:  # 1 and "1" are two impressions; -1 hashes as -2
         documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
         made.append(impression(documents, click, click, query=f"q{rng.integers(3)}", name=name))
         cells = [(made[-1].query, d, k) for k, d in enumerate(documents, 1)]
@@ -519,10 +505,8 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
     for zero in ("0.00", "false", "0"):
         path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
         refused(r"log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave", read_table, path)
-    with pytest.raises(
-        BadInput, match=r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
-    ):
-        read_table(pd.read_csv(path))
+    message = r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
+    refused(message, read_table, pd.read_csv(path))
 
 
 def test_every_reader_of_clicks_is_a_format_by_its_name():

@@ -11,6 +11,7 @@ from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse
+from tests.clicks.events import event, write
 from tests.refusing import refused, rejected
 
 RANKERS = ("new", "old")
@@ -42,24 +43,12 @@ def table(made):
     return pd.DataFrame(hits(made), columns=columns).assign(query="ps4").sample(frac=1, random_state=0)
 
 
-def event(action, query, document, ordinal, team=None, **more):
-    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
-    if team is not None:
-        attributes["search_config"] = team
-    return {"action_name": action, "query_id": query, "event_attributes": attributes, **more}
-
-
 def events(made):
     for one in made:
         yield {"query_id": one.shown.impression, "user_query": one.query, "client_id": one.user}
     for name, rank, document, team, clicked, user in hits(made):
         for action in ("impression", "click")[: 1 + clicked]:
             yield event(action, name, document, rank, team, client_id=user)
-
-
-def write(path, entries):
-    path.write_text("".join(json.dumps(e) + "\n" for e in entries))
-    return path
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "ndjson"])
@@ -72,10 +61,12 @@ def test_the_verdict_is_that_of_our_own_log(tmp_path, capsys, suffix):
     elif suffix == "parquet":
         table(made).to_parquet(path)
     else:
-        table(made).to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+        named = table(made).rename(columns={"team": "side", "list_id": "serp"})
+        named.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    columns = ["--columns", "team=side,impression=serp"] if suffix.endswith("sv") else []
     answers = []
-    for log in (tmp_path / "own.jsonl", path):
-        assert main(["interleave", "analyse", str(log), "--json"]) == 0
+    for log, more in ((tmp_path / "own.jsonl", []), (path, columns)):
+        assert main(["interleave", "analyse", str(log), "--json", *more]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0]["cluster"] == "user"
     for name in ("winner", "n_impressions", "n_clusters", "n_clicked"):
@@ -183,6 +174,10 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
             r"impression or a usual name \(impression_id, list, list_id\), or state columns=",
+        ),
+        (
+            SEARCH.rename(columns={"doc": "sku"}), None, "table: expected columns 'impression', 'document', got "
+            "search, rank, sku, team, clicked; rename them, or state columns=",
         ),
         (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; state others by columns="),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),

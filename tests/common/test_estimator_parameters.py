@@ -98,16 +98,3 @@ def test_without_docstrings():
     code = "import json, structsvm as s; m = s.SVMMap(3); print(json.dumps([repr(m), m.get_params()['tol']]))"
     ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == ["SVMMap(C=3)", 1e-3]
-
-
-@pytest.mark.parametrize(
-    ("ranker", "name", "said"),
-    [
-        (structsvm.SVMNDCG, "n_estimators", "trees are grown by TreeRanker"),
-        (structsvm.PairwiseSVM, "constraints", "StructuralRanker, which is linear, takes it, with 'pairs'"),
-        (structsvm.TreeRanker, "monotone_constraints", "StructuralRanker, which is linear, takes it$"),
-    ],
-)
-def test_parameters_of_other_rankers_name_them(ranker, name, said):
-    with pytest.raises(TypeError, match=said):
-        ranker(**{name: 10})

@@ -8,21 +8,10 @@ import stat
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from structsvm import readers
 from structsvm.common.files import beside, replacing
-from structsvm.readers import (
-    convert_letor,
-    make_dataset,
-    make_ranking,
-    open_store,
-    read_queries,
-    store,
-    store_place,
-    write_letor,
-    write_store,
-)
 from structsvm.readers.store import check_store
 
 LONG = "n" * 245  # with .npz and the like 249 bytes: legal everywhere, and 6 short of the limit
@@ -31,7 +20,7 @@ LONG = "n" * 245  # with .npz and the like 249 bytes: legal everywhere, and 6 sh
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "rows.txt"
-    write_letor(make_ranking(12, 6, 3, random_state=0), path)
+    readers.write_letor(readers.make_ranking(12, 6, 3, random_state=0), path)
     return path
 
 
@@ -50,9 +39,9 @@ def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
     write(path, b"old")
     write(path)
     assert path.read_bytes() == b"new"
-    data = make_ranking(2, 3, 2, random_state=0)
-    write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
-    write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
+    data = readers.make_ranking(2, 3, 2, random_state=0)
+    readers.write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
+    readers.write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
     assert len(names(tmp_path)) == 2
     assert len(os.fsencode(beside(path, ".part").name)) <= 143
 
@@ -94,10 +83,10 @@ def test_a_link_to_a_store_stays_and_the_store_is_replaced(tmp_path, text):
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to("there/rows.store")
     for queries in (4, 5):
-        write_store(make_ranking(queries, 3, 2, random_state=0), tmp_path / "link")
-        assert open_store(tmp_path / "there" / "rows.store").n_queries == queries
-    convert_letor(text, tmp_path / "link")
-    assert open_store(tmp_path / "link").n_queries == 12
+        readers.write_store(readers.make_ranking(queries, 3, 2, random_state=0), tmp_path / "link")
+        assert readers.open_store(tmp_path / "there" / "rows.store").n_queries == queries
+    readers.convert_letor(text, tmp_path / "link")
+    assert readers.open_store(tmp_path / "link").n_queries == 12
     assert (tmp_path / "link").is_symlink()
     assert names(tmp_path / "there") == ["rows.store"]
     assert names(tmp_path) == ["link", "rows.txt", "there"]
@@ -111,12 +100,12 @@ def test_permissions_survive(mode, tmp_path):
     write(path)
     assert stat.S_IMODE(path.stat().st_mode) == mode
     made = tmp_path / "rows.store"
-    data = make_ranking(2, 3, 2, random_state=0)
-    write_store(data, made)
+    data = readers.make_ranking(2, 3, 2, random_state=0)
+    readers.write_store(data, made)
     for file in made.iterdir():
         file.chmod(mode)
     made.chmod(mode | 0o100)
-    write_store(data, made)
+    readers.write_store(data, made)
     assert stat.S_IMODE(made.stat().st_mode) == mode | 0o100
     assert {stat.S_IMODE(file.stat().st_mode) for file in made.iterdir()} == {mode}
     assert names(tmp_path) == ["result", "rows.store"]
@@ -133,11 +122,11 @@ def test_new_files_have_the_permissions_that_the_process_gives(tmp_path):
 
 def test_a_folder_that_is_no_store_comes_back(tmp_path):
     path, part = tmp_path / "rows.store", tmp_path / "finished.part"
-    write_store(make_ranking(2, 3, 2, random_state=0), part)
+    readers.write_store(readers.make_ranking(2, 3, 2, random_state=0), part)
     path.mkdir()  # by somebody else, while the store was being written
     (path / "mine.txt").write_text("kept")
     with pytest.raises(FileExistsError, match="expected a store to replace, got something else there"):
-        store_place.put_in_place(part, path, store.is_store)
+        readers.store_place.put_in_place(part, path, readers.store.is_store)
     assert (path / "mine.txt").read_text() == "kept"
     assert names(tmp_path) == ["finished.part", "rows.store"]
 
@@ -156,8 +145,8 @@ def _killed(path, where):
     if where == "between the renames":
         Path.rename = lambda self, to: kill() if to == path else rename(self, to)
     else:
-        store_place.discard = kill
-    write_store(make_ranking(3, 3, 2, random_state=3), path)
+        readers.store_place.discard = kill
+    readers.write_store(readers.make_ranking(3, 3, 2, random_state=3), path)
 
 
 @pytest.fixture
@@ -173,35 +162,35 @@ def kill_writer():
     return run
 
 
-@pytest.mark.parametrize("reader", [open_store, read_queries, check_store, "a writer"])
+@pytest.mark.parametrize("reader", [readers.open_store, readers.read_queries, check_store, "a writer"])
 def test_a_store_is_back_after_a_writer_was_killed_between_two_renames(tmp_path, reader, kill_writer):
     path, like = tmp_path / f"{LONG[:40]}.store", tmp_path / f"{LONG[:40]}.other"
-    write_store(make_ranking(2, 3, 2, random_state=2), path)
+    readers.write_store(readers.make_ranking(2, 3, 2, random_state=2), path)
     kill_writer(path, "between the renames")
     assert not path.exists()
     assert endings(tmp_path) == [".old", ".part"]
     with pytest.raises(FileNotFoundError):
-        open_store(like)  # the same beginning of the name, but another store
+        readers.open_store(like)  # the same beginning of the name, but another store
     if reader == "a writer":
-        write_store(make_ranking(4, 3, 2, random_state=4), path)
+        readers.write_store(readers.make_ranking(4, 3, 2, random_state=4), path)
     else:
         reader(path)
-    assert open_store(path).n_queries == (4 if reader == "a writer" else 2)
+    assert readers.open_store(path).n_queries == (4 if reader == "a writer" else 2)
     assert endings(tmp_path) == [".part", ".store"]
 
 
 def test_what_a_killed_writer_set_aside_goes_with_a_later_one(tmp_path, kill_writer):
     path, like = tmp_path / f"{LONG[:40]}.store", tmp_path / f"{LONG[:40]}.other"
     for place in (path, like):
-        write_store(make_ranking(2, 3, 2, random_state=2), place)
+        readers.write_store(readers.make_ranking(2, 3, 2, random_state=2), place)
         kill_writer(place, "after them")
-        assert open_store(place).n_queries == 3
+        assert readers.open_store(place).n_queries == 3
     assert endings(tmp_path).count(".old") == 2
-    write_store(make_ranking(5, 3, 2, random_state=5), path)
-    assert open_store(path).n_queries == 5
+    readers.write_store(readers.make_ranking(5, 3, 2, random_state=5), path)
+    assert readers.open_store(path).n_queries == 5
     assert endings(tmp_path).count(".old") == 1
-    store_place.discard(like)
-    assert open_store(like).n_queries == 2
+    readers.store_place.discard(like)
+    assert readers.open_store(like).n_queries == 2
 
 
 def test_threads_write_one_file(tmp_path):
@@ -215,73 +204,3 @@ def test_threads_write_one_file(tmp_path):
     assert len(content) == 100_000
     assert len(set(content)) == 1
     assert names(tmp_path) == ["result"]
-
-
-FUSION = "structsvm.cli.studies.fusion.cross_validate_fusion"
-COMMANDS = {
-    "train": ("train {text} -o {long}", "structsvm.estimators.structural.StructuralRanker.fit"),
-    "search": ("search {text} --folds 2 -o {long}", "structsvm.cli.studies.folds.run"),
-    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.cli.studies.folds.run"),
-    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.cli.studies.folds.run"),
-    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.cli.studies.folds.run"),
-    "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
-    "export": ("export {model} --to json -o {long}", "structsvm.load"),
-    "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
-    "demo": ("demo -o {long}", "structsvm.cli.studies.demo.run"),
-    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", FUSION),
-    "fuse --save": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", FUSION,
-    ),
-    "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
-    "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
-    "diversify apply": ("diversify apply {model} {sets} -o {long}", "structsvm.load"),
-    "diversify apply --run": ("diversify apply {model} {sets} --run {long}", "structsvm.load"),
-    "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.play.simulate"),
-    "bandit --checkpoint": (
-        "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.play.simulate",
-    ),
-    "interleave analyse": ("interleave analyse {log} --report {long}", "structsvm.online.clicklog.read_log"),
-    "interleave learn": ("interleave learn {log} --better A -o {long}", "structsvm.online.clicklog.read_log"),
-    "interleave simulate": (
-        "interleave simulate -o {long}", "structsvm.online.statistics.simulated_log.simulate_log",
-    ),
-    "datasets make": ("datasets make trec {long}", "structsvm.readers.making.make_runs"),
-}  # fmt: skip
-
-
-@pytest.fixture
-def inputs(tmp_path, text):
-    make_dataset("trec", tmp_path / "trec")
-    for name in ("model", "sets", "log"):  # never opened: the name of the result is looked at first
-        (tmp_path / name).write_text("{}\n")
-    np.savetxt(tmp_path / "world", [[0.5, 0.6], [0.4, 0.5]])
-    runs = sorted((tmp_path / "trec" / "runs").iterdir())
-    return {
-        **{name: tmp_path / name for name in ("model", "sets", "log", "world", "out")}, "text": text,
-        "run": runs[0], "other": runs[1], "qrels": tmp_path / "trec" / "qrels.txt",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", ["name", "link", "circle", "folder"])
-def test_a_name_that_cannot_be_written_is_found_before_the_work(
-    command, kind, inputs, cli, tmp_path, monkeypatch
-):
-    words, work = COMMANDS[command]
-
-    def never(*args, **kwargs):
-        pytest.fail(f"{work} was called")
-
-    monkeypatch.setattr(work, never)
-    if kind == "name":
-        bad = tmp_path / ("n" * 256)
-    elif kind == "folder":
-        bad = tmp_path / "nothing" / "here"
-    else:
-        bad = tmp_path / "bad"
-        bad.symlink_to("bad" if kind == "circle" else "n" * 250 + "/here")
-    before = names(tmp_path)
-    error = cli.refuses(words.format(**inputs, long=bad))
-    assert cli.err == f"{error}\n"
-    assert str(bad) in error
-    assert names(tmp_path) == before

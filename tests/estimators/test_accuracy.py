@@ -13,6 +13,7 @@ from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.readers.synthetic import make_ranking
+from tests.refusing import rejected
 
 pytestmark = pytest.mark.filterwarnings("ignore:AccuracySVM")  # few documents are relevant, and C is small
 
@@ -66,21 +67,8 @@ def test_reaches_the_optimum_of_the_stated_objective(variant, C):
     assert scores == pytest.approx(X @ model.coef_ + centred.intercept_, abs=1e-12)
 
 
-def test_weight_two_is_the_query_twice():
-    weights = np.where(DATA.qid < 5, 2.0, 1.0)
-    again = DATA.qid < 5
-    weighted = AccuracySVM("acc2", tol=1e-6).fit(DATA.X, DATA.y, qid=DATA.qid, sample_weight=weights)
-    repeated = AccuracySVM("acc2", tol=1e-6).fit(
-        np.vstack([DATA.X, DATA.X[again]]),
-        np.concatenate([DATA.y, DATA.y[again]]),
-        qid=np.concatenate([DATA.qid, DATA.qid[again] + 1000]),
-    )
-    assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-3)
-
-
 def test_labels_of_one_class_are_refused():
-    with pytest.raises(ValueError, match="labels of relevant"):
-        AccuracySVM(relevance=9).fit(DATA.X, DATA.y, qid=0)
+    rejected("labels of relevant", AccuracySVM(relevance=9).fit, DATA.X, DATA.y, qid=0)
 
 
 def one_relevant_of_fifteen():

@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from structsvm import (
-    CandidateSet,
-    ClickSVM,
-    PairwiseSGD,
-    QueryKFold,
-    StructuralRanker,
-    StructuralRankerCV,
-    SVMDiv,
-    SVMMap,
-    TreeRanker,
-    TreeRankerCV,
-)  # fmt: skip
+import structsvm
 from structsvm.estimators.cross_validation import HeldOutLosses, cross_validate_C
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.readers import make_ranking
@@ -28,17 +17,17 @@ CS = [0.01, 1.0, 100.0]
 
 def fit(qid=QID, sample_weight=None, **options):
     options = {"Cs": CS, "cv": 3, "tol": 1e-4} | options
-    return StructuralRankerCV(**options).fit(X, Y, qid=qid, sample_weight=sample_weight)
+    return structsvm.StructuralRankerCV(**options).fit(X, Y, qid=qid, sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (StructuralRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
-        (StructuralRankerCV(selection="least"), "selection"),
-        (StructuralRankerCV(solver="simplex"), "solver='simplex'"),
-        (TreeRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
-        (TreeRanker(solver="n"), "solver='n'"),
+        (structsvm.StructuralRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
+        (structsvm.StructuralRankerCV(selection="least"), "selection"),
+        (structsvm.StructuralRankerCV(solver="simplex"), "solver='simplex'"),
+        (structsvm.TreeRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
+        (structsvm.TreeRanker(solver="n"), "solver='n'"),
     ],
     ids=repr,
 )
@@ -57,14 +46,14 @@ def test_it_equals_fits_by_hand(loss, weights):
     for train, test in KFold(3).split(np.arange(24)):
         inside, outside = np.isin(QID, train), np.isin(QID, test)
         for i, C in enumerate(CS):
-            part = StructuralRanker(loss, C, **options)
+            part = structsvm.StructuralRanker(loss, C, **options)
             part.fit(X[inside], Y[inside], qid=QID[inside], sample_weight=weight[inside])
             values = evaluate(loss, Y[outside], part.predict(X[outside]), qid=QID[outside])
             scores[test, i] = values.per_query
     np.testing.assert_allclose(model.scores_, scores, rtol=1e-12)
     best = np.argmax(np.average(model.scores_, axis=0, weights=weights))
     assert CS[best] == model.C_
-    refit = StructuralRanker(loss, model.C_, **options).fit(X, Y, qid=QID, sample_weight=weight)
+    refit = structsvm.StructuralRanker(loss, model.C_, **options).fit(X, Y, qid=QID, sample_weight=weight)
     np.testing.assert_array_equal(model.coef_, refit.coef_)
     assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
 
@@ -77,14 +66,14 @@ def test_the_seed_decides():
     assert (a.scores_ != c.scores_).any()
     np.testing.assert_array_equal(fit(n_jobs=2).scores_, fit().scores_)
     mixed = np.argsort(np.arange(len(Y)) % 10, kind="stable")
-    other = StructuralRankerCV(Cs=CS, cv=3, tol=1e-4).fit(X[mixed], Y[mixed], qid=QID[mixed])
+    other = structsvm.StructuralRankerCV(Cs=CS, cv=3, tol=1e-4).fit(X[mixed], Y[mixed], qid=QID[mixed])
     np.testing.assert_array_equal(other.scores_, fit().scores_)
 
 
 def test_explicit_splits_are_query_numbers():
     model = fit(cv=KFold(3).split(np.arange(24)))
     np.testing.assert_array_equal(model.scores_, fit(cv=3).scores_)
-    for splitter in (KFold(3), QueryKFold(3)):
+    for splitter in (KFold(3), structsvm.QueryKFold(3)):
         np.testing.assert_array_equal(fit(cv=splitter).scores_, model.scores_)
     shuffled = KFold(3, shuffle=True, random_state=0)
     by_hand = fit(cv=shuffled.split(np.arange(24)))
@@ -101,7 +90,7 @@ def test_explicit_splits_are_query_numbers():
 def test_the_grid_is_sorted_and_ties_go_to_the_smaller():
     assert fit(Cs=[100.0, 0.01, 1.0, 1.0]).Cs_.tolist() == CS
     # 10 documents each: never differs
-    model = StructuralRankerCV(cv=2, scoring="precision@10").fit(X, Y, qid=QID)
+    model = structsvm.StructuralRankerCV(cv=2, scoring="precision@10").fit(X, Y, qid=QID)
     np.testing.assert_allclose(model.Cs_, np.logspace(-3, 3, 13))
     assert model.C_ == 1e-3
 
@@ -149,7 +138,7 @@ test_bad_input_is_named = rejections(
 
 def test_a_training_part_without_a_constraint_is_named():
     with pytest.raises(ValueError, match="cv, training part 1: y: no query carries a constraint"):
-        StructuralRankerCV(Cs=CS, cv=2).fit(X, np.where(QID < 12, 0, Y), qid=QID)
+        structsvm.StructuralRankerCV(Cs=CS, cv=2).fit(X, np.where(QID < 12, 0, Y), qid=QID)
 
 
 @pytest.fixture(scope="module")
@@ -160,14 +149,14 @@ def labelled_sets():
     for q in range(9):
         topics = rng.choice(4, size=8, p=[0.4, 0.3, 0.2, 0.1])
         words = [[f"t{t}w{j}" for j in range(6) if rng.random() < 0.6] for t in topics]
-        sets.append(CandidateSet([[*own, f"own{d}"] for d, own in enumerate(words)]))
+        sets.append(structsvm.CandidateSet([[*own, f"own{d}"] for d, own in enumerate(words)]))
         labels.append(np.eye(4)[topics] * (q != 3))
     return sets, labels
 
 
 def test_held_out_losses_equal_fits_by_hand(labelled_sets):
     sets, labels = labelled_sets
-    model = SVMDiv(C=7.0, k=2, tol=1e-9)
+    model = structsvm.SVMDiv(C=7.0, k=2, tol=1e-9)
     told = []
     held_out = cross_validate_C(
         model, sets, labels, [10.0, 0.1, 10.0], folds=3, callback=lambda *done: told.append(done)
@@ -178,7 +167,9 @@ def test_held_out_losses_equal_fits_by_hand(labelled_sets):
     for testing in ([0, 4, 7], [1, 5, 8], [2, 6]):  # dealt in turn, without the fourth
         training = [i for i in range(9) if i not in {3, *testing}]
         for j, C in enumerate((0.1, 10.0)):
-            fit = SVMDiv(C=C, k=2, tol=1e-9).fit([sets[i] for i in training], [labels[i] for i in training])
+            fit = structsvm.SVMDiv(C=C, k=2, tol=1e-9).fit(
+                [sets[i] for i in training], [labels[i] for i in training]
+            )
             chosen = fit.predict([sets[i] for i in testing])
             expected[testing, j] = weighted_subtopic_loss([labels[i] for i in testing], chosen)
     np.testing.assert_allclose(held_out.losses, expected, atol=1e-12)
@@ -208,13 +199,18 @@ def test_of_equal_losses_the_smaller_C():
     ],
 )
 def test_bad_folds_and_grids(Cs, folds, message, labelled_sets):
-    rejected(message, cross_validate_C, SVMDiv(k=2), *labelled_sets, Cs, folds=folds)
+    rejected(message, cross_validate_C, structsvm.SVMDiv(k=2), *labelled_sets, Cs, folds=folds)
 
 
 @pytest.mark.filterwarnings("ignore:.* have equal scores:UserWarning")
 @pytest.mark.parametrize(
     "model",
-    [SVMMap(), PairwiseSGD(n_steps=500, random_state=0), TreeRanker(n_trees=3, random_state=0), ClickSVM()],
+    [
+        structsvm.SVMMap(),
+        structsvm.PairwiseSGD(n_steps=500, random_state=0),
+        structsvm.TreeRanker(n_trees=3, random_state=0),
+        structsvm.ClickSVM(),
+    ],
     ids=repr,
 )
 def test_score_does_not_reward_the_order_of_rows(model):
@@ -234,8 +230,8 @@ def test_a_search_whose_model_ties_many_rows_says_so():
     x, qid = rng.integers(0, 2, size=(400, 2)).astype(float), np.repeat(np.arange(20), 20)
     y = (0.3 * x[:, 0] + rng.random(400) > 1.05).astype(int)
     for search in (
-        StructuralRankerCV(Cs=[1.0], cv=2),
-        TreeRankerCV(Cs=[1.0], n_trees=2, cv=2, random_state=0),
+        structsvm.StructuralRankerCV(Cs=[1.0], cv=2),
+        structsvm.TreeRankerCV(Cs=[1.0], n_trees=2, cv=2, random_state=0),
     ):
         with pytest.warns(UserWarning, match=r"CV, training rows: \d\d % of the pairs .* have equal scores"):
             search.fit(x, y, qid=qid)

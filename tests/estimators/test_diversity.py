@@ -100,21 +100,6 @@ def test_levels_of_the_thesis_by_name(tmp_path):
     assert kinds["svm-div2"] == {*kinds["svm-div"], "top_tfidf"}
 
 
-@pytest.mark.parametrize("C", [1.0, 100.0])
-def test_mean_slack_bounds_the_loss_where_no_choice_covers_all(C):
-    """Five subtopics, each in one document: the best two miss three of them."""
-    rng = np.random.default_rng(3)
-    words = [f"w{i}x" for i in range(12)]
-    sets = [
-        CandidateSet([" ".join(rng.choice(words, rng.integers(3, 8))) for _ in range(6)]) for _ in range(4)
-    ]
-    labels = [rng.permutation(np.eye(6, 5)) for _ in sets]
-    model = SVMDiv(C, 2, levels=WORDS, separation="exact", prediction="exact", tol=1e-6).fit(sets, labels)
-    slack = (model.fit_.primal - 0.5 * model.coef_ @ model.coef_) / C
-    assert model.fit_.certified
-    assert 0.6 <= loss(model.predict(sets), labels) <= slack + 1e-9
-
-
 def loss(chosen, labels=TEST_LABELS):
     return float(np.mean(weighted_subtopic_loss(labels, chosen)))
 
@@ -132,7 +117,7 @@ def test_learns_to_cover(model):
 
 def test_k_and_prediction_modes(model):
     for k in (1, 3, 7, 50):
-        for prediction in ("greedy", "swap", "exact"):
+        for prediction in ("greedy", "swap"):
             found = with_prediction(model, prediction)
             chosen = found.predict(TEST_SETS[:3], k)
             assert [len(c) for c in chosen] == [min(k, 12)] * 3
@@ -153,20 +138,14 @@ def test_benefits_are_constrained():
     assert held.coef_.min() < 0  # of benefits, not of weights
     assert held.guarantee_ == 1 - 1 / math.e
     assert held.fit_.dual >= free.fit_.dual * (1 - 1e-2)
-    exact = with_prediction(held, "exact")
-    ratio = held.decision_function(TEST_SETS) / exact.decision_function(TEST_SETS)
-    assert ratio.min() >= 1 - 1 / math.e
-    assert ratio.max() <= 1 + 1e-9
 
 
 def test_path_reaches_the_same_optima():
     sets, labels = SETS[:8], LABELS[:8]
-    options = {"k": 2, "separation": "exact", "thresholds": [0.0, 0.2], "tol": 1e-3}
+    options = {"k": 2, "thresholds": [0.0, 0.2], "tol": 1e-3}
     for one in SVMDiv(**options).path(sets, labels, [1.0, 0.1]):
         alone = SVMDiv(C=one.C, **options).fit(sets, labels)
-        assert one.fit_.certified
-        assert one.fit_.dual <= alone.fit_.primal
-        assert alone.fit_.dual <= one.fit_.primal
+        assert one.fit_.dual == pytest.approx(alone.fit_.dual, rel=2e-3)
         np.testing.assert_array_equal(one.scale_, alone.scale_)
 
 
@@ -184,17 +163,6 @@ def test_texts_without_words_teach_nothing_and_say_so():
     with pytest.warns(NothingLearnedWarning, match="no better than none"):
         model = SVMDiv(k=1).fit(sets, [np.eye(3)[:, :2]] * 3)
     assert not model.coef_.any()
-
-
-@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
-def test_an_error_ends_the_exact_searches_of_other_threads():
-    """As Ctrl-C does: a search that may take hours is told to stop."""
-    rng = np.random.default_rng(0)
-    sets = [CandidateSet(rng.poisson(0.3, size=(60, 300))) for _ in range(2)]
-    model = SVMDiv(k=12, prediction="exact", n_jobs=2).fit(sets, [np.eye(60)[:, :20]] * 2)
-    model.benefits_ = rng.normal(size=model.benefits_.shape)
-    with pytest.raises(ValueError, match="0 document features as in fit, got 1"):
-        model.predict([sets[0], CandidateSet(rng.poisson(0.3, size=(60, 300)), features=np.ones((60, 1)))])
 
 
 def test_works_in_model_selection():
@@ -221,7 +189,7 @@ def check_explanation(reasons, candidates, chosen, value):
     assert seen == covered
 
 
-@pytest.mark.parametrize("prediction", ["greedy", "swap", "exact"])
+@pytest.mark.parametrize("prediction", ["greedy", "swap"])
 def test_explains_itself(model, prediction):
     other = with_prediction(model, prediction)
     for candidates in TEST_SETS[:3]:
@@ -331,8 +299,8 @@ def test_threads_and_losses():
         ({"positive": True}, "positive=True"),
         ({"positive": "benefits", "solver": "frank_wolfe"}, "one_slack"),
         ({"loss": "map"}, "loss='map'"),
-        ({"loss": "alpha_ndcg", "separation": "exact"}, "coverage loss"),
-        ({"prediction": "best"}, "prediction"),
+        ({"loss": "alpha_ndcg", "separation": "swap"}, "coverage loss"),
+        ({"prediction": "exact"}, "prediction='exact': expected 'greedy' or 'swap'"),
         ({"separation": "best"}, "separation"),
         ({"levels": []}, "levels"),
         ({"levels": "words"}, "levels='words': expected one of"),
@@ -351,7 +319,11 @@ def test_bad_data(model):
     for sets, labels, message in (
         (SETS, [m[1:] for m in LABELS], r"labels\[0\]: expected 12 rows"),
         (SETS, LABELS[1:], "expected one for each"),
-        (SETS, [np.zeros((12, 3))] * 20, "no candidate set carries .*: all 20 are without subtopics"),
+        (
+            SETS,
+            [np.zeros((12, 3))] * 20,
+            "no candidate set carries .*; got 20 sets, 0 of them with subtopics",
+        ),
         ([SETS[0], make(1, features=True)[0][0]], LABELS[:2], r"sets\[1\]: expected 0 document features"),
     ):
         with pytest.raises(ValueError, match=message):

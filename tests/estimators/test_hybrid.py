@@ -11,6 +11,7 @@ from structsvm.export.hybrid import ENGINES
 from structsvm.features.hybrid import clause_columns
 from structsvm.queries import QueryData
 from structsvm.readers import Qrels, Run, candidates, read_qrels, read_run
+from tests.refusing import rejected
 
 F32 = np.float32
 
@@ -229,18 +230,13 @@ def test_sql_is_a_min_max_of_the_lists():
 )  # fmt: skip
 def test_what_an_engine_does_not_take_is_refused(to, n, message):
     runs, qrels = lists_of(np.random.default_rng(0), n=6, n_runs=n, gain=(1,) * n)
-    with pytest.raises(ValueError, match=message):
-        hybrid_weights(runs, qrels, to=to)
+    rejected(message, hybrid_weights, runs, qrels, to=to)
 
 
-def test_judgments_of_other_documents_are_refused():
+def test_judgments_of_other_documents_and_too_few_queries_are_refused():
     runs, qrels = lists_of(np.random.default_rng(0), n=8)
     other = {topic: {f"x{doc}": grade for doc, grade in of.items()} for topic, of in qrels.to_dict().items()}
-    with pytest.raises(ValueError, match="expected relevant documents among the results, got none"):
-        hybrid_weights(runs, Qrels.from_dict(other), to="sql")
-
-
-def test_too_few_queries_are_refused():
-    runs, qrels = lists_of(np.random.default_rng(0), n=4)
-    with pytest.raises(ValueError, match="expected at least 5 judged queries, got 4"):
-        hybrid_weights(runs, qrels, to="sql")
+    message = "expected relevant documents among the results, got none"
+    rejected(message, hybrid_weights, runs, Qrels.from_dict(other), to="sql")
+    few = lists_of(np.random.default_rng(0), n=4)
+    rejected("expected at least 5 judged queries, got 4", hybrid_weights, *few, to="sql")

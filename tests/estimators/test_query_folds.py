@@ -17,10 +17,7 @@ from tests.refusing import rejected
 DATA = make_ranking(30, 10, 4, grades=2, noise=1.0, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def routed():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
+pytestmark = pytest.mark.usefixtures("routing")
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -54,10 +51,8 @@ def test_it_deals_queries_as_the_ranker_with_its_own_folds():
 
 
 def test_refusals():
-    with pytest.raises(
-        ValueError, match=r"qid: expected the query of each row, got none; call sklearn\.set_config"
-    ):
-        next(QueryKFold(3).split(DATA.X))
+    message = r"qid: expected the query of each row, got none; call sklearn\.set_config"
+    rejected(message, next, QueryKFold(3).split(DATA.X))
     rejected("n_splits=31: expected up to the 30 queries", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
     assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
     rejected("n_splits=1: expected a whole number", QueryKFold, 1)

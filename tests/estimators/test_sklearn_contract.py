@@ -5,21 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from structsvm import (
-    SVMNDCG,
-    AccuracySVM,
-    CoRegularizedSGD,
-    LambdaRank,
-    OrdinalSVM,
-    PairwiseSGD,
-    PairwiseSVM,
-    QueryScaler,
-    StructuralRanker,
-    StructuralRankerCV,
-    SVMMap,
-    SVMRoc,
-    TreeRanker,
-)
+import structsvm
 from structsvm.features import LeafFeatures
 
 # small and random data, in which there is next to nothing to learn
@@ -48,7 +34,7 @@ def deal(X):
     return np.random.default_rng(0).permutation(_num_samples(X)) % 3
 
 
-class CVOfThreeQueries(StructuralRankerCV):
+class CVOfThreeQueries(structsvm.StructuralRankerCV):
     """The rows of a check dealt to three queries."""
 
     def fit(self, X, y, *, qid=None, sample_weight=None):
@@ -63,14 +49,14 @@ class CVOfThreeQueries(StructuralRankerCV):
 
 def expected_failures(estimator):
     expected = {}
-    if isinstance(estimator, TreeRanker | LeafFeatures):
+    if isinstance(estimator, structsvm.TreeRanker | LeafFeatures):
         expected["check_sample_weight_equivalence_on_dense_data"] = GROWTH
-    elif not isinstance(estimator, QueryScaler):
+    elif not isinstance(estimator, structsvm.QueryScaler):
         expected["check_sample_weight_equivalence_on_dense_data"] = WEIGHTS
         expected["check_sample_weight_equivalence_on_sparse_data"] = WEIGHTS
-    if isinstance(estimator, AccuracySVM) or type(estimator) is StructuralRanker:
+    if isinstance(estimator, structsvm.AccuracySVM) or type(estimator) is structsvm.StructuralRanker:
         expected |= dict.fromkeys(LABELS_1_AND_2, GRADES)
-    if isinstance(estimator, AccuracySVM | QueryScaler):
+    if isinstance(estimator, structsvm.AccuracySVM | structsvm.QueryScaler):
         expected["check_methods_subset_invariance"] = WITHIN_QUERY
     return expected
 
@@ -82,17 +68,17 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:AccuracySVM:UserWarning")
 @parametrize_with_checks(
     [
-        StructuralRanker(),
+        structsvm.StructuralRanker(),
         CVOfThreeQueries("ndcg@10", Cs=[0.1, 1.0], cv=2),
-        PairwiseSVM(),
-        AccuracySVM("acc4"),
-        OrdinalSVM(),
-        PairwiseSGD(n_steps=1000, random_state=0),
-        CoRegularizedSGD(n_steps=1000, random_state=0),
-        LambdaRank(hidden=(4,), max_epochs=5, random_state=0),
-        TreeRanker("ndcg@10", n_trees=3, n_leaves=4, n_bins=8),
+        structsvm.PairwiseSVM(),
+        structsvm.AccuracySVM("acc4"),
+        structsvm.OrdinalSVM(),
+        structsvm.PairwiseSGD(n_steps=1000, random_state=0),
+        structsvm.CoRegularizedSGD(n_steps=1000, random_state=0),
+        structsvm.LambdaRank(hidden=(4,), max_epochs=5, random_state=0),
+        structsvm.TreeRanker("ndcg@10", n_trees=3, n_leaves=4, n_bins=8),
         LeafFeatures(3, 4, n_bins=8, relevance=None),
-        QueryScaler(),
+        structsvm.QueryScaler(),
     ],
     expected_failed_checks=expected_failures,
     xfail_strict=True,
@@ -112,7 +98,7 @@ OF_PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("estimator", [SVMMap(), SVMRoc(), SVMNDCG()], ids=repr)
+@pytest.mark.parametrize("estimator", [structsvm.SVMMap(), structsvm.SVMRoc(), structsvm.SVMNDCG()], ids=repr)
 def test_classes_that_only_fix_the_loss(estimator):
     """They fit as StructuralRanker does, so only the checks of parameters can fail for them alone."""
     checks = [c for _, c in estimator_checks_generator(estimator) if name_of(c) in OF_PARAMETERS]
@@ -127,7 +113,9 @@ def name_of(check):
 
 # the checks know of no queries: they call fit and score without qid, which is what is warned of
 @pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
-@pytest.mark.parametrize("estimator", [SVMMap(relevance=2), AccuracySVM(relevance=2)], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [structsvm.SVMMap(relevance=2), structsvm.AccuracySVM(relevance=2)], ids=repr
+)
 def test_binary_losses_where_label_2_is_relevant(estimator):
     checks = {name_of(c): c for _, c in estimator_checks_generator(estimator) if name_of(c) in LABELS_1_AND_2}
     assert checks.keys() == LABELS_1_AND_2

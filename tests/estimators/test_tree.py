@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from experiments._teachers import make_taught
 from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
 from structsvm.common.checks import BadInput
 from structsvm.export import check_export, export_model
@@ -16,7 +17,7 @@ from structsvm.metrics import evaluate
 from structsvm.oracles import NDCG, get_oracle
 from structsvm.oracles.average_precision import AveragePrecision
 from structsvm.queries import QueryData
-from structsvm.readers import make_taught, open_store, write_store
+from structsvm.readers import open_store, write_store
 from structsvm.trainers.certificate import ConvergenceWarning
 from tests.refusing import rejected
 
@@ -42,15 +43,6 @@ def test_the_same_optimum_as_the_linear_ranker_on_the_matrix(data, loss):
     np.testing.assert_allclose(model.predict(X), model.leaves_.transform(X) @ model.coef_, atol=1e-12)
     # grades that the loss does not see are not seen by the trees either
     assert model.leaves_.relevance == (None if loss in ("ndcg@10", "pairs") else 1.0)
-
-
-def test_rows_may_stand_in_any_order(data):
-    X, y, qid = data
-    place = np.tile(np.arange(30), 60)
-    mixed = np.argsort(place, kind="stable")
-    together = TreeRanker(**SMALL).fit(X, y, qid=qid)
-    apart = TreeRanker(**SMALL).fit(X[mixed], y[mixed], qid=qid[mixed])
-    assert (apart.coef_ == together.coef_).all()
 
 
 def test_many_queries_are_trained_by_frank_wolfe():
@@ -197,24 +189,6 @@ def test_cross_validation_grows_trees_without_the_held_out_queries(data, monkeyp
     assert means[model.numbers_of_trees_.tolist().index(model.n_trees_)].max() == means.max()
 
 
-def test_files(data, tmp_path):
-    X, y, qid = data
-    for model in (
-        TreeRanker(categorical_features=[5], **SMALL | {"n_leaves": 70, "min_rows": 2}),
-        TreeRanker(
-            leaves=LeafFeatures.from_model(LeafFeatures(3).fit(X, y, qid=qid).forest_),
-            callback=print and None,
-        ),
-        TreeRankerCV(Cs=[1], n_trees=[2, 3], cv=2, n_bins=0),
-    ):
-        X[:, 5] = np.floor(np.abs(X[:, 5]) * 5)
-        model.fit(X, y, qid=qid)
-        model.save(tmp_path / "model.npz")
-        again = load(tmp_path / "model.npz")
-        assert (again.predict(X) == model.predict(X)).all()
-        assert again.fit(X, y, qid=qid).coef_.shape == model.coef_.shape
-
-
 def test_files_whose_trees_lead_nowhere_are_refused(data, tmp_path):
     X, y, qid = data
     model = TreeRanker(**SMALL).fit(X, y, qid=qid)
@@ -331,11 +305,7 @@ def test_an_oracle_tells_the_relevance_of_the_trees(data):
     X, y, qid = data
     model = TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid)
     assert model.leaves_.relevance == 2.0
-    for loss, gain in (
-        (get_oracle("ndcg@3"), "exp2"),
-        (NDCG(3, gain="linear"), "linear"),
-        ("pairs", "exp2"),
-    ):
+    for loss, gain in ((get_oracle("ndcg@3"), "exp2"), (NDCG(3, gain="linear"), "linear"), ("pairs", "exp2")):
         leaves = TreeRanker(loss, **SMALL).fit(X, y, qid=qid).leaves_
         assert (leaves.relevance, leaves.gain) == (None, gain)
 

@@ -47,14 +47,6 @@ def test_a_split_has_the_sizes_of_the_protocol_and_mixes_nothing(lcra, monkeypat
     }
 
 
-def test_features_are_brought_to_0_and_1_within_each_query(lcra):
-    bench = lcra.Bench(lcra.make_views(0, n_queries=6, length=8, width=4))
-    for q in range(6):
-        part = bench.part(np.array([q]))
-        assert part.X.min(axis=0) == pytest.approx(0)
-        assert part.X.max(axis=0) == pytest.approx(1)
-
-
 def test_last_and_averaged_weights_are_those_of_the_estimator(lcra):
     bench = lcra.Bench(lcra.make_views(0, n_queries=20, length=8, width=4))
     known, rest = bench.part(np.arange(5)), bench.part(np.arange(5, 20))
@@ -75,17 +67,6 @@ def test_intervals(lcra):
     assert (found.mean - found.narrow, found.mean + found.narrow) == pytest.approx((low, high))
     # Nadeau and Bengio: 1/J + n_test/n_train in place of 1/J
     assert found.wide / found.narrow == pytest.approx(np.sqrt((1 / 5 + 3 / 7) / (1 / 5)))
-
-
-def test_verdict_counts_signs(lcra):
-    def one(mean):
-        return ("a", "b", lcra.Difference(mean, 0.01, 0.02))
-
-    assert "holds" in lcra.verdict([one(0.03)] * 4)
-    text = lcra.verdict([one(0.03), one(0.01), one(-0.01), one(-0.03)])
-    assert "2 of the 4" in text
-    assert "1 beyond" in text
-    assert "1 are below" in text
 
 
 def test_a_run_resumes_and_says_the_same(lcra, argv, monkeypatch, tmp_path):
@@ -145,23 +126,6 @@ def test_values_are_those_of_training(gradients):
     _, values = gradients.forces(scores, data.y, data.offsets, gradients.Utility.of("ndcg@10"))
     assert gradients.measured("ndcg@10", data, scores) == pytest.approx(values.mean())
     assert evaluate("ndcg@10", data.y, scores, qid=data.qid).mean != pytest.approx(values.mean())
-
-
-def test_conclusion_counts_endings(gradients):
-    def ending(sloping, norm, rising):
-        return gradients.Ending(
-            "made", sloping, 10, norm, np.array(rising), 0.5, np.array([0.4, 0.3, 0.2, 0.1])
-        )
-
-    near, far = ending(1, 0.1, [0.2, 0.1, 0.0, 0.0]), ending(9, 0.9, [0.4, 0.3, 0.2, 0.1])
-    assert "1 of 10 derivatives" in str(near)
-    assert "none rises by a step of 0.2, 0.4." in str(near)
-    assert "some rise by each of these lengths." in str(far)
-    assert (near.nearer, far.nearer) == (True, False)
-    text = gradients.conclusion([near, far], 459)
-    assert "0 by one of 0.05, 0 by one of 0.1, 1 by one of 0.2, 1 by one of 0.4" in text
-    assert "In 1 of 2 LambdaRank stops nearer" in text
-    assert "more slopes than chance in 1 of 2" in text
 
 
 def test_ways_to_choose_a_linear_ranker_by_hand(load):

@@ -8,20 +8,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from experiments._gradient_descent import (
-    METHODS,
-    PROBLEMS,
-    _value,
-    descend,
-    descend_rankings,
-    ndcg_of,
-)
+from experiments._gradient_descent import METHODS, PROBLEMS, _value, descend, descend_rankings, ndcg_of
 from structsvm.metrics import evaluate
 from structsvm.online.bandits import BGD1, BGD2, DBGD
 from structsvm.online.simulation.runs import generators
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking
-from tests.refusing import called, rejections
 
 DATA = make_ranking(12, 15, 4, noise=1.0, random_state=3)
 
@@ -128,20 +120,3 @@ def test_ndcg_is_that_of_the_metrics() -> None:
             known = witness.per_query[2:]
             np.testing.assert_allclose(row[2:], known)
         assert (table[:, :2] == 0).all()
-
-
-test_bad_input_is_refused_by_name = rejections(
-    called,
-    (lambda: descend("P6", horizon=10), "'P1', 'P2'"),
-    (lambda: descend("P1", horizon=0), "horizon"),
-    (lambda: descend("P1", horizon=10, method="sgd"), "'dbgd', 'bgd1'"),
-    (lambda: descend("P1", horizon=10, delta_factor=0), "delta_factor"),
-    (lambda: descend("P1", horizon=10, dimension=0), "whole number >= 1"),
-    (lambda: descend("P1", horizon=10, times=[11]), "horizon 10"),
-    (lambda: descend_rankings(DATA, horizon=10, start=[1, 2]), r"start: expected 4 finite .* got \[1, 2\]"),
-    (lambda: descend_rankings(DATA, horizon=10, start=np.zeros(4)), "start: expected 4 .*not all 0"),
-    (lambda: descend_rankings(DATA, horizon=10, queries=0), "whole number >= 1"),
-    (lambda: descend_rankings(DATA, horizon=10, delta=-1), "delta"),
-    (lambda: descend_rankings(DATA, horizon=10, k=0), "k=0: expected"),
-    (lambda: ndcg_of(DATA, [1.0, 2.0]), r"\(n_rankers, 4\)"),
-)  # fmt: skip

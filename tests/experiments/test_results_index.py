@@ -66,32 +66,6 @@ def test_a_figure_without_a_verdict_is_an_error(index):
         index.page([paper], {})
 
 
-@pytest.mark.parametrize(
-    ("said", "brief"),
-    [
-        ({"ours": "3.", "reason": "It is."}, "3. It is."),
-        ({"ours": "w " * 40, "reason": "It is: A thing. And " + "w " * 40}, "It is: A thing. …"),
-        ({"ours": "w " * 40, "reason": "It is: A " + "w " * 40}, "It is …"),
-        ({"ours": "w " * 40, "reason": "w " * 40, "brief": "So."}, "So."),
-        ({"ours": "w " * 40, "reason": "w " * 40}, None),
-        ({"ours": "3.", "reason": "R.", "brief": "w " * 41}, None),
-    ],
-)
-def test_verdicts_in_the_index_are_brief(said, brief, index):
-    paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Table 1", "what": "it"}]}
-    row = {"our length": "", "paper length": "", "verdict": "agrees", "part": "all", "quick form": False}
-    found = {
-        "s": {"command": "", "cpu seconds": 0, "figures": {"p: Table 1": row | said | {"cpu seconds": 0}}}
-    }
-    if brief is None:
-        with pytest.raises(
-            ValueError, match=r"p: Table 1: expected a verdict of s\.py with `brief` of 40 words at most"
-        ):
-            index.page([paper], found)
-    else:
-        assert f"| {brief} |" in index.page([paper], found)
-
-
 ITEMS = [(paper["key"], item) for paper in PAPERS for item in paper["items"]]
 
 
@@ -139,28 +113,3 @@ def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry
     in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
     assert in_text
     assert in_text <= equations
-
-
-def test_commands_of_scripts_without_figures(index, tmp_path):
-    for name, record in (
-        ("own", '{"cpu_seconds": 7.5}'),
-        ("untimed", "{}"),
-        ("figured", '{"cpu_seconds": 1}'),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / f"{name}.json").write_text(record)
-        (folder / f"{name}.md").write_text(f"# A page\n\n`python {name}.py`\n")
-    (tmp_path / "figured" / "figures.json").touch()
-    assert index.other_commands(tmp_path) == {"own": ("python own.py", 7.5)}
-
-
-def test_check_says_what_to_run(index, argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(index, "PAGE", tmp_path / "RESULTS.md")
-    argv("results_index.py --check")
-    assert index.main() == 1
-    assert "RESULTS.md is not up to date: run experiments/results_index.py" in capsys.readouterr().err
-    assert not (tmp_path / "RESULTS.md").exists()
-    for command in ("results_index.py", "results_index.py --check"):
-        argv(command)
-        assert index.main() == 0

@@ -268,15 +268,6 @@ def test_a_file_with_parts_of_another_is_refused(model_file, tmp_path):
     rejected(r"mixed: .* damaged one \(a changed model\.coef_\); train and save", load, mixed)
 
 
-def test_a_file_of_the_first_format_is_read(model_file, tmp_path):
-    def first(description, arrays):
-        description["format_version"] = 1
-        del arrays["digest"], description["digests"]
-
-    older = rewritten(model_file, tmp_path / "older", first)
-    assert load(older).coef_.tolist() == load(model_file).coef_.tolist()
-
-
 def test_an_array_that_nothing_refers_to_is_not_unpacked(model_file, tmp_path):
     unused = {"unused.npy": b"no array"}
     more = repacked(model_file, tmp_path / "more", lambda members: members.update(unused))

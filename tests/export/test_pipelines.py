@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
 
 from structsvm import SVMMap
 from structsvm.export import export_model, linear_form
+from tests.refusing import rejected
 
 RNG = np.random.default_rng(0)
 NAMES = ["price", "age", "stock"]
@@ -89,8 +90,7 @@ def test_missing_values_count_as_the_imputer_says():
 )
 def test_other_steps_are_refused_by_name(step, name):
     model = fitted(step, data=HOLES if name == "simpleimputer" else X)
-    with pytest.raises(ValueError, match=f"pipeline step '{name}': expected"):
-        linear_form(model)
+    rejected(f"pipeline step '{name}': expected", linear_form, model)
 
 
 def test_scaling_within_queries_is_refused():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import structsvm
+from experiments._teachers import make_taught
 from structsvm import SVMMap, TreeRanker
 from structsvm.export import check_export, export_model, write_export
 from structsvm.export.checking import RULES
@@ -16,7 +17,6 @@ from structsvm.export.target import Target
 from structsvm.export.trees import TREE_FORMATS
 from structsvm.features import LeafFeatures
 from structsvm.features.boosters import lightgbm_forest
-from structsvm.readers import make_taught
 from tests.refusing import rejected
 
 # small and random data, in which there is next to nothing to learn
@@ -216,10 +216,8 @@ def test_without_bins_and_trees_of_one_leaf(tmp_path):
 def test_refusals(model):
     rejected("to='svmlight': expected one of 'lightgbm'", export_model, model, "svmlight")
     rejected("the format has no categories", export_model, model, "solr")
-    with pytest.raises(
-        ValueError, match=r"to='lightgbm': expected names .* got 'a b'; rename .* feature_names="
-    ):
-        export_model(model, "lightgbm", feature_names=["a b", *"bcdef"])
+    message = r"to='lightgbm': expected names .* got 'a b'; rename .* feature_names="
+    rejected(message, export_model, model, "lightgbm", feature_names=["a b", *"bcdef"])
     linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     rejected("to='lightgbm': expected a tree ranker, got SVMMap", export_model, linear, "lightgbm")
 

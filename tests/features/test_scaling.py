@@ -168,8 +168,6 @@ def test_percentiles_as_further_features(csr):
 def test_numbers_whose_square_overflows_are_refused(method, within):
     """Their standard deviation would be infinite, and the feature 0."""
     X = np.array([[1.0, 2e200], [np.nan, 0.0]])
-    with pytest.raises(
-        ValueError, match=r"X\[0, 1\]: expected a number up to 1e\+100 in magnitude, got 2e\+200"
-    ):
-        QueryScaler(method, within=within).fit(X)
+    message = r"X\[0, 1\]: expected a number up to 1e\+100 in magnitude, got 2e\+200"
+    rejected(message, QueryScaler(method, within=within).fit, X)
     assert QueryScaler("percentile").fit_transform(X, qid=[1, 1])[:, 1].tolist() == [1.0, 0.0]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import structsvm.live
-from structsvm.common.checks import BadInput
 from structsvm.live.client import Client, Page
 from tests.live.driven_browser import DrivenBrowser
 from tests.live.processes import wait_until
+from tests.refusing import refused
 from tests.test_browser import BROWSER, FLAGS
 
 SCRIPT = Path(structsvm.live.__file__).parent / "client.js"
@@ -124,8 +124,7 @@ def test_the_key_is_sent_as_a_header():
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8808", "file:///etc/passwd", ""])
 def test_addresses_are_checked(url):
-    with pytest.raises(BadInput, match="expected an http or https address"):
-        Client(url)
+    refused("expected an http or https address", Client, url)
 
 
 PAGE = """<!doctype html><ol data-structsvm-token="T"><li data-structsvm-document="d&quot;1"><a href="#x">one</a></li>

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from structsvm.live.engines import Engine, check
+from structsvm.live.engines import Engine
 from structsvm.live.engines.answers import UnusableAnswer, label_of
-from structsvm.live.engines.engine import engines_of
+from structsvm.live.engines.engine import engine_hashes, engines_of
 from tests.refusing import refused
 
 OPENSEARCH = {
@@ -285,16 +285,13 @@ def test_engines_of_an_experiment():
     tables = {
         "a": {"kind": "solr", "url": "http://127.0.0.1/a"}, "b": {"kind": "http", "url": "http://127.0.0.1/b"},
     }  # fmt: skip
-    check({"old": {"engine": "a"}, "new": {"engine": "a", "body": {"params": {"rq": "x"}}}}, tables)
+    engine_hashes({"old": {"engine": "a"}, "new": {"engine": "a", "body": {"params": {"rq": "x"}}}}, tables)
     for engines, said in [
         ({"old": {"engine": "a"}, "new": {"engine": "b"}}, "one kind"),
         ({"old": {"engine": "c"}}, "no engine 'c'"),
-        (
-            {"old": {"engine": "a", "url": "http://169.254.169.254/"}},
-            "expected one of engine, body",
-        ),
+        ({"old": {"engine": "a", "url": "http://169.254.169.254/"}}, "expected one of engine, body"),
         ({"old": {"engine": "a", "headers": {}}}, "headers={}: expected one of"),
         ({"old": {"engine": "a", "params": {"x": 1}}}, "expected `str`, got `int`"),
         ({"old": "a"}, "expected"),
     ]:
-        refused(re.escape(said), check, engines, tables)
+        refused(re.escape(said), engine_hashes, engines, tables)

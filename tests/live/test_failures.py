@@ -444,7 +444,7 @@ for gauge in (own.waiting, own.failing, own.lag, own.folded, own.backup):
     gauge.set(7)
 own.alarm.labels("e", "slow").set(1)
 own.state.labels("e", "running").set(1)
-own.count_shown("production", "store")
+own.shown.labels("production", "store").inc()
 if sys.argv[1] == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
 print(own.text().decode())

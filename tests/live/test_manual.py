@@ -15,7 +15,7 @@ from blocks import blocks
 from structsvm.cli import app
 from structsvm.live.client import Client
 from structsvm.live.config import check_config, check_key
-from structsvm.live.engines.engine import check, engines_of
+from structsvm.live.engines.engine import engine_hashes, engines_of
 from structsvm.live.settings import Settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -44,7 +44,7 @@ def test_configurations_are_taken(monkeypatch):
         check_key(read.pop("key"))
         checked = check_config(read, tables)
         if checked["engines"] is not None:
-            check(checked["engines"], tables)
+            engine_hashes(checked["engines"], tables)
 
 
 def commands():

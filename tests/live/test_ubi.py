@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from structsvm.clicks import cells_of_log, read_ubi
-from structsvm.common.checks import BadInput
 from structsvm.live.ubi import click_of, lines
 from structsvm.online.clicklog import Impression, read_log
 from structsvm.online.statistics import analyse, read_credits
 from structsvm.online.statistics.features import psi
 from tests.live.samples import assert_same_pairs
+from tests.refusing import refused
 
 
 def event(action="click", query_id="t", document="a", **more):
@@ -146,5 +146,4 @@ def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(cli
     only_same = tmp_path / "same.jsonl"
     lines_of_log = log.read_bytes().splitlines(keepends=True)
     only_same.write_bytes(b"".join(line for line in lines_of_log if b'"same":true' in line))
-    with pytest.raises(BadInput, match="on which the rankers differ, got 6 that agree"):
-        read_credits(only_same)
+    refused("on which the rankers differ, got 6 that agree", read_credits, only_same)

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 
@@ -30,12 +29,6 @@ def data():
 def folds(data):
     X, y, qid = data
     return list(GroupKFold(3).split(X, y, groups=qid))
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def expected(name, model, data, folds, **options):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from structsvm.metrics import evaluate
-from structsvm.metrics.measures import interpolated_precision
 
 DEPTHS = (1, 3, 5, 10, 30)
 WHOLE, CUT = ("map", "recip_rank", "ndcg"), ("P", "recall", "ndcg_cut", "map_cut")
@@ -104,17 +103,3 @@ def test_printed_digits_of_trec_eval(printed, qrels, run, depth, level, least, s
         assert f"{by_query[query]:.4f}" == value, (name, query)
         compared += 1
     assert compared >= least
-
-
-def test_interpolated_precision_rounds_as_trec_eval():
-    pytrec_eval = pytest.importorskip("pytrec_eval")
-    for total in range(1, 41):
-        relevant = np.random.default_rng(total).random(60) < 0.5
-        relevant[np.flatnonzero(relevant)[total:]] = False
-        found = int(relevant.sum())
-        judged = {f"d{i}": int(r) for i, r in enumerate(relevant)}
-        judged |= {f"missed{i}": 1 for i in range(total - found)}
-        ranked = {f"d{i}": float(-i) for i in range(60)}
-        evaluator = pytrec_eval.RelevanceEvaluator({"q": judged}, {"iprec_at_recall"})
-        expected = list(evaluator.evaluate({"q": ranked})["q"].values())
-        np.testing.assert_allclose(interpolated_precision(relevant, total), expected, rtol=1e-12)

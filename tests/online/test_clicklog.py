@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, read_credits
+from structsvm.online.statistics import analyse
 from tests.refusing import refused, rejected
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
@@ -125,70 +125,9 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
         read_log(path, missing_feedback="guess")
 
 
-def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
+def test_a_line_without_its_record_is_an_error(tmp_path):
     path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
-    rejected(r"log\.jsonl:2: .*the record of the list is missing", read_log, path)
-    log = read_log(path, missing_record="skip")
-    assert (len(log.impressions), log.n_missing_record) == (2, 1)
-
-
-def clicked(**fields):
-    return {**LINE, "clicks": [{"rank": 1, **fields}]}
-
-
-def recorded(**fields):
-    return {**LINE, "shown": {**RECORD, **fields}}
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", r"expected one JSON object per line, got '\{'"),
-        ("[1]", r"expected \{.*got '\[1\]'"),
-        ('{"a":' * 100_000, r"expected one JSON object per line, got '.*' \(too many brackets\)"),
-        ('{"shown": NaN}', "expected one JSON object per line, got '{\"shown\": NaN}'"),
-        ({**LINE, "shown": {"method": "team_draft"}}, "shown record: expected the key 'version', got none"),
-        ({**LINE, "shown": "{"}, "shown record: expected one line of JSON"),
-        ({**LINE, "clicks": 3}, "clicks: expected a list"),
-        ({**LINE, "clicks": [1]}, r"clicks\[0\]: expected an object with either 'rank' or 'document', got 1"),
-        (clicked(document="b"), "either 'rank' or 'document'"),
-        (clicked(rank=0), r"clicks\[0\]\.rank: expected a place in the list, from 1, got 0"),
-        (clicked(rank=4), "expected 1 to 3, got 4"),
-        (clicked(rank=True), "expected a place in the list, from 1, got True"),
-        ({**LINE, "clicks": [{"document": "z"}]}, "document 'z' is not among those shown"),
-        (clicked(time="now"), "time: expected a number of seconds"),
-        (clicked(download=1), "download: expected true or false"),
-        ({**LINE, "impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
-        (clicked(time=-1), r"time: expected a number of seconds from 0 to 1e\+11, got -1"),
-        (clicked(dwell=1e18), r"dwell: expected .*got 1e\+18; log seconds"),
-        (clicked(time=10**400), r"time: expected a number of seconds"),
-        ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
-        ({**LINE, "rankers": ["a", "a"]}, "rankers: expected different, printable names"),
-        ({**LINE, "query_words": 0}, "query_words: expected an integer >= 1"),
-        ({**LINE, "title_bold": [1]}, "title_bold: expected 3 counts"),
-        ({**LINE, "abstract_bold": [1, 2, -1]}, r"abstract_bold\[2\]: expected a count, got -1"),
-        ({**LINE, "rankers": ["x", "y"]}, "of 2 unnamed rankers, as before, got team_draft of x, y"),
-        ({**LINE, "rankers": ["a", "\x07"]}, "rankers: expected different, printable names"),
-        (recorded(method="sosm"), "expected team_draft .* got sosm"),
-        (recorded(evidence=[[1, 1, 1]]), "different teams, got all 3 of team 1; log what"),
-        (recorded(evidence=[[0, 1, 10**400]]), "expected finite numbers"),
-        (recorded(evidence=[]), "evidence: expected rows of numbers"),
-        (recorded(n_rankers=10**9), "n_rankers: expected an integer from 2 to 1000"),
-        (recorded(impression=1) | {"impression": "1"}, "expected one id, got '1' on the line and 1 in"),
-        *((json.dumps(LINE) + rest, "expected one JSON object per line") for rest in ("x", " {}", ",", "\r\r x", "]")),
-        # also where ids are not used; NumPy drops NULs at the end of strings: two users would be one
-        *(({**LINE, key: "a\0"}, f"{key}: expected an id without NUL") for key in ("user", "session", "query")),
-        *(
-            ({**LINE, key: value}, f"{key}: expected a string or an integer")
-            for key in ("user", "session", "query")
-            for value in ([1], {}, True, 1.5)
-        ),
-    ],
-)  # fmt: skip
-def test_errors_name_file_and_line(tmp_path, line, message):
-    path = write(tmp_path, LINE, "", line)
-    for read in (read_log, read_credits):
-        rejected(rf"log\.jsonl:3: .*{message}", read, path)
+    rejected(r"log\.jsonl:2: expected the key 'shown', got none; log what Shown.to_json", read_log, path)
 
 
 @pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])

@@ -8,9 +8,7 @@ import pytest
 
 from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.features.word_features import Level, WordFeatures
-from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem
-from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import bind_loss, budgeted, greedy, swap
 from structsvm.trainers.contract import Options
 from structsvm.trainers.frank_wolfe import frank_wolfe
@@ -88,7 +86,7 @@ def test_greedy_equals_recomputation_negative_weights_included():
     assert n_negative > 500
 
 
-def test_greedy_guarantee_and_exact_optimum():
+def test_greedy_guarantee():
     rng = np.random.default_rng(2)
     ratios = []
     for i in range(500):
@@ -110,32 +108,6 @@ def test_greedy_guarantee_and_exact_optimum():
     assert round(min(ratios), 2) == 0.88
     assert round(np.mean(ratios), 3) == 0.996
     assert np.mean(np.array(ratios) > 1 - 1e-12) == 0.87
-
-
-@pytest.mark.parametrize("with_loss", [False, True])
-def test_exact_is_the_exhaustive_optimum(with_loss, monkeypatch):
-    """Every k from 1 up: the search ends in single documents, pairs and triples, below none to three levels."""
-    monkeypatch.setattr(exact_selection, "_WORK", 100.0)  # so that it is interrupted and continued
-    rng = np.random.default_rng(3)
-    better, tried = 0, set()
-    for _ in range(300):
-        one = Instance(rng, n=int(rng.integers(2, 13)), n_words=15)
-        k = int(rng.integers(1, 8))
-        benefits, values = rng.normal(size=6), rng.normal(size=one.n) * rng.integers(0, 2)
-        subtopics = bind_loss("weighted", one.labels, k) if with_loss else None
-
-        def value(y, one=one, benefits=benefits, values=values, subtopics=subtopics):
-            return one.value(y, benefits, values) + (subtopics.loss(y) if subtopics else 0.0)
-
-        found = best_subset(one.coverage, benefits, values, k, subtopics=subtopics)
-        optimum = value(one.best(k, value))
-        assert len(set(found.chosen.tolist())) == min(k, one.n)
-        assert value(found.chosen.tolist()) == pytest.approx(optimum, abs=1e-9)
-        assert found.value == pytest.approx(one.value(found.chosen.tolist(), benefits, values), abs=1e-9)
-        better += optimum > value(swap(one.coverage, benefits, values, k).chosen.tolist()) + 1e-9
-        tried.add(min(k, one.n - 1))
-    assert better > 0
-    assert tried >= {1, 2, 3, 4, 5, 6, 7}
 
 
 def test_swap_ends_where_no_exchange_helps():
@@ -248,20 +220,20 @@ def test_user_loss_is_the_same_as_the_built_in_one():
         CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 3, loss=lambda labels, chosen: np.nan)
 
 
-def problem_of(rng, n_queries=5, separation="exact", n=7, loss="weighted", k=3, n_jobs=1):
+def problem_of(rng, n_queries, separation, n=15, k=4, n_jobs=1):
     ones = [Instance(rng, n=n, n_words=12) for _ in range(n_queries)]
     return CoverageProblem(
         [o.coverage for o in ones], [o.labels for o in ones], FEATURES.bins(np.array([0.2, 0.3])), k,
-        loss=loss, separation=separation, n_jobs=n_jobs, weights=rng.uniform(0.5, 2, n_queries),
+        separation=separation, n_jobs=n_jobs, weights=rng.uniform(0.5, 2, n_queries),
     )  # fmt: skip
 
 
-def test_exact_separation_is_the_exhaustive_maximum():
-    """Also where no two documents cover every subtopic: the slack bounds the loss of the best choice at any weights."""
-    rng, missed = np.random.default_rng(9), 0
+def test_slack_is_at_most_the_exhaustive_one():
+    """Also where no two documents cover every subtopic: the slack is at least the loss of the true output."""
+    rng, missed, equal = np.random.default_rng(9), 0, 0
     for _ in range(25):
         one = Instance(rng, n=6, n_words=10)
-        problem = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 2, separation="exact")
+        problem = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 2, separation="swap")
         subtopics, w = bind_loss("weighted", one.labels, 2), rng.normal(size=8)
         benefits, values = FEATURES.bins() @ w[:6], one.coverage.features @ w[6:]
 
@@ -269,24 +241,15 @@ def test_exact_separation_is_the_exhaustive_maximum():
             return one.value(y, b, v) + s.loss(y)
 
         cut, target = problem.cut(w), problem.targets[0].tolist()
-        expected = value(one.best(2, value)) - one.value(target, benefits, values)
-        assert cut.loss - cut.joint @ w == pytest.approx(expected, abs=1e-9)
-        best = one.best(2, lambda y, one=one, b=benefits, v=values: one.value(y, b, v))
-        assert subtopics.loss(best) <= expected + 1e-12
+        slack, most = (
+            cut.loss - cut.joint @ w,
+            value(one.best(2, value)) - one.value(target, benefits, values),
+        )
+        assert subtopics.loss(target) - 1e-12 <= slack <= most + 1e-9
         missed += subtopics.loss(target) > 0
-        assert problem.slacks(w, "greedy", [0])[0] <= problem.slacks(w, "exact", [0])[0] + 1e-9
+        equal += slack >= most - 1e-9
     assert missed > 5
-
-
-def test_trainers_agree_with_the_exact_oracle():
-    fits = [
-        trainer(problem_of(np.random.default_rng(10)), 3.0, Options(tol=1e-3))
-        for trainer in (n_slack, one_slack, frank_wolfe)
-    ]
-    assert all(fit.certified and fit.converged for fit in fits)
-    assert fits[0].primal > 0.1
-    for a, b in itertools.permutations(fits, 2):
-        assert a.dual <= b.primal * (1 + 1e-12)
+    assert equal > 20
 
 
 @pytest.mark.parametrize("separation", ["greedy", "swap"])
@@ -294,7 +257,7 @@ def test_trainers_agree_with_the_exact_oracle():
 @pytest.mark.parametrize("C", [0.3, 30.0])
 def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
     """Every pass, not only the end: the queries remember what was found."""
-    problem = problem_of(np.random.default_rng(11), 12, separation, n=15, k=4)
+    problem = problem_of(np.random.default_rng(11), 12, separation)
     points = []
     fit = trainer(problem, C, Options(tol=1e-4, max_passes=300, callback=points.append))
     assert not fit.certified
@@ -309,7 +272,7 @@ def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
 def test_threads_do_not_change_a_result():
     cuts = []
     for n_jobs in (1, 3):
-        problem = problem_of(np.random.default_rng(13), 40, "greedy", n_jobs=n_jobs)
+        problem = problem_of(np.random.default_rng(13), 40, "greedy", n=7, k=3, n_jobs=n_jobs)
         w = np.random.default_rng(14).normal(size=problem.n_features)
         cuts.append([problem.cut(w), problem.cut(-w), problem.cut(w)])
     for a, b in zip(*cuts, strict=True):
@@ -322,5 +285,3 @@ def test_documents_without_words():
     assert isinstance(empty, Coverage)
     assert greedy(empty, np.ones(6), np.zeros(3), 2).chosen.tolist() == [0, 1]
     assert greedy(empty, np.ones(6), np.zeros(3), 9).chosen.tolist() == [0, 1, 2]
-    best = best_subset(empty, np.ones(6), np.array([0.0, 2.0, 1.0]), 2)
-    assert best.chosen.tolist() == [1, 2]

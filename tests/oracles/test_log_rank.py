@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from structsvm.oracles.log_rank import NDCG, PrecisionAt, ReciprocalRank
 from tests.oracles.separating import curve, make, separate
+from tests.refusing import rejected
 
 LENGTHS = [1, 2, 5, 0, 3, 41, 19]
 ORACLES = [NDCG(), NDCG(k=None), NDCG(k=2, gain="linear"), ReciprocalRank(relevance=2.0), PrecisionAt(k=3)]
@@ -122,8 +123,7 @@ def test_the_cut_off_of_binary_losses_is_that_of_the_measure_alone():
 
 
 def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="k=0: expected a whole number"):
-        NDCG(k=0)
+    rejected("k=0: expected a whole number", NDCG, k=0)
     with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):
         PrecisionAt(k=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):

@@ -9,6 +9,7 @@ from structsvm.oracles import squared_pairs
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from tests.oracles.separating import curve, make, separate
+from tests.refusing import rejected
 
 LENGTHS = [1, 2, 5, 0, 3, 64, 65, 130, 37]
 
@@ -68,8 +69,7 @@ def test_counts_and_weights_are_those_of_the_pairs_oracle():
         assert (ours.pair_counts == theirs.pair_counts).all()
         assert (ours.query_weights == theirs.query_weights).all()
         assert (ours.informative == theirs.informative).all()
-    with pytest.raises(ValueError, match="normalize"):
-        SquaredPairs("rows")
+    rejected("normalize", SquaredPairs, "rows")
 
 
 @pytest.mark.usefixtures("path")

@@ -88,23 +88,16 @@ def test_measure_against_C_with_the_point_chosen(ax, search):
     assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "C", "map")
 
 
-@pytest.mark.parametrize(
-    ("draw", "chosen", "known", "each"),
-    [
-        (plots.against_C, "C = 5", "values of C", "C"),
-        (plots.against_features, "5 features", "numbers of features", "model"),
-    ],
-)
-def test_lines_against_C_and_features_are_sorted_and_told_apart(draw, chosen, known, each, ax):
-    draw([5, 2], [0.3, 0.2], label="a", measure="NDCG@10", chosen=5, ax=ax)
-    draw([1, 4], [0.3, 0.4], label="b", ax=ax)
+def test_lines_against_C_are_sorted_and_told_apart(ax):
+    plots.against_C([5, 2], [0.3, 0.2], label="a", measure="NDCG@10", chosen=5, ax=ax)
+    plots.against_C([1, 4], [0.3, 0.4], label="b", ax=ax)
     assert [points(line) for line in ax.lines] == [[[2, 0.2], [5, 0.3]], [[1, 0.3], [4, 0.4]]]
     assert ax.collections[0].get_offsets().tolist() == [[5, 0.3]]
-    assert legend(ax) == ["a", f"a: chosen, {chosen}", "b"]
+    assert legend(ax) == ["a", "a: chosen, C = 5", "b"]
     assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
     assert ax.get_ylabel() == "MAP"
-    rejected(f"chosen=3: expected one of the {known}", draw, [1.0], [0.5], chosen=3)
-    rejected(f"values: expected one for each {each}", draw, [1.0, 2.0], [0.5])
+    rejected("chosen=3: expected one of the values of C", plots.against_C, [1.0], [0.5], chosen=3)
+    rejected("values: expected one for each C", plots.against_C, [1.0, 2.0], [0.5])
 
 
 @pytest.mark.parametrize(
@@ -136,16 +129,6 @@ def test_differences_are_sorted_and_counted(ax):
     assert plots.differences([]).figure is not empty.figure  # without axes a figure of its own
 
 
-def test_precision_at_eleven_levels_of_recall(ax):
-    curves = {"a": np.linspace(1, 0.5, 11), "b": np.linspace(0.9, 0, 11)}
-    plots.precision_recall(curves, ax=ax)
-    for line, (name, curve) in zip(ax.lines, curves.items(), strict=True):
-        assert line.get_label() == name
-        np.testing.assert_allclose(line.get_xdata(), np.arange(11) / 10)
-        np.testing.assert_array_equal(line.get_ydata(), curve)
-    assert ax.get_ylim()[0] == 0
-
-
 def test_regret_is_the_mean_and_its_interval(ax):
     run = simulate("rucb", [[0.5, 0.7], [0.3, 0.5]], horizon=2000, n_runs=4, seed=1)
     plots.regret({"RUCB": run}, ax=ax)
@@ -173,23 +156,6 @@ def test_models_and_results_are_taken_as_they_are():
     assert plots.regret(run).lines[0].get_ydata()[-1] == run.mean()[-1]
 
 
-def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids():
-    made = make_ranking(10, 8, 2, grades=2, random_state=0)
-    X = pd.DataFrame({"bm25": made.X[:, 0], "clicks": np.arange(80) % 7, "qid": made.qid})
-    model = SVMMap(C=10).fit(X, made.y)
-    both = Figure().subplots(1, 2)
-    display = plots.partial_dependence(model, X, ["bm25", "clicks"], ax=both, grid_resolution=4)
-    for line, coef in zip(display.lines_.ravel(), model.coef_, strict=True):
-        np.testing.assert_allclose(np.diff(line.get_ydata()) / np.diff(line.get_xdata()), coef)
-    assert X["clicks"].dtype.kind == "i"
-
-    several = plots.partial_dependence(model, X[:5], ["bm25"], ax=Figure().subplots(), kind="both")
-    assert several.lines_.shape == (1, 1, 6)  # one per row, and their mean
-
-    scaled = SVMMap(scale="query-minmax").fit(X, made.y)
-    rejected("expected scores of single rows", plots.partial_dependence, scaled, X, ["bm25"])
-
-
 def test_long_names_leave_room_for_the_bars():
     ax = plots.weights([1.0, -0.5, 0.2], ["bm25", "x" * 30 + "_first_field", "x" * 30 + "_other_field"])
     shown = ["bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"]
@@ -205,8 +171,6 @@ test_what_cannot_be_drawn_is_refused = refusals(
     (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
     (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
     (plots.differences, (ONE,), "other: expected the result to compare"),
-    (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
-    (plots.precision_recall, (ONE,), "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"),
     (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
     (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
 )  # fmt: skip

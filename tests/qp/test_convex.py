@@ -4,9 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from structsvm.common.checks import BadInput
 from structsvm.qp.convex import Convex
-from tests.refusing import refusals
+from tests.refusing import refusals, refused
 
 PENALTIES = {
     "ridge": None,
@@ -158,8 +157,7 @@ def test_contradictions_are_found_at_any_size(size):
         lambda w: [cp.norm(w) <= -size],
         lambda w: [cp.sum(w) == size, w <= 0],
     ):
-        with pytest.raises(BadInput, match="no weights satisfy"):
-            Convex(3, constraints)
+        refused("no weights satisfy", Convex, 3, constraints)
 
 
 def test_no_cuts_ask_for_the_least_penalty():

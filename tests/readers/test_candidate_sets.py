@@ -7,13 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from structsvm.common.candidates import CandidateSet, check_chosen, check_labels, check_sets
-from structsvm.readers.candidate_sets import (
-    judged_candidates,
-    read_ambient,
-    read_aspects,
-    read_candidates,
-    write_candidates,
-)
+from structsvm.readers import candidate_sets
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.runs import Run, read_run
 from tests.refusing import rejected
@@ -85,70 +79,34 @@ def test_json_lines_round_trip(tmp_path):
         '{"documents": [{"text": ["two", "words"]}, {"id": null, "text": [], "other": 1}]}',
     ]
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\r\n".join(lines).encode()))
-    first = read_candidates(path)
+    first = candidate_sets.read_candidates(path)
     assert first.subtopics == [["o", "v", "s"], []]
     assert first.labels[0].tolist() == [[1, 1, 0], [0, 0, 2]]
     assert first.labels[1].shape == (2, 0)
     assert first.sets[0].titles == ["opera", ""]
     assert first.sets[1].texts == [["two", "words"], []]
     assert first.sets[1].ids == ["0", "1"]
-    write_candidates(first, tmp_path / "again.jsonl")
-    again = read_candidates(tmp_path / "again.jsonl")
+    candidate_sets.write_candidates(first, tmp_path / "again.jsonl")
+    again = candidate_sets.read_candidates(tmp_path / "again.jsonl")
     for a, b in zip(first.sets, again.sets, strict=True):
         assert (a.texts, a.titles, a.ids, a.query) == (b.texts, b.titles, b.ids, b.query)
     np.testing.assert_array_equal(first.sets[0].features, again.sets[0].features)
     assert [one.costs if one.costs is None else one.costs.tolist() for one in again.sets] == [[3, 0.5], None]
     assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
     with pytest.raises(ValueError, match="got counts"):
-        write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
+        candidate_sets.write_candidates(
+            first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl"
+        )
     for bad, message in (
         (first._replace(labels=[first.labels[0][:1], first.labels[1]]), r"labels\[0\]: expected 2 rows"),
         (first._replace(labels=[first.labels[0] * np.nan, first.labels[1]]), "finite values"),
         (first._replace(subtopics=[["o", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
         (first._replace(subtopics=[["o", "v", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
     ):
-        rejected(message, write_candidates, bad, tmp_path / "again.jsonl")
-    assert read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "2: expected JSON Lines, an object on each line, got '{'"),
-        ("[", "2: expected JSON Lines, an object on each line, got '\\['"),
-        ("[1]", "2: expected JSON Lines, .*, got an array; jq"),
-        ("1", "2: expected {"),
-        ('{"documents": []}', "2: texts: expected at least one document"),
-        ('{"documents": [{"id": 1}]}', r"2: documents\[0\]: expected an object with a text"),
-        ('{"documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}', "2: ids: .* twice"),
-        ('{"documents": [{"text": "a", "subtopics": 3}]}', "2: .*subtopics"),
-        ('{"documents": [{"text": "a", "subtopics": [null]}]}', r"2: documents\[0\], subtopics\[0\]: .*, got null"),
-        ('{"documents": [{"text": "a", "subtopics": ["x", true]}]}', r"2: .*, subtopics\[1\]: .*, got true"),
-        ('{"documents": [{"text": "a", "subtopics": [1, "1"]}]}', r"2: .*subtopics\[1\]: expected either 1 or '1'"),
-        ('{"documents": [{"text": "a", "subtopics": [1]}, {"text": "b", "subtopics": {"1": 2}}]}', "2: .*got both"),
-        ('{"documents": [{"text": "a", "subtopics": false}]}', r"2: documents\[0\]: expected subtopics as a list"),
-        ('{"documents": [{"text": "a", "id": [1]}]}', r"2: documents\[0\], id: expected a string .*, got \[1\]"),
-        ('{"documents": [{"text": "a", "id": 1.5}]}', r"2: documents\[0\], id: expected a string .*, got 1.5"),
-        ('{"query": ["q"], "documents": [{"text": "a"}]}', r"2: query: expected a string .*, got \[\"q\"\]"),
-        ('{"documents": [{"text": "a", "subtopics": {"s": NaN}}]}', r"2: documents\[0\]: .* finite number as grade"),
-        ('{"documents": [{"text": "a", "subtopics": {"s": null}}]}', "2: .*'s': expected a finite number"),
-        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b"}]}', r"2: documents\[1\]: .*features, got null"),
-        ('{"documents": [{"text": "a"}, {"text": "b", "features": [1]}]}', r"2: documents\[0\]: .*features, got null"),
-        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b", "features": []}]}', "2: .*expected 1 features"),
-        ('{"documents": [{"text": "a", "features": ["x"]}]}', "2: features: expected numbers"),
-        ('{"documents": [{"text": "a", "cost": 1}, {"text": "b"}]}', r"2: documents\[1\], cost: expected a finite"),
-        ('{"documents": [{"text": "a", "cost": 0}]}', r"2: costs\[0\]: expected finite numbers > 0, got 0"),
-        ('{"documents": ' + "[" * 100_000, "2: expected JSON"),
-        ('{"documents": [{"text": "half of \\ud83d"}]}', "2: expected Unicode text"),
-        ('{"documents": [{"text": "caf\udce9"}]}', "2: expected UTF-8"),
-    ],
-)  # fmt: skip
-def test_bad_lines_are_named(tmp_path, line, message):
-    path = tmp_path / "sets.jsonl"
-    path.write_text('{"documents": [{"text": "a \\ud83d\\ude00"}]}\n' + line + "\n", errors="surrogateescape")
-    rejected(message, read_candidates, path)
+        rejected(message, candidate_sets.write_candidates, bad, tmp_path / "again.jsonl")
+    assert candidate_sets.read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
     (tmp_path / "empty.jsonl").write_text("\n")
-    rejected("empty file", read_candidates, tmp_path / "empty.jsonl")
+    rejected("empty file", candidate_sets.read_candidates, tmp_path / "empty.jsonl")
 
 
 def test_judgments_with_texts_or_runs():
@@ -156,19 +114,19 @@ def test_judgments_with_texts_or_runs():
         [1, 1, 1, 2], ["x", "y", "x", "x"], [2, -2, 1, 1], subtopic=["a", "a", "b", "a"]
     )
     runs = [Run.from_arrays([1, 1], ["x", "z"], [2.0, 1.0]), Run.from_arrays([1], ["y"], [5.0])]
-    found = judged_candidates(qrels, runs=runs, texts={"x": "red"})
+    found = candidate_sets.judged_candidates(qrels, runs=runs, texts={"x": "red"})
     assert [s.query for s in found.sets] == ["1"]  # topic 2 has no candidates
     assert found.sets[0].ids == ["x", "y", "z"]
     assert found.sets[0].texts == ["red", "", ""]
     assert found.labels[0].tolist() == [[2, 1], [0, 0], [0, 0]]
     np.testing.assert_array_equal(found.sets[0].features, [[2, np.nan], [np.nan, 5], [1, np.nan]])
-    assert judged_candidates(qrels, runs=runs, relevant_only=True).sets[0].ids == ["x"]
-    by_text = judged_candidates(qrels, texts={"x": "red", "y": "sea"}, titles={"y": "blue"})
+    assert candidate_sets.judged_candidates(qrels, runs=runs, relevant_only=True).sets[0].ids == ["x"]
+    by_text = candidate_sets.judged_candidates(qrels, texts={"x": "red", "y": "sea"}, titles={"y": "blue"})
     assert [s.ids for s in by_text.sets] == [["x", "y"], ["x"]]
     assert by_text.sets[0].titles == ["", "blue"]
-    rejected("got neither", judged_candidates, qrels)
-    rejected("by subtopic", judged_candidates, Qrels.from_arrays([1], ["x"], [1]), runs=runs)
-    rejected("got none", judged_candidates, qrels, texts={"q": ""})
+    rejected("got neither", candidate_sets.judged_candidates, qrels)
+    rejected("by subtopic", candidate_sets.judged_candidates, Qrels.from_arrays([1], ["x"], [1]), runs=runs)
+    rejected("got none", candidate_sets.judged_candidates, qrels, texts={"q": ""})
 
 
 def ambient(folder, **changed):
@@ -180,11 +138,11 @@ def ambient(folder, **changed):
 
 
 def test_ambient_by_hand(tmp_path):
-    assert read_ambient(ambient(tmp_path)).labels[0].tolist() == [[1]]
+    assert candidate_sets.read_ambient(ambient(tmp_path)).labels[0].tolist() == [[1]]
     two = {"topics": "1\tAida\n2\tnobody's", "results": "1.1\tu\tt\ts\n2.1\tu\tt\ts"}
     ambient(tmp_path, **two)
-    assert [s.query for s in read_ambient(tmp_path).sets] == ["Aida", "nobody's"]
-    assert [s.query for s in read_ambient(tmp_path, relevant_only=True).sets] == ["Aida"]
+    assert [s.query for s in candidate_sets.read_ambient(tmp_path).sets] == ["Aida", "nobody's"]
+    assert [s.query for s in candidate_sets.read_ambient(tmp_path, relevant_only=True).sets] == ["Aida"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +155,7 @@ def test_ambient_by_hand(tmp_path):
     ],
 )
 def test_ambient_errors(tmp_path, changed, message):
-    rejected(message, read_ambient, ambient(tmp_path, **changed), relevant_only=True)
+    rejected(message, candidate_sets.read_ambient, ambient(tmp_path, **changed), relevant_only=True)
 
 
 @pytest.mark.parametrize(
@@ -210,17 +168,17 @@ def test_ambient_errors(tmp_path, changed, message):
 )
 def test_aspect_errors(tmp_path, text, message):
     (tmp_path / "aspects").write_text(text)
-    rejected(message, read_aspects, tmp_path / "aspects")
+    rejected(message, candidate_sets.read_aspects, tmp_path / "aspects")
 
 
 def test_ambient(shared_data):
-    found = read_ambient(shared_data("ambient"))
+    found = candidate_sets.read_ambient(shared_data("ambient"))
     assert len(found.sets) == 44
     assert sum(map(len, found.sets)) == 4400
     assert sum(int(m.sum()) for m in found.labels) == 2257
     assert sum(int(m.any(axis=1).sum()) for m in found.labels) == 2224
     assert all(m.any(axis=0).all() for m in found.labels)
-    relevant = read_ambient(shared_data("ambient"), relevant_only=True)
+    relevant = candidate_sets.read_ambient(shared_data("ambient"), relevant_only=True)
     assert sum(map(len, relevant.sets)) == 2224
     assert min(map(len, relevant.sets)) == 18
     assert all(m.any(axis=1).all() for m in relevant.labels)
@@ -230,14 +188,14 @@ def test_web_track_and_interactive_track(shared_data):
     folder = shared_data("trec_web2012_diversity")
     qrels = read_qrels(folder / "qrels.diversity.txt.gz", subtopics=True)
     run = read_run(folder / "runs" / "indri-ql-catb-filtered.txt.gz")
-    found = judged_candidates(qrels, runs=[run], depth=30)
+    found = candidate_sets.judged_candidates(qrels, runs=[run], depth=30)
     assert len(found.sets) == 50
     assert max(map(len, found.sets)) == 30
     assert sum(m.any() for m in found.labels) > 40
-    aspects = read_aspects(shared_data("trec6_8_interactive_aspects/TRECQueryAspects.txt.gz"))
+    aspects = candidate_sets.read_aspects(shared_data("trec6_8_interactive_aspects/TRECQueryAspects.txt.gz"))
     assert aspects.n_topics == 20
     texts = dict.fromkeys(aspects.docid.tolist(), "")
-    pool = judged_candidates(aspects, texts=texts)
+    pool = candidate_sets.judged_candidates(aspects, texts=texts)
     sizes = [len(s) for s in pool.sets]
     assert (min(sizes), max(sizes)) == (22, 243)
     widths = [m.shape[1] for m in pool.labels]

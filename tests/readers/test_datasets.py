@@ -35,9 +35,6 @@ REPO = Path(__file__).resolve().parents[2]
 SMALL = {
     "ranking": {"n_queries": 4},
     "ranking-store": {"n_queries": 4, "n_docs": 6, "n_features": 3},
-    "forest": {"n_queries": 4, "n_docs": 20},
-    "product": {"n_queries": 4, "n_docs": 20},
-    "step": {"n_queries": 4, "n_docs": 20},
     "trec": {"n_topics": 2},
 }
 
@@ -104,7 +101,7 @@ def test_the_trec_folder_holds_what_make_runs_returns(tmp_path):
 
 
 def test_what_cannot_be_made(tmp_path):
-    with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'forest'"):
+    with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'trec'"):
         make_dataset("mslr", tmp_path / "x")
     with pytest.raises(ValueError, match=r"trec: expected options among n_topics, .*, got 'docs'"):
         make_dataset("trec", tmp_path / "x", docs=3)
@@ -213,27 +210,7 @@ def test_json_lines(tmp_path):
     assert told.warnings == ("1 key is not in every record",)
     for bad in (b"[1]", b"{", b"[" * 100_000, b"\xff"):
         path.write_bytes(b'{"id": 1}\n' + bad + b"\n")
-        rejected(r"c.jsonl:2: expected (a JSON object on each line|UTF-8)", describe, path)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "expected data, got an empty file"),
-        (b"\n\n# nothing\n", "expected data, got an empty file"),
-        (b"a b c\n", "expected a LETOR text .*, got a file that begins 'a b c'"),
-        (b"\0" * 100, "expected a LETOR text"),
-        (b"x" * (1 << 20), "expected a LETOR text .*'x{30,40}...'"),
-        (b"1 Q0 a 1 2 t\n1 Q0 a 1\n", "f:2: expected 6 columns"),
-        (b"1 0 a 1\n1 0 a 2\n", "f:2: expected each document once per topic"),
-    ],
-)
-def test_what_cannot_be_described(tmp_path, content, message):
-    (tmp_path / "f").write_bytes(content)
-    rejected(message, describe, tmp_path / "f")
-    rejected("got a folder of 1 entries; describe one", describe, tmp_path)
-    with pytest.raises(FileNotFoundError, match="nowhere: expected a file"):
-        describe(tmp_path / "nowhere")
+        rejected(r"c.jsonl:2: expected (a JSON object, got|UTF-8)", describe, path)
 
 
 def test_real_files(shared_data):

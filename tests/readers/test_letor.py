@@ -44,6 +44,11 @@ def slow(text, n_features=None, base=1):
 def same_as_slow(data, text, base=1):
     X, y, qid, docid = slow(text, data.n_features, base)
     order = np.arange(len(y)) if data.order is None else data.order
+    if sparse.issparse(data.X):
+        again = sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), data.X.shape)
+        again.check_format(full_check=True)
+        assert again.has_canonical_format
+        assert (data.X.data != 0).all()
     found = data.X.toarray() if sparse.issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X[order].astype(found.dtype))
     np.testing.assert_array_equal(data.y, np.array(y)[order])
@@ -145,69 +150,8 @@ def test_undecided_numbers_are_settled_by_python(tmp_path):
             same_as_slow(read_letor(write(tmp_path, lines), sparse=as_sparse), lines)
 
 
-@pytest.mark.parametrize(
-    "token", ["1_000", "0x10", "1e", "1e+", ".", "-", "+-1", "--1", "e5", "1.2.3", "nanx", "in", "1,5"]
-)
-def test_what_is_no_number_is_refused(token, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
-    ):
-        read_letor(write(tmp_path, f"0 qid:1 1:{token}\n"))
-
-
 # grammar
 # ------------------------------------------------------------------------------------------------------
-
-words = st.from_regex(r"[A-Za-z0-9._-]{1,8}", fullmatch=True)
-blanks = st.text(" \t", min_size=1, max_size=3)
-
-
-@st.composite
-def files(draw):
-    lines = []
-    for _ in range(draw(st.integers(1, 12))):
-        kind = draw(st.integers(0, 9))
-        if kind == 0:
-            lines.append(draw(st.sampled_from(["", "   ", "# a remark 1:2", " \t# docid = no"])))
-            continue
-        grade = draw(st.sampled_from(["0", "1", "-1", "+2", "2.5", "4"]))
-        qid = draw(st.sampled_from(["1", "2", "30", "WT04-182", "007"]))
-        keys = draw(st.lists(st.integers(1, 30), unique=True, max_size=8))
-        if draw(st.booleans()):
-            keys.sort()
-        values = [
-            draw(st.sampled_from(["0", "1", "-0.5", "1e-3", "0.123456789012345678901", "3."])) for _ in keys
-        ]
-        line = draw(st.sampled_from(["", " "])) + draw(blanks).join(
-            [grade, f"qid:{qid}", *(f"{k}:{v}" for k, v in zip(keys, values, strict=True))]
-        )
-        line += draw(
-            st.sampled_from(
-                ["", " ", "#type1", " # docid = GX-1 inc = 1 prob = 0.08", "#docid=ünï", " # some words"]
-            )
-        )
-        lines.append(line)
-    ending = draw(st.sampled_from(["\n", "\r\n"]))
-    return ending.join([*lines, "1 qid:9 3:1"]) + draw(st.sampled_from(["", ending]))
-
-
-@settings(max_examples=150)
-@given(
-    text=files(),
-    as_sparse=st.sampled_from([True, False, "auto"]),
-    dtype=st.sampled_from([np.float32, np.float64]),
-)
-def test_files_are_read_as_by_the_slow_reader(tmp_path_factory, text, as_sparse, dtype):
-    path = tmp_path_factory.getbasetemp() / "any.txt"
-    path.write_bytes(text.encode())
-    data = read_letor(path, sparse=as_sparse, dtype=dtype)
-    same_as_slow(data, text)
-    assert data.X.dtype == dtype
-    if sparse.issparse(data.X):
-        again = sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), data.X.shape)
-        again.check_format(full_check=True)
-        assert again.has_canonical_format
-        assert (data.X.data != 0).all()
 
 
 def test_chunks_and_threads_do_not_change_the_result(tmp_path, monkeypatch):
@@ -336,48 +280,8 @@ def test_a_dense_matrix_beyond_memory_names_the_line(tmp_path, monkeypatch):
         read_letor(write(tmp_path, "1 qid:1 1:1 2:1\n", "full.txt"))
 
 
-@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
-def test_threads_are_a_whole_number(tmp_path, n_jobs):
-    with pytest.raises(ValueError, match=rf"n_jobs={n_jobs!r}: expected a number of threads"):
-        read_letor(tmp_path / "not looked at", n_jobs=n_jobs)
-
-
 # faults
 # -------------------------------------------------------------------------------------------------------
-
-FAULTS = {
-    "0 1:2": r"got '1:2' in place of 'qid:<id>'.*query_sizes=",
-    "0": r"got the end of the line in place of 'qid:<id>'",
-    "0 qid: 1:2": r"expected '<grade> qid:<id> <k>:<v> \.\.\.', got 'qid:'",
-    "x qid:1 1:2": r"expected '<grade> qid:<id> <k>:<v> \.\.\.', got 'x'",
-    "0 qid:1 1 2": r"got '1'",
-    "0 qid:1 a:2": r"got 'a:2'",
-    "0 qid:1 -1:2": r"got '-1:2'",
-    "0 qid:1 1: 2": r"got '1:'",
-    "0 qid:1 1:2:3": r"got '1:2:3'",
-    "0 qid:1 0:2": r"expected feature indices from 1, got '0:2'.*one_based",
-    "0 qid:1 2147483649:2": r"expected feature indices up to 2147483648, got '2147483649:2'",
-    "0 qid:1 99999999999999999999999:2": r"expected feature indices up to 2147483648",
-    "0 qid:1 3:1 4:1 3:2": r"got feature 3 twice",
-    "0 qid:1 3:0 3:0": r"got feature 3 twice",
-    "0 qid:1 1:nan": r"expected finite features, got 'nan'.*fill=",
-    "0 qid:1 1:inf": r"expected finite float64 features, got 'inf'",
-    "0 qid:1 1:-Infinity": r"got '-Infinity'",
-    "0 qid:1 1:1e400": r"got '1e400'",
-    "0 qid:1 1:17976931348623158079372897140530341507e272": r"expected finite float64 features",
-    "nan qid:1 1:1": r"expected a finite grade, got 'nan'",
-    "-inf qid:1 1:1": r"expected a finite grade, got '-inf'",
-    "1e999 qid:1 1:1": r"expected a finite grade, got '1e999'",
-    "0 qid:1 1:\x00\x1b[31m": r"got '1:\\x00\\x1b\[31m'",
-    "0 qid:1 1:" + "9" * 80 + "x": r"got '1:9{33}\.\.\.'$",
-}
-
-
-@pytest.mark.parametrize("line", FAULTS)
-@pytest.mark.parametrize("as_sparse", [True, False])
-def test_faults_name_file_line_and_offender(tmp_path, line, as_sparse):
-    path = write(tmp_path, f"# head\n1 qid:1 1:1\n\n{line}\n1 qid:1 1:1\n")
-    rejected(re.escape(str(path)) + ":4: .*" + FAULTS[line], read_letor, path, sparse=as_sparse)
 
 
 @pytest.mark.parametrize(
@@ -393,6 +297,7 @@ def test_faults_name_file_line_and_offender(tmp_path, line, as_sparse):
         ("0 qid:1 1:1\n", {"n_features": 0}, "^n_features=0: expected"),
         ("0 qid:1 1:1\n", {"fill": np.inf}, "^fill=inf: expected"),
         ("0 qid:1 1:1\n", {"query_sizes": [1]}, "state one of the two"),
+        *(("", {"n_jobs": n}, f"^n_jobs={n!r}: expected a number of threads") for n in (0, 1.5, "2", True)),
         (b"\x28\xb5\x2f\xfdrest of it", {}, "expected an intact zstd file, got a damaged one"),
         (b"PK\x03\x04rest of it", {}, "got zip; convert it first"),
         ("1 qid:1 1:1\n".encode("utf-16"), {}, "got UTF-16; convert it first"),
@@ -411,10 +316,8 @@ def test_query_sizes(tmp_path):
     assert data.query_ids.tolist() == [0, 1]
     for sizes in ([1, 1], [0, 3], [], [4]):
         rejected("add up to the 3 rows", read_letor, path, query_sizes=sizes)
-    with pytest.raises(
-        ValueError, match=r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
-    ):
-        read_letor(path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
+    message = r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
+    rejected(message, read_letor, path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
 
 
 # writing
@@ -481,7 +384,7 @@ def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):
 @pytest.mark.parametrize(
     ("name", "shape", "sizes"),
     [
-        *((f"letor4_mq2008/S{part}.txt.gz", None, None) for part in range(1, 6)),
+        ("letor4_mq2008/S1.txt.gz", None, None),
         ("letor3_np2004_fold1/vali.txt.gz", (15, 15_000, 64), None),
         ("letor3_np2004_fold1/test.txt.gz", (15, 14_181, 64), None),
         ("svmmap_sample/sample.data.gz", (1, 917, 750), None),

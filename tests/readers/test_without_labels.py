@@ -5,20 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from structsvm import readers
 from structsvm.cli import main
 from structsvm.common.checks import BadInput
 from structsvm.queries import QueryData
-from structsvm.readers import (
-    convert_csv,
-    convert_letor,
-    convert_parquet,
-    describe,
-    open_store,
-    read_letor,
-    read_queries,
-    write_letor,
-    write_store,
-)
 from structsvm.readers.store import check_store
 from tests.refusing import refused
 
@@ -34,7 +24,7 @@ def write(folder, kind, labels=None, name="label"):
         path.write_text("# a comment\n\n" + "\n".join(lines) + "\n")
     elif kind == "store":
         data = QueryData.from_arrays(X, [0] * 4 if labels is None else labels, QID)
-        write_store(data if labels is not None else replace(data, y=None), path)
+        readers.write_store(data if labels is not None else replace(data, y=None), path)
     else:
         pd = pytest.importorskip("pandas")
         given = {} if labels is None else {name: labels}
@@ -46,19 +36,23 @@ def write(folder, kind, labels=None, name="label"):
 @pytest.mark.parametrize("kind", ["csv", "parquet", "txt", "store"])
 def test_each_reader_takes_rows_without_labels(tmp_path, kind):
     path = write(tmp_path, kind)
-    refused(r"expected (a column 'label' for the label|'<grade> qid|labels, got a store)", read_queries, path)
-    data = read_queries(path, label=None)
+    refused(
+        r"expected (a column 'label' for the label|'<grade> qid|labels, got a store)",
+        readers.read_queries,
+        path,
+    )
+    data = readers.read_queries(path, label=None)
     assert data.y is None
     assert data.select([1]).y is None
     np.testing.assert_array_equal(data.X, X[[0, 1, 3, 2]])
     np.testing.assert_array_equal(data.qid, QID[[0, 1, 3, 2]])
-    described = describe(path)
+    described = readers.describe(path)
     assert (described.counts["rows"], described.labels) == (4, {})
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "txt", "store"])
 def test_optional_labels_are_read_where_there_are_some(tmp_path, kind):
-    data = read_queries(write(tmp_path, kind, [2, 0, 1, 1]), label=None)
+    data = readers.read_queries(write(tmp_path, kind, [2, 0, 1, 1]), label=None)
     assert data.y.tolist() == [2, 0, 1, 1]
     assert data.n_features == 2
 
@@ -66,31 +60,32 @@ def test_optional_labels_are_read_where_there_are_some(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_column_that_is_named_has_to_be_there(tmp_path, kind):
     with pytest.raises(BadInput, match="expected a column 'grade' for the label, got 'qid', 'a', 'b'"):
-        read_queries(write(tmp_path, kind), label="grade")
+        readers.read_queries(write(tmp_path, kind), label="grade")
 
 
 @pytest.mark.parametrize(
-    ("kind", "convert"), [("csv", convert_csv), ("parquet", convert_parquet), ("txt", convert_letor)]
+    ("kind", "convert"),
+    [("csv", readers.convert_csv), ("parquet", readers.convert_parquet), ("txt", readers.convert_letor)],
 )
 def test_rows_without_labels_are_converted_and_written(tmp_path, kind, convert):
     convert(write(tmp_path, kind), tmp_path / "a.store", label=None)
     assert check_store(tmp_path / "a.store")
-    data = open_store(tmp_path / "a.store")
+    data = readers.open_store(tmp_path / "a.store")
     assert data.y is None
     np.testing.assert_array_equal(data.X, X[[0, 1, 3, 2]])
-    write_letor(data, tmp_path / "b.txt")
+    readers.write_letor(data, tmp_path / "b.txt")
     assert (tmp_path / "b.txt").read_text().startswith("qid:1 1:0.5 2:1\n")
-    np.testing.assert_array_equal(read_letor(tmp_path / "b.txt", label=None).X, data.X)
+    np.testing.assert_array_equal(readers.read_letor(tmp_path / "b.txt", label=None).X, data.X)
 
 
 def test_text_by_blocks_and_by_sizes_of_queries(tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("".join(f"qid:{q // 3} 1:{q} 2:1\n" for q in range(200)))
-    convert_letor(path, tmp_path / "long.store", label=None, block_bytes=300)
-    data = open_store(tmp_path / "long.store")
+    readers.convert_letor(path, tmp_path / "long.store", label=None, block_bytes=300)
+    data = readers.open_store(tmp_path / "long.store")
     assert (data.y, data.n_queries, data.X[:, 0].tolist()) == (None, 67, list(range(200)))
     path.write_text("1:1 2:2\n1:3 2:1\n")
-    assert read_letor(path, query_sizes=[2], label=None).y is None
+    assert readers.read_letor(path, query_sizes=[2], label=None).y is None
 
 
 @pytest.mark.parametrize(
@@ -104,21 +99,17 @@ def test_text_by_blocks_and_by_sizes_of_queries(tmp_path):
 def test_grades_on_some_rows_only_are_refused(tmp_path, text, message):
     path = tmp_path / "mixed.txt"
     path.write_text(text)
-    refused(message, read_letor, path, label=None)
+    refused(message, readers.read_letor, path, label=None)
 
 
 def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):
     write(tmp_path, "parquet").rename(tmp_path / "b.parquet")
     write(tmp_path, "parquet", [0, 1, 0, 1]).rename(tmp_path / "a.parquet")
-    with pytest.raises(
-        BadInput, match=r"b.parquet: expected the columns of .*a.parquet, got no column 'label'"
-    ):
-        read_queries(tmp_path, label=None)
+    message = r"b.parquet: expected the columns of .*a.parquet, got no column 'label'"
+    refused(message, readers.read_queries, tmp_path, label=None)
     (tmp_path / "b.parquet").rename(tmp_path / "0.parquet")
-    with pytest.raises(
-        BadInput, match=r"a.parquet: expected the columns of .*0.parquet, got a further column 'label'"
-    ):
-        read_queries(tmp_path, label=None)
+    message = r"a.parquet: expected the columns of .*0.parquet, got a further column 'label'"
+    refused(message, readers.read_queries, tmp_path, label=None)
 
 
 def test_clicks_need_no_labels(tmp_path, capsys):

@@ -146,16 +146,10 @@ def test_free_signs_change_nothing():
 # -- convex constraints and penalties ------------------------------------------------------------------------------
 
 PENALTIES = {
-    "ridge": (None, lambda w: 0.5 * w @ w),
-    "l1": (cp.norm1, lambda w: np.abs(w).sum()),
-    "elastic net": (
-        lambda w: cp.norm1(w) + 0.25 * cp.sum_squares(w),
-        lambda w: np.abs(w).sum() + 0.25 * w @ w,
-    ),
-    "groups": (
-        lambda w: cp.norm(w[:3]) + cp.norm(w[3:]),
-        lambda w: np.linalg.norm(w[:3]) + np.linalg.norm(w[3:]),
-    ),
+    "ridge": None,
+    "l1": cp.norm1,
+    "elastic net": lambda w: cp.norm1(w) + 0.25 * cp.sum_squares(w),
+    "groups": lambda w: cp.norm(w[:3]) + cp.norm(w[3:]),
 }
 CONSTRAINTS = [
     (None, lambda w: 0.0),
@@ -165,10 +159,11 @@ CONSTRAINTS = [
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_certificates_are_never_wrong(penalty, seed):
-    """On 144 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
-    said, measured = PENALTIES[penalty]
+    """On 96 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
+    said = PENALTIES[penalty]
+    measured = (lambda w: 0.5 * w @ w) if said is None else (lambda w: float(said(w).value))
     rng = np.random.default_rng(seed)
     for constraints, violation in CONSTRAINTS:
         region = Convex(6, constraints, said)

@@ -25,7 +25,7 @@ from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat
-from tests.refusing import refusals, refused
+from tests.refusing import refusals, refused, rejected
 from tests.trainers.problems import bind, check_same_bytes, make_rows, objective
 
 
@@ -365,10 +365,8 @@ def test_newton_over_partitions_is_newton_on_one_machine(loss):
     assert parts.asked.count("tangent") + parts.asked.count("curve") == fit.n_passes
     fits = list(fit_path_partitioned(parts, [1.0, 10.0], tol=1e-6))
     assert fits[1].primal == pytest.approx(alone.primal, rel=1e-6)
-    with pytest.raises(
-        ValueError, match="solver='newton': expected a trainer that supports losses without a second"
-    ):
-        trained(data, [30], 1.0, solver="newton")
+    message = "solver='newton': expected a trainer that supports losses without a second"
+    rejected(message, trained, data, [30], 1.0, solver="newton")
 
 
 def test_a_partition_made_anew_knows_its_curvature():
@@ -434,10 +432,8 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     refused(r"C was 30.0, is 10.0; name another file", fit, data, C=10.0)
     X = data[0].copy()
     X[data[2][40] : data[2][60]] *= 1.01
-    with pytest.raises(
-        BadInput, match="expected the data that it was written for, got others: the mean of column 0"
-    ):
-        fit((X, *data[1:]), max_passes=10)
+    message = "expected the data that it was written for, got others: the mean of column 0"
+    refused(message, fit, (X, *data[1:]), max_passes=10)
     with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept

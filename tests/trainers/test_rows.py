@@ -7,6 +7,7 @@ from scipy import sparse
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.protocols import CompiledRows
 from structsvm.trainers.rows import rows_of, support_of
+from tests.refusing import rejected
 
 OFFSETS = np.array([0, 3, 4, 11, 20])
 RNG = np.random.default_rng(0)
@@ -71,7 +72,5 @@ def test_only_wide_sparse_rows_say_which_features_a_query_touches():
 
 
 def test_another_sparse_format_is_refused_with_the_remedy():
-    with pytest.raises(
-        ValueError, match=r"X: expected a dense array or a CSR matrix, got format 'csc'; use X\.tocsr"
-    ):
-        rows_of(sparse.csc_matrix(MATRIX.astype(float)))
+    message = r"X: expected a dense array or a CSR matrix, got format 'csc'; use X\.tocsr"
+    rejected(message, rows_of, sparse.csc_matrix(MATRIX.astype(float)))

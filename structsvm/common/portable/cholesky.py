@@ -49,7 +49,7 @@ def _factor(A):
     """Overwrite the lower triangle of ``A`` by its factor, row by row."""
     n, flat = A.shape[0], A.reshape(-1)
     for i in range(n):
-        # row i is dotted with the rows above it, of which the first j entries are final
+        # row i is dotted with the rows above it, whose first j entries are final
         for j in range(i):
             pivot = A[j, j]
             A[i, j] = (A[i, j] - dot_at(flat, i * n, flat, j * n, j)) / pivot if pivot > 0.0 else 0.0

@@ -26,7 +26,7 @@ from structsvm.common.portable.elementary import (
 HALF_LOG_TWO_PI = 0.9189385332046727
 
 _ROUND = 6755399441055744.0
-"""1.5 * 2^52: adding and subtracting it rounds to a whole number, as the sum has no bits for fractions."""
+"""1.5 * 2^52: adding and subtracting it rounds to an integer, as the sum has no bits for fractions."""
 
 _expm1_series = kernel(inline="always")(elementary.expm1_series)
 _log_series = kernel(inline="always")(elementary.log_series)
@@ -65,7 +65,7 @@ def _power(k):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _scaled(value, k):  # type: ignore[no-untyped-def]
-    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range where the result is not."""
+    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range although the result is not."""
     first = (0.5 * k + _ROUND) - _ROUND
     return (value * _power(first)) * _power(k - first)
 

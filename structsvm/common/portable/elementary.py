@@ -1,7 +1,8 @@
-"""``exp``, ``log`` and related functions from the four basic operations, which every processor rounds alike.
+"""``exp``, ``log`` and related functions from the four basic operations, which every processor rounds in the same way.
 
-NumPy and the C library have several implementations of these functions, which differ in the last bit, and choose one by
-the processor. The functions here take arrays or numbers, and their error is below two units in the last place;
+NumPy and the C library have several implementations of these functions, which differ in the last bit, and choose one
+depending on the processor. The functions here take arrays or numbers, and their error is below two units in the last
+place;
 :mod:`structsvm.common.portable.compiled` has the same bits for kernels.
 
 ``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2`` in ``[-ln 2 / 2, ln 2 / 2]``, where ``exp(r)`` is its Taylor series.
@@ -24,7 +25,7 @@ LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 """The first 32 bits of ln 2, whose product with an exponent is exact; ``LN2_LOW`` has the next bits."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 EXPM1_FAR = 40.0
-"""Above it ``exp(x) - 1`` has the digits of ``exp(x)``, below its negative those of -1."""
+"""Above this, ``exp(x) - 1`` has the digits of ``exp(x)``; below its negative, those of -1."""
 _MAX_FACTORS = 16
 SQRT_HALF = 0.7071067811865476
 EXP_INFINITE, EXP_ZERO = 709.782712893384, -745.1332191019412
@@ -67,7 +68,7 @@ def exp(x: ArrayLike) -> Any:
 
 
 def exp2(x: ArrayLike) -> Any:
-    """Return ``2**x``, exactly for whole numbers."""
+    """Return ``2**x``, exact for integers."""
     x = np.asarray(x, dtype=np.float64)
     k = np.rint(np.clip(np.nan_to_num(x), -1100.0, 1100.0))
     return _scaled(1.0 + expm1_series((np.clip(x, -1100.0, 1100.0) - k) * LN2), k)[()]
@@ -98,7 +99,7 @@ def log(x: ArrayLike) -> Any:
 
 
 def log2(x: ArrayLike) -> Any:
-    """Return the logarithm to base 2, exactly for powers of two."""
+    """Return the logarithm to base 2, exact for powers of two."""
     x = np.asarray(x, dtype=np.float64)
     k, f = _split(x)
     return _at_the_ends(x, k + log_series(f, 0.0 * k, 0.0 * k) * LOG2E)[()]
@@ -115,7 +116,7 @@ def log1p(x: ArrayLike) -> Any:
 
 
 def power(x: ArrayLike, p: float) -> Any:
-    """Return ``x**p`` of positive numbers: by products if ``p`` is a small whole number, else by a logarithm."""
+    """Return ``x**p`` of positive numbers: by products if ``p`` is a small integer, otherwise by a logarithm."""
     x = np.asarray(x, dtype=np.float64)
     if p != int(p) or abs(p) > _MAX_FACTORS:
         return exp(p * log(x))
@@ -140,7 +141,7 @@ def expit(x: ArrayLike) -> Any:
 
 
 def _scaled(value: Any, k: Any) -> Any:
-    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range where the result is not."""
+    """Return ``value * 2**k`` in two factors, as ``2**k`` may be out of range although the result is not."""
     first = np.rint(0.5 * k)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return (value * _power(first)) * _power(k - first)

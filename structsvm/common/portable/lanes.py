@@ -1,6 +1,6 @@
 """``Lanes``: vectors of eight float64 for kernels, with the same bits on every processor.
 
-A rounded sum depends on the order of its additions. LLVM by itself either adds one number after the other, which is
+A rounded sum depends on the order of its additions. By default LLVM either adds one number after the other, which is
 slow, or, with ``fastmath``, splits the sum into as many parts as a vector of this processor has elements, so that
 results differ between processors. Here the parts are fixed: element ``j`` belongs to part ``j % 8``. The eight partial
 sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with

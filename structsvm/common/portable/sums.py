@@ -28,7 +28,7 @@ def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
         for j in range(n):
             out += a[i + j] * b[k + j]
         return out
-    # four sums by turns: an addition takes about four cycles, in which three others can begin
+    # four alternating sums: an addition takes about four cycles, during which three others can start
     s0, s1, s2, s3 = zero(), zero(), zero(), zero()
     j = 0
     while j + 32 <= n:
@@ -46,7 +46,7 @@ def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
 
 
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    # a literal 0 would have a type of its own, for which dot_at would be compiled again
+    # a literal 0 would have its own type, for which dot_at would be compiled again
     return dot_at(a, np.int64(0), b, np.int64(0), a.shape[0])
 
 
@@ -137,7 +137,7 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
             s1 = s1 + tail_row(X, r + 1, m - 8, rest) * v
         out[r - start], out[r - start + 1] = total(s0), total(s1)
         r += 2
-    # an odd row at the end, with the same operations as one of a pair
+    # a remaining single row, with the same operations as a row of a pair
     while r < stop:
         s0 = zero()
         for j in range(0, whole, 8):
@@ -179,7 +179,7 @@ def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
         while c < h:
             if rows == 4 and h >= 8:
                 # a block of four rows by eight columns stays in registers; the last block of a row may overlap the one
-                # before it, and writes the same numbers again
+                # before it, and then writes the same numbers again
                 c = min(c, h - 8)
                 s0, s1, s2, s3 = zero(), zero(), zero(), zero()
                 for j in range(inner):

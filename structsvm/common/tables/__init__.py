@@ -1,5 +1,5 @@
-"""Tables of any kind: CSV, JSON lines, Parquet, data frames and streams of Arrow.
+"""Tables of any kind: CSV, JSON lines, Parquet, data frames and Arrow streams.
 
-:mod:`.files` tells what is a table, :mod:`.opening` opens it, :mod:`.columns` types its columns by the rules of
-:mod:`.roles`. Only the first and the last work without pyarrow.
+:mod:`.files` recognises tables, :mod:`.opening` opens it, :mod:`.columns` types its columns by the rules of
+:mod:`.ids_and_times`. Only :mod:`.files` and :mod:`.ids_and_times` work without pyarrow.
 """

@@ -1,4 +1,4 @@
-"""Arrays of Python by the rules of tables."""
+"""Convert Python arrays by the rules of tables."""
 
 from __future__ import annotations
 

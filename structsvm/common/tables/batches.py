@@ -1,4 +1,4 @@
-"""The common form of tables of every kind: batches of rows, whose columns are arrays of Arrow."""
+"""The common form of tables of every kind: batches of rows whose columns are Arrow arrays."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a table: columns by name, and where the rows are."""
+    """Some rows of a table: columns by name, and the location of the rows."""
 
     columns: Mapping[str, Any]
     n: int
     place: Callable[[int], tuple[Path | str, str]]
-    """Return, for a row, the argument that its errors name and the beginning of the problem."""
+    """Return the argument that errors of a row name, and the beginning of the problem."""
 
     written: Callable[[int, str], str] | None = None
-    """The cell of a text as it is written, by row and column; None where values have types."""
+    """Function from row and column to the cell of a text as written; None if values have types."""
 
     def wrong(self, row: int, name: str, expected: str, got: str, remedy: str = "") -> BadInput:
         """Return the error of a cell; the cell of a text is shown as it is written."""
@@ -40,7 +40,7 @@ class Batch:
 
 
 def checked(batch: Batch, work: Callable[[Batch], _R]) -> _R:
-    """Return ``work(batch)``, or raise its error of the first wrong row, whatever the column: found by bisection."""
+    """Return ``work(batch)``, or raise its error for the first invalid row, found by bisection, whatever the column."""
     try:
         return work(batch)
     except BadInput:
@@ -58,7 +58,7 @@ def checked(batch: Batch, work: Callable[[Batch], _R]) -> _R:
 
 @dataclass(frozen=True)
 class Table:
-    """A file or a frame, of which only the names of the columns were read."""
+    """A file or a frame of which only the column names have been read."""
 
     source: Path | str
     names: list[str]
@@ -66,12 +66,12 @@ class Table:
     """Read the columns of ``roles`` (by name), each for its role; of Parquet only some ``row_groups`` if named."""
 
     kinds: Mapping[str, Any] | None = None
-    """Types of the columns; None for a text, in which roles give them."""
+    """Types of the columns; None for a text, whose types follow from the roles."""
 
     n_rows: int | None = None
     """None for a text."""
 
     @property
     def in_parts(self) -> bool:
-        """Whether it is read in several parts, in order; a frame is one part, whose rows may be in any order."""
+        """Whether it is read in several ordered parts; a frame is a single part whose rows may be in any order."""
         return isinstance(self.source, Path)

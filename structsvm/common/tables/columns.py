@@ -1,6 +1,6 @@
-"""Columns by their role: numbers, ids, times and words.
+"""Convert columns according to their role: numbers, ids, times and words.
 
-Arrays of Arrow become those of NumPy by their buffers: ``to_numpy`` and ``pa.scalar`` would import pandas.
+Arrow arrays become NumPy arrays through their buffers: ``to_numpy`` and ``pa.scalar`` would import pandas.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 def numbers(
     batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """Return a column of numbers, NaN where there is none; truth values are 1 and 0."""
+    """Return a column of numbers, NaN for missing values; truth values become 1 and 0."""
     array = _plain(batch.columns[name])
     if types.is_string(array.type) and batch.written is not None:
         return _numbers_of_words(batch, name, array, expected, remedy).astype(dtype, copy=False)
@@ -53,7 +53,7 @@ def numbers(
 
 
 def is_number(kind: Any) -> bool:
-    """Return whether a type of Arrow has numbers, or truth values."""
+    """Return whether an Arrow type holds numbers or truth values."""
     some = types.is_floating, types.is_integer, types.is_boolean, types.is_null, types.is_decimal
     return any(one(kind) for one in some)
 
@@ -74,20 +74,20 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
 
 
 def _number(word: str) -> float | None:
-    """Return the number of a cell, NaN where it is empty or ``nan``; None for anything else."""
+    """Return the number of a cell, NaN if it is empty or ``nan``; None for anything else."""
     if word.lower() in ("", "nan"):
         return math.nan
     if (truth := _TRUTH.get(word.lower())) is not None:
         return truth
     try:
-        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() takes 1_000 and ١
+        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() takes 1_000, ١
     except ValueError:
         return None
     return None if math.isnan(value) else value
 
 
 def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
-    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and unless ``missing`` for gaps."""
+    """Return ids as an Arrow array of int64, uint64 or text; raise for other types, and for gaps unless ``missing``."""
     array = _plain(batch.columns[name])
     if types.is_decimal(array.type) and array.type.scale == 0:
         try:
@@ -102,12 +102,16 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
             remedy = bad[1] or "write ids as whole numbers or text"
             raise batch.wrong(bad[0], name, what, f"{values[bad[0]]}", remedy)
         known = ~np.isnan(values)
-        array = _to_arrow(np.where(known, values, 0).astype(np.int64), known)
+        array = to_arrow(np.where(known, values, 0).astype(np.int64), known)
     elif types.is_string(kind):
         if batch.written is not None:
             array = compute.utf8_trim_whitespace(array)
-        array = _without_empty(array)
-        if (row := _ending_in_nul(array)) is not None:
+        empty = compute.equal(array, arrow_text([""])[0])  # for texts of Python, Arrow would import pandas
+        if compute.any(empty).as_py():
+            array = compute.if_else(empty, pa.nulls(len(array), pa.string()), array)
+        ending = compute.ends_with(array, "\0")
+        if (some := compute.any(ending)).as_py():
+            row = compute.index(ending, some).as_py()
             raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
@@ -121,39 +125,17 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
     return array
 
 
-def _without_empty(array: Any) -> Any:
-    """Return text in which empty ids are missing."""
-    array = pa.concat_arrays([array]) if array.offset else array
-    filled = np.diff(np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]) > 0
-    if filled.all():
-        return array
-    known = filled & to_numpy(array.is_valid())[0].astype(bool)
-    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.string(), len(array), [validity, *array.buffers()[1:]])
-
-
-def _ending_in_nul(array: Any) -> int | None:
-    """Return the first row of text that ends in a NUL; None without."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[array.offset + 1 : array.offset + len(array) + 1]
-    if data is None or not ends.size or not ends[-1]:
-        return None
-    last = np.frombuffer(data, dtype=np.uint8)[np.maximum(ends, 1) - 1]
-    bad = (last == 0) & (np.diff(ends, prepend=0) > 0)
-    return int(bad.argmax()) if bad.any() else None
-
-
 class Spelling:
-    """Whether ids of a text are numbers of which some are written as floats, over all batches.
+    """Tracks over all batches whether the ids of a text are numbers, some of them written as floats.
 
-    Whether these ids are whole numbers depends on all words together.
+    Whether these ids are integers depends on all words together.
     """
 
     def __init__(self) -> None:
         self._plain, self.of_floats = True, False
 
     def look(self, words: Any) -> None:
-        """Look at the distinct ids of a batch, an array of Arrow."""
+        """Add the distinct ids of a batch, an Arrow array."""
         if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
             numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
             self.of_floats = numbers and (self.of_floats or not plain)
@@ -161,7 +143,7 @@ class Spelling:
 
 
 def _are_whole(words: Any) -> bool:
-    """Return whether all words are whole numbers of 64 bits as Python writes them, by Arrow."""
+    """Return, using Arrow, whether all words are 64-bit integers as Python writes them."""
     try:
         return bool(compute.cast(compute.cast(words, pa.int64()), pa.string()).equals(words))
     except pa.ArrowInvalid:
@@ -176,7 +158,7 @@ def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
 
 
 def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
-    """Return the code of each id, -1 where it is missing, and the distinct ids, whose order is that of the codes."""
+    """Return the code of each id (-1 if missing), and the distinct ids in the order of the codes."""
     encoded = compute.dictionary_encode(array)
     order = compute.sort_indices(encoded.dictionary)
     rank = np.full(len(order) + 1, -1)
@@ -196,11 +178,11 @@ def texts(batch: Batch, name: str) -> Any:
     words = ["" if value is None else str(value).strip() for value in array.dictionary.to_pylist()]
     codes, known = to_numpy(array.indices)
     codes = codes if known is None else np.where(known, codes, len(words))
-    return compute.take(arrow_text([*words, ""]), _to_arrow(codes.astype(np.int64)))
+    return compute.take(arrow_text([*words, ""]), to_arrow(codes.astype(np.int64)))
 
 
 def times(batch: Batch, name: str, unit: int | None = None) -> tuple[Float, int | None]:
-    """Return seconds since 1970, NaN where there is no time, and the unit of numbers, which all batches share."""
+    """Return seconds since 1970 (NaN for missing times), and the unit of numbers, which all batches share."""
     array = _plain(batch.columns[name])
     if types.is_timestamp(array.type) or types.is_date(array.type):
         array = compute.cast(compute.cast(array, pa.timestamp("us"), safe=False), pa.int64())
@@ -236,7 +218,7 @@ def time_of(word: str) -> tuple[float, bool]:
 
 
 def stamp(time: date | datetime) -> float:
-    """Return the seconds since 1970 of a time, in UTC where it has no zone."""
+    """Return the seconds since 1970 of a time, in UTC if it has no zone."""
     whole = time if isinstance(time, datetime) else datetime(time.year, time.month, time.day)
     return (whole if whole.tzinfo else whole.replace(tzinfo=UTC)).timestamp()
 
@@ -249,7 +231,7 @@ def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: 
 
 
 def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return values of Arrow, arbitrary where missing, and a mask of those present (None: all)."""
+    """Return Arrow values, arbitrary where missing, and a mask of the values present (None if all are)."""
     if types.is_null(array.type):
         return np.full(len(array), np.nan), np.zeros(len(array), dtype=bool)
     if types.is_boolean(array.type):
@@ -260,15 +242,19 @@ def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     return data[array.offset : array.offset + len(array)], known
 
 
-def _to_arrow(values: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> Any:
+def to_arrow(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
+    """Return numbers as an array of Arrow, whose own conversion would import pandas."""
     validity = None if known is None or known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.int64(), len(values), [validity, pa.py_buffer(values)])
+    raw = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [validity, pa.py_buffer(raw)]
+    )
 
 
 def _plain(array: Any) -> Any:
     """Return an array without a dictionary, text as ``string``."""
     if types.is_dictionary(array.type):
-        if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not take
+        if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not accept
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
         array = array.dictionary_decode()
     is_other = is_text(array.type) and not types.is_string(array.type)

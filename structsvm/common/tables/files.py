@@ -25,14 +25,14 @@ def is_csv(path: str | PathLike[str]) -> bool:
 
 
 def is_json_lines(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a file named ``.jsonl`` or ``.ndjson``, or a pattern for some."""
+    """Return whether ``path`` is a file named ``.jsonl`` or ``.ndjson``, or a pattern for such files."""
     return not Path(path).is_dir() and _is_kind(path, _JSON)
 
 
 def is_parquet(path: str | PathLike[str]) -> bool:
     """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern."""
     place = Path(path)
-    if place.suffix == ".parquet" or not place.is_file():  # a damaged one must not be read as text
+    if place.suffix == ".parquet" or not place.is_file():  # a damaged file must not be read as text
         return _is_kind(path, (".parquet",))
     with place.open("rb") as file:
         return file.read(4) == _MAGIC
@@ -53,7 +53,7 @@ def _is_kind(path: str | PathLike[str], endings: tuple[str, ...]) -> bool:
 
 
 def _in_folder(place: Path) -> list[Path]:
-    """Return the Parquet files of a folder, or else its CSV files; none of a store."""
+    """Return the Parquet files of a folder, or otherwise its CSV files; none for a store."""
     if (place / "meta.json").exists():
         return []
     parquet = sorted(place.glob("*.parquet"))

@@ -1,4 +1,4 @@
-"""Data frames, dictionaries of columns, streams of Arrow, and Parquet files."""
+"""Data frames, dictionaries of columns, Arrow streams, and Parquet files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.ids_and_times import is_missing
 
 _ROWS, _CELLS = 1 << 16, 1 << 22
-"""Most rows and cells of a batch."""
+"""Maximum number of rows and cells of a batch."""
 
 _BUFFER_BYTES = 1 << 20
 
@@ -57,7 +57,7 @@ def _rows_from(source: Path | str, start: int) -> Callable[[int], tuple[Path | s
 
 
 def arrow_of(values: Any, source: Path | str, name: str) -> Any:
-    """Return values as one array of Arrow; raise for a mixture of types."""
+    """Return values as one Arrow array; raise for a mixture of types."""
     try:
         if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):  # of Arrow or polars
             values = pa.chunked_array(values)
@@ -81,10 +81,10 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
 
 @contextmanager
 def opened(file: Path) -> Iterator[Any]:
-    """Open a Parquet file, whose errors name it."""
+    """Open a Parquet file; errors name it."""
     file.stat()  # for a missing file, raises the error of the system
     try:
-        # by default pyarrow keeps all that it has read of a file
+        # by default pyarrow keeps everything it has read from a file
         with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
             yield table
     except (pa.ArrowException, OSError) as error:
@@ -119,5 +119,5 @@ def row_groups_of(file: Path) -> list[int]:
 
 
 def release_memory() -> None:
-    """Return memory that Arrow would keep, half of that of the rows."""
+    """Release memory that Arrow would keep, half as much as the rows take."""
     pa.default_memory_pool().release_unused()

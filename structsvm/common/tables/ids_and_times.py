@@ -1,4 +1,4 @@
-"""Rules for ids and times, the same for arrays of Python, text and tables."""
+"""Rules for ids and times, shared by Python arrays, text and tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from structsvm.common.checks import BadInput
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _PLAIN = re.compile(r"0|-?[1-9][0-9]*")
-"""A whole number as Python writes it."""
+"""An integer as Python writes it."""
 
 _EXACT = 2**53
 UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nanoseconds"}
 
 
 def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
-    """Return row and remedy of the first float that is not a whole number, or may be several; NaN is skipped."""
+    """Return row and remedy of the first float that is not an integer or may stand for several; NaN is skipped."""
     exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
     with np.errstate(invalid="ignore"):
         large = np.abs(ids) >= exact
@@ -43,7 +43,7 @@ def is_missing(value: Any) -> bool:
 
 def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
     """Return ids as text, whole floats without their point; raise for missing ones (``empty``: other than ``""``),
-    and for values that are neither text nor whole numbers.
+    and for values that are neither text nor integers.
     """
     values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     kinds = set(map(type, values))
@@ -68,7 +68,7 @@ def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -
 
 
 def spelling_of(words: Sequence[str]) -> tuple[bool, bool]:
-    """Return whether all words are numbers, and whether all are whole ones as Python writes them."""
+    """Return whether all words are numbers, and whether all are integers as Python writes them."""
     numbers = all(map(NUMBER.fullmatch, words))
     return numbers, numbers and all(map(_PLAIN.fullmatch, words))
 
@@ -83,8 +83,8 @@ def identify(words: Sequence[str]) -> NDArray[Any]:
 
 
 def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray[Any]:
-    """Return all ids of a text as int64 if each is written as a whole number, ``7`` or ``7.0``; else as they are
-    written. Raise for numbers of which some were rounded, as ``1.73e+18`` is: different ids may have become one.
+    """Return all ids of a text as int64 if each is written as an integer, ``7`` or ``7.0``; otherwise as written. Raise
+    if some numbers were rounded, such as ``1.73e+18``: different ids may have become equal.
     """
     if not spelling_of(words)[0]:
         return np.array(words, dtype=np.str_)
@@ -98,7 +98,7 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
 
 
 def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the units per second of each time since 1970, by its magnitude; 0 where that is unknown."""
+    """Return the units per second of each time since 1970, by its magnitude; 0 if unknown."""
     with np.errstate(invalid="ignore"):
         steps = np.searchsorted([1e11, 1e14, 1e17], np.abs(times), side="right")
     return np.where(np.isfinite(times) & (times != 0), 10 ** (3 * steps.astype(np.int64)), 0)

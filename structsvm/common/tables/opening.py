@@ -1,4 +1,4 @@
-"""Opening of tables: files, folders, patterns and frames."""
+"""Open tables: files, folders, patterns and frames."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from structsvm.common.tables.files import is_json_lines, is_parquet, table_files
 
 
 def open_tables(table: Any, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
-    """Return the tables of a path (a file, a folder or a pattern), or a frame as one, which errors
-    call ``source``; only names are read.
+    """Return the tables of a path (a file, a folder or a pattern), or a frame as a single table, called ``source`` in
+    errors; only names are read.
 
-    Raise ImportError where there is no pyarrow, and BadInput where there is no table.
+    Raise ImportError without pyarrow, and BadInput if there is no table.
     """
     with needed("reading tables", "pyarrow; it has no wheel for Windows on ARM, use Python for x64 there"):
         from structsvm.common.tables.frames import frame_table, parquet_table

@@ -1,4 +1,4 @@
-"""CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it may misread are parsed line by line."""
+"""CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it might misread are parsed line by line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, types
 from pyarrow import csv as arrow_csv
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import decode, is_stream, read_blocks, shorten, unpacked
+from structsvm.common.files import decode, is_stream, parse_object, read_blocks, shorten, unpacked
 from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.frames import arrow_of
 
@@ -45,7 +44,8 @@ def _after(block: _NUMBERED, line: int) -> _NUMBERED:
 
 
 def csv_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with names in its first line, cells between tabs if it is named ``.tsv``, else commas."""
+    """Return a table of text with names in its first line; cells are separated by tabs if named ``.tsv``, else
+    commas."""
     stream = is_stream(path)
     mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
     blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
@@ -129,7 +129,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # true and false, a NaN that does not mean a missing value, or a value to refuse with its line
+        # true and false, a NaN that does not mean a missing value, or a value to report with its line
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
@@ -145,7 +145,7 @@ class _Parser:
             str(self._at[name]): pa.float64() if name in numbers else pa.string()
             for name in names or self._at
         }
-        for size in (_PIECE, len(block) + 1):  # pieces in the cache are faster; a line may be longer
+        for size in (_PIECE, len(block) + 1):  # pieces that fit the cache are faster; a line may be longer
             try:
                 return arrow_csv.read_csv(
                     pa.BufferReader(block),
@@ -177,7 +177,7 @@ def _is_odd(block: bytes, mark: str) -> bool:
 
 
 def _is_quoted_well(block: bytes, mark: str) -> bool:
-    """Return whether all quotes enclose whole cells, doubled within."""
+    """Return whether all quotes enclose whole cells and are doubled inside them."""
     text = np.frombuffer(block, dtype=np.uint8)
     at = np.flatnonzero(text == ord('"'))
     if at.size % 2:
@@ -189,7 +189,7 @@ def _is_quoted_well(block: bytes, mark: str) -> bool:
 
 
 def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield number (from 1) and cells of each line that is not blank; raise for one without ``width`` cells."""
+    """Yield the number (from 1) and cells of each non-blank line; raise for a line without ``width`` cells."""
     number, text = block
     raws = enumerate(text.split(b"\n")[:-1], number + 1)
     lines = (decode(raw, f"{path}:{k}").removesuffix("\r") for k, raw in raws)
@@ -219,7 +219,7 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
 
 
 def arrow_text(words: Sequence[str]) -> Any:
-    """Return text as an array of Arrow, whose own constructor would import pandas."""
+    """Return text as an Arrow array; Arrow's own constructor would import pandas."""
     pieces = [word.encode() for word in words]
     offsets = np.zeros(len(pieces) + 1, dtype=np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
@@ -228,7 +228,7 @@ def arrow_text(words: Sequence[str]) -> Any:
 
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with a JSON object on each line; the first megabyte has all names."""
+    """Return a table of text with a JSON object on each line; the first megabyte contains all names."""
     stream = is_stream(path)
     blocks = _blocks(path, _BLOCK if stream else _PIECE, max_expansion)
     head = next(blocks, (0, b""))
@@ -254,19 +254,11 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
 
 
 def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return number and object of each line that is not blank."""
-    rows = []
-    for number, raw in enumerate(block[1].split(b"\n")[:-1], block[0] + 1):
-        if not raw.strip():
-            continue
-        try:
-            rows.append((number, msgspec.json.decode(raw, type=dict[str, Any])))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            problem = f"expected a JSON object, got {shorten(raw)}"
-            raise BadInput(f"{path}:{number}", f"{problem} ({error!s:.80})") from None
-    return rows
+    """Return the number and object of each non-blank line."""
+    lines = enumerate(block[1].split(b"\n")[:-1], block[0] + 1)
+    return [(number, parse_object(raw, path, number)) for number, raw in lines if raw.strip()]
 
 
 def is_text(kind: Any) -> bool:
-    """Return whether a type of Arrow is text."""
+    """Return whether an Arrow type is text."""
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

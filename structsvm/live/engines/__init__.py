@@ -1,4 +1,4 @@
-"""Search engines that the proxy asks: each kind is one dialect, chosen by ``kind`` in the configuration."""
+"""Search engines behind the proxy: each kind is one dialect, chosen by ``kind`` in the configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.live.engines.engine import Engine as Engine
-    from structsvm.live.engines.engine import check as check
     from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch
     from structsvm.live.engines.opensearch import OpenSearch as OpenSearch
     from structsvm.live.engines.plain import PlainHTTP as PlainHTTP

@@ -30,9 +30,9 @@ class Query:
 
     first: int  # documents before the page
     size: int
-    text: str | None = None  # what the user typed
+    text: str | None = None  # text typed by the user
     reason: str | None = None
-    """Why the list is production's: the first thing in the request that is not known, as ``kind:name``."""
+    """Why the list comes from production: the first unknown part of the request, as ``kind:name``."""
 
     @property
     def last(self) -> int:
@@ -41,7 +41,7 @@ class Query:
 
 
 class UnusableAnswer(Exception):
-    """An engine's answer that holds no ranking; ``reason`` is one word, for counters and headers."""
+    """An engine's answer without a ranking; ``reason`` is one word, for counters and headers."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -52,7 +52,7 @@ class Unknown(UnusableAnswer):
     """A part of a request or an answer that is not known to be safe to merge; the reason is ``kind:name``."""
 
     def __init__(self, kind: str, name: Any) -> None:
-        # names are the client's, and the reason is a header
+        # names come from the client, and the reason becomes a header
         usable = isinstance(name, str) and re.fullmatch(r"[\w.@$-]{1,64}", name, re.ASCII)
         super().__init__(f"{kind}:{name if usable else 'other'}")
 
@@ -60,8 +60,8 @@ class Unknown(UnusableAnswer):
 class Dialect(Protocol):
     """Requests and answers of one kind of engine; attributes that end in ``_at`` are dotted paths in its answers.
 
-    A list is merged only if all in the request is known to rank (sent to all engines), to describe a hit by itself or
-    the whole answer (taken from production), or to page. Anything else makes the list production's.
+    A list is merged only if every part of the request is known to affect ranking (sent to all engines), to describe a
+    single hit or the whole answer (taken from production), or to page. Otherwise the list comes from production.
     """
 
     label: ClassVar[str]
@@ -77,10 +77,11 @@ class Dialect(Protocol):
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
     partial_at: ClassVar[tuple[str, ...]] = ()
-    """Paths that are true in partial answers."""
+    """Paths whose value is true in partial answers."""
 
     def read(self, body: Object, parameters: Parameters = (), also: Names = NONE) -> Query:
-        """Return the client's query, with the reason if only production may answer; names in ``also`` are known."""
+        """Return the client's query, with the reason if only production may answer; names in ``also`` count as
+        known."""
         query = self.page(body, dict(parameters))
         try:
             names = [name for name, _ in parameters]
@@ -99,17 +100,17 @@ class Dialect(Protocol):
         """Return the first document and the size of the page; raise BadInput if they are invalid."""
 
     def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
-        """Raise Unknown if a known key has a value that is not; ``last`` is the last document of the page."""
+        """Raise Unknown if a known key has an unknown value; ``last`` is the last document of the page."""
 
     def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
         """Raise Unknown if an answer or a document has unknown fields."""
 
     def is_plain(self, body: Object) -> bool:
-        """Return whether the engine can read the client's body as it is."""
+        """Return whether the engine can read the client's body unchanged."""
         return True
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
+        """Return the body to send; a lean body asks only for the ranking, not for parts taken from production."""
 
     def query(self, body: Object) -> Any:
         """Return the client's query, for ``"{query}"`` in a configured body."""
@@ -121,7 +122,7 @@ class Dialect(Protocol):
         return next((n for n in counts if type(n) is int and n >= 0), None)
 
     def documents(self, answer: Object) -> Sequence[Any]:
-        """Return the documents; raise ``UnusableAnswer`` where there are none, or not all."""
+        """Return the documents; raise ``UnusableAnswer`` if they are missing or incomplete."""
         for path in self.partial_at:
             if at_path(answer, path):
                 raise UnusableAnswer("partial", f"{path} is {at_path(answer, path)}")
@@ -133,7 +134,7 @@ class Dialect(Protocol):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents, without signs of who found them."""
+        """Return production's answer with the chosen documents, without any sign of which ranker retrieved them."""
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
         """Return an answer with the token that clicks refer to."""
@@ -166,7 +167,7 @@ _DOCUMENTED = {
     "size", "slice", "sort", "source", "sub_searches", "terminate_after", "terms", "track_scores", "transformer",
     "twice", "useParams", "verbose_pipeline", "wt",
 }  # fmt: skip
-"""Names that engines document and that are production's, and those of this service."""
+"""Names documented by engines that belong to production, and the names of this service."""
 
 
 def page_number(name: str, value: Any, default: int) -> int:

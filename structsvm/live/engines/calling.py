@@ -29,7 +29,7 @@ _CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 @dataclass(frozen=True)
 class Raw:
-    """An unparsed answer, with the headers that are passed on."""
+    """An unparsed answer with the headers to pass on."""
 
     status: int
     content: bytes
@@ -55,7 +55,7 @@ class Raw:
 
 
 class Caller:
-    """Sends requests to engines over connections that are kept: no redirects, no proxy of the environment."""
+    """Sends requests to engines over persistent connections, without redirects or proxies from the environment."""
 
     def __init__(self, client: httpx.AsyncClient | None = None) -> None:
         if client is not None:
@@ -71,18 +71,15 @@ class Caller:
     ) -> Raw:  # fmt: skip
         """Return the answer to a body, of at most ``most`` bytes.
 
-        An engine may close a kept connection just as a request is sent: if no answer has begun, the request is sent
-        once more over a fresh connection.
+        An engine may close a persistent connection just as a request is sent. If no answer has begun, the request is
+        sent once more over a new connection.
         """
         # httpx would replace the parameters of an address by an empty mapping
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters
-        sent: Any = {
-            "content": content,
-            "headers": {**headers, **engine.headers},
-            "timeout": engine.timeout_s,
-        }
+        all_headers = {**headers, **engine.headers}
+        sent: Any = {"content": content, "headers": all_headers, "timeout": engine.timeout_s}
         begun = False
         for again, client in enumerate(self._clients):
             parts, size = [], 0

@@ -1,4 +1,4 @@
-"""An engine of the configuration: its address, its dialect, and what it adds to each request."""
+"""An engine of the configuration: its address, its dialect, and its additions to each request."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ class Engine:
     name : str
         In the configuration.
     url : str
-        Of its search endpoint, with parameters that it always needs, such as ``search_pipeline``.
+        Address of the search endpoint, with parameters that are always needed, such as ``search_pipeline``.
     dialect : Dialect
     body : dict
         Merged into the body of every request; ``query``, ``rescore``, ``knn`` and ``retriever`` replace the client's.
-        The string ``"{q}"`` in it stands for what the user typed, ``"{query}"`` for the client's query, to wrap it.
+        The string ``"{q}"`` in it stands for the text typed by the user, ``"{query}"`` for the client's query, so that
+        it can be wrapped.
     headers : dict of str to str
         Sent with every request; secrets come from the environment (``headers_env``).
     id : str
         Dotted path of a document's id in a hit.
     timeout_s : float
-        For production; a challenger has the budget of the proxy.
+        Timeout for production; challengers have the budget of the proxy.
     also : frozenset of str
-        Names in requests and answers that the site knows to leave the order to the rankers.
+        Names in requests and answers that are known not to affect the order.
     params : dict of str to str
         Parameters of the address, besides those in ``url``.
 
@@ -82,7 +83,7 @@ class Engine:
         Raises
         ------
         BadInput
-            For a key that is unknown or has a wrong value, and for an environment variable that is not set.
+            For an unknown key or an invalid value, and for an environment variable that is not set.
         """
         path = f"engines.{name}"
         variables = os.environ if environment is None else environment
@@ -104,7 +105,7 @@ class Engine:
         return cls(name, given.url, dialect, given.body, headers, identity, given.timeout_s, also)
 
     def for_ranker(self, table: Mapping[str, Any]) -> Engine:
-        """Return the engine with what one ranker adds to its requests.
+        """Return the engine with the additions of one ranker to its requests.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class Engine:
         return replace(self, body=merged_mappings(self.body, use.body), params={**self.params, **use.params})
 
     def hash(self) -> str:
-        """Return a hash of what decides the ranking: kind, path of the address, body, parameters and id.
+        """Return a hash of the settings that decide the ranking: kind, path of the address, body, parameters and id.
 
         The host is left out, so that an engine may move; headers and timeouts do not change the ranking.
         """
@@ -154,7 +155,7 @@ class Engine:
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
         """Return the documents of an answer by id, best first; raise UnusableAnswer for ids that occur twice,
-        and Unknown for what is not known to be safe to merge.
+        and Unknown for parts that are not known to be safe to merge.
         """
         if not isinstance(answer, Mapping):
             raise UnusableAnswer("junk", "expected an object")
@@ -176,8 +177,8 @@ def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dic
     return {str(name): Engine.of(str(name), table, environment) for name, table in tables.items()}
 
 
-def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
-    """Raise unless the engines of an experiment are known and speak one dialect.
+def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return :meth:`Engine.hash` of each ranker; raise BadInput unless the engines are known and speak one dialect.
 
     Parameters
     ----------
@@ -185,21 +186,12 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     tables : mapping
         The table ``engines`` of the configuration file.
 
-    Raises
-    ------
-    BadInput
-
     Examples
     --------
-    >>> check({"old": {"engine": "shop"}}, {})
+    >>> engine_hashes({"old": {"engine": "shop"}}, {})
     Traceback (most recent call last):
     structsvm.common.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
-    engine_hashes(engines, tables)
-
-
-def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
     known, found = engines_of(tables), {}
     for ranker, table in engines.items():
         name = converted(table, EngineUse, f"engines.{ranker}").engine

@@ -9,15 +9,15 @@ from structsvm.live.conversion import listed, text_in
 from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknown, check_known, page_number
 
 _RANKS = {"query", "post_filter", "rescore", "indices_boost", "runtime_mappings"}
-"""Keys that decide the order; sent to all engines."""
+"""Keys that determine the order; sent to all engines."""
 
 _OF_HITS = {
     "_source", "fields", "stored_fields", "docvalue_fields", "highlight", "version", "seq_no_primary_term",
 }  # fmt: skip
-"""Keys that describe each hit by itself; sent to all engines."""
+"""Keys that describe each hit separately; sent to all engines."""
 
 _WHOLE = {"aggs", "aggregations", "suggest", "track_total_hits", "stats"}
-"""Keys whose answer concerns the whole search and is production's."""
+"""Keys whose answer concerns the whole search and comes from production."""
 
 _KEYS = _RANKS | _OF_HITS | _WHOLE | {"from", "size", "timeout", "q", "ext"}
 
@@ -42,10 +42,10 @@ _HIT = {
 
 
 class OpenSearch(Dialect):
-    """Bodies of the query DSL, or ``{"q": text, "from": n, "size": n}`` where the configuration has a ``body``.
+    """Bodies of the query DSL, or ``{"q": text, "from": n, "size": n}`` if the configuration has a ``body``.
 
-    In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two
-    rankers cannot be compared, and would tell which ranker a hit is from.
+    In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two rankers
+    cannot be compared, and would reveal the ranker of a hit.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class OpenSearch(Dialect):
         return "q" not in body and (self.reads_ubi or "ubi" not in _mapping(body.get("ext")))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        left_out = {"q", "ext", *_WHOLE} if lean else {"q"}  # searches are logged once, by production
+        left_out = {"q", "ext", *_WHOLE} if lean else {"q"}  # searches are logged only once, by production
         sent = {name: value for name, value in body.items() if name not in left_out}
         sent |= {"from": first, "size": size} | ({"track_total_hits": False} if lean else {})
         if "ext" in sent and not self.reads_ubi:
@@ -160,7 +160,7 @@ def _check_window(name: str, part: Object, last: int) -> None:
 
 
 def _check_names(part: Any, also: Names) -> None:
-    """Raise Unknown for named queries: hits list their names, which the query of another ranker would not have."""
+    """Raise Unknown for named queries: hits list the names, which another ranker's query would lack."""
     waiting = [part]
     while waiting:
         part = waiting.pop()

@@ -1,4 +1,4 @@
-"""A search service of your own: JSON in, JSON with a list of documents out."""
+"""A custom search service: JSON in, JSON with a list of documents out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PlainHTTP(Dialect):
     """Requests ``{"q": text, "from": n, "size": n}``; answers ``{"documents": [...], ...}``.
 
     Documents are objects with an ``id``, or the ids themselves. Other fields of a request are known, and passed on, if
-    ``also`` in the configuration names them. All other fields of the answer are production's.
+    the configuration lists them in ``also``. All other fields of the answer come from production.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class PlainHTTP(Dialect):
         return Query(first, size, text_in(body, "q"))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        # the same for both kinds, as nothing is known of its other fields
+        # the same for both kinds, as nothing is known about its other fields
         return {**body, "from": first, "size": size}
 
     def documents(self, answer: Object) -> Sequence[Any]:
@@ -44,7 +44,7 @@ class PlainHTTP(Dialect):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        # as ids where production has ids
+        # as ids if production returns ids
         bare = all(isinstance(one, (str, int)) for one in production["documents"])
         return {**production, "documents": [one["id"] for one in chosen] if bare else list(chosen)}
 

@@ -12,19 +12,20 @@ from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknow
 
 _PARAMS = frozenset(
     (
-        # keys that rank, sent to all
+        # keys that affect ranking, sent to all engines
         "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
         "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
-        # pages, texts, forms of an answer
+        # paging, texts and formats of an answer
         "start", "rows", "sort", "fl", "wt", "indent", "omitHeader", "echoParams", "json.nl", "timeAllowed",
         "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
     )
 )  # fmt: skip
-"""Known parameters; besides those of components, such as ``hl.fl``, also for a field (``f.price.facet.range.gap``)."""
+"""Known parameters; including parameters of components, such as ``hl.fl``, also per field
+(``f.price.facet.range.gap``)."""
 
 _OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)
 _WHOLE = re.compile(r"ubi|(f\.[\w-]+\.)?(facet|stats|spellcheck)(\..+)?", re.ASCII)
-"""Parameters whose answer concerns the whole search and is production's."""
+"""Parameters whose answer concerns the whole search and comes from production."""
 
 _TAGGED = re.compile(r"\{!tag=[\w,.-]+\}")
 _FIELDS = re.compile(r"[\w*?.,\s-]*")
@@ -39,7 +40,7 @@ class Solr(Dialect):
     "from": n, "size": n}``.
 
     Parameters in ``params`` are understood, too (``q``, ``start``, ``rows``, ``sort``). Highlighting of documents that
-    only the challenger found is taken from its answer. ``score`` is left out of interleaved documents.
+    only the challenger retrieved is taken from its answer. Interleaved documents omit ``score``.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Pages that people look at: experiments, one experiment, and the files that browsers and clients ask for.
+"""HTML pages: the list of experiments, one experiment, and the files that browsers and clients request.
 
-Rendered on the server from the same reports as the API; no script, no font, nothing from elsewhere.
+They are rendered on the server from the reports of the API, without scripts, fonts or external resources.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def routes(service: Service) -> list[Route]:
         for one in known:
             try:
                 reports.append(await service.report(one["key"]))
-            except Exception:  # an experiment that fails does not hide the others
+            except Exception:  # a failing experiment does not hide the others
                 log.exception("structsvm live: no report of %s", one["key"])
                 reports.append({"experiment": one})
         return HTMLResponse(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
     async def experiment(request: Request) -> Response:
         found = await service.report(request.path_params["key"])
-        # a figure that is drawn for the first time would hold up other requests
+        # drawing a figure for the first time would delay other requests
         options: Any = {"now_ms": 1000 * time.time(), "refresh": _refresh(request)}
         text = await asyncio.to_thread(experiment_page, found, **options)
         return HTMLResponse(text)
@@ -69,7 +69,7 @@ _ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="
 
 
 def _refresh(request: Request) -> int | None:
-    """Return after how many seconds a browser loads the page again; None for ``?refresh=0``."""
+    """Return the number of seconds after which a browser reloads the page; None for ``?refresh=0``."""
     asked = request.query_params.get("refresh", "")
     if not (asked.isascii() and asked.isdigit() and len(asked) < 5):
         return REFRESH_S

@@ -13,7 +13,7 @@ from structsvm.common.escaping import escape
 from structsvm.plots import figures, pages
 
 _DECADES = 3
-"""Powers of ten of impressions that are shown: the first ones say nothing."""
+"""Powers of ten of impressions that the chart spans: earlier intervals are uninformative."""
 
 
 def band_over_time(
@@ -21,7 +21,7 @@ def band_over_time(
 ) -> str:  # fmt: skip
     """Return a chart of impressions, means and their lower and upper bounds.
 
-    Values above 0 favour ``first``, below 0 ``second``; the comparison is decided where the band excludes 0.
+    Values above 0 favour ``first``, below 0 ``second``; the comparison is decided once the band excludes 0.
     """
     least = max((n for n, *_ in series), default=0) / 10**_DECADES
     points = tuple(
@@ -45,7 +45,7 @@ def band_over_time(
     return f"{_chart(points, alt)}<p class=note>{escape(note)}</p>"
 
 
-@lru_cache(maxsize=64)  # pages load again every few seconds, and a figure takes a tenth of a second
+@lru_cache(maxsize=64)  # pages reload every few seconds, and a figure takes a tenth of a second
 def _chart(points: tuple[tuple[float, ...], ...], alt: str) -> str:
     n, mean, low, high = np.transpose(points)
     # the first points have the widest band, which would flatten the rest: they are cut at the edge

@@ -1,4 +1,4 @@
-"""The list of experiments, and the page of one: the verdict, how it came about, guardrails and health."""
+"""The list of experiments, and the page of one experiment: verdict, history, guardrails and health."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structsvm.live.pages.layout import address, count, moment, percent, share_o
 from structsvm.plots import pages
 
 MOST_CHARTS = 6
-"""Pairs with a chart of their own; the table has all."""
+"""Number of pairs with their own chart; the table lists all pairs."""
 
 
 _SET_UP = {
@@ -57,13 +57,12 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
 
 
 def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> Markup:
-    """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
+    """Return the charts of the pairs of rankers; if there are many, those with the smallest p."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
         return Markup(pages.paragraph(f"Nothing is closed yet. An impression counts once {window} is over."))
-    p_values = [pair["always_valid_p_value"] for pair in pairs]
-    order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
+    order = sorted(range(len(pairs)), key=lambda k: pairs[k]["always_valid_p_value"])[:most]
     charts = []
     for k in sorted(order):
         known = [(one["n"], one["pairs"][k]) for one in series if len(one["pairs"]) > k]
@@ -104,14 +103,13 @@ def _pairs(one: Mapping[str, Any]) -> list[list[str]]:
     """Return the rows of the table of pairs."""
     rows = []
     for pair in one["pairs"]:
-        low, high = pair["always_valid_lower"], pair["always_valid_upper"]
-        between = "–" if low is None or high is None else f"{low:+.3g} to {high:+.3g}".replace("-", "−")
-        p = pair["always_valid_p_value"]
+        between = f"{pair['always_valid_lower']:+.3g} to {pair['always_valid_upper']:+.3g}".replace("-", "−")
         needed = pair["always_valid_queries_needed"]
         rows.append(
             [
                 f"{pair['a']} against {pair['b']}", count(pair["wins"]), count(pair["losses"]), count(pair["ties"]),
-                f"{pair['mean']:+.3g}".replace("-", "−"), between, "–" if p is None else pages.p_value(p),
+                f"{pair['mean']:+.3g}".replace("-", "−"), between,
+                pages.p_value(pair["always_valid_p_value"]),
                 count(None if needed is None else math.ceil(needed)),
             ]
         )  # fmt: skip

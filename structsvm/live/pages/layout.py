@@ -13,21 +13,21 @@ def address(key: str) -> str:
 
 
 def count(n: float | None) -> str:
-    """Return a number with a comma between thousands; a dash for none."""
+    """Return a number with thousands separators, or a dash for None."""
     if n is None or not math.isfinite(n):
         return "–"
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.3g}"
 
 
 def percent(share: float | None) -> str:
-    """Return a share as percent."""
+    """Return a share as a percentage."""
     if share is None or not math.isfinite(share):
         return "–"
     return f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
 
 
 def share_of(part: float, whole: float) -> str:
-    """Return a part as percent of a whole, a dash where there is nothing."""
+    """Return a part as a percentage of a whole, or a dash if the whole is zero."""
     return percent(part / whole) if whole else "–"
 
 

@@ -1,1 +1,1 @@
-"""Where impressions, clicks and statistics are kept: SQLite by default, PostgreSQL by URL."""
+"""Storage of impressions, clicks and statistics: SQLite by default, PostgreSQL by URL."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from structsvm.live.store.sqlite import backup, drop_unit_keys
 
-_STAMP = "%Y%m%dT%H%M%SZ"  # the end of a copy's name: when it was made, in UTC
+_STAMP = "%Y%m%dT%H%M%SZ"  # the suffix of a copy's name: its creation time in UTC
 
 
 class Backups:
@@ -24,7 +24,7 @@ class Backups:
         return sorted(file for file in files if self._made_at(file) is not None)
 
     def _made_at(self, file: Path) -> float | None:
-        """Return the time in a copy's name, as the file's own changes when a key is deleted; None without one."""
+        """Return the time in a copy's name, or None; the file's own time changes when a key is deleted."""
         stamp = file.stem.removeprefix(f"{self._path.stem}-")
         try:
             return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()
@@ -32,7 +32,7 @@ class Backups:
             return None
 
     def newest_at(self) -> float | None:
-        """Return when the newest copy was made, in seconds since 1970; None without one."""
+        """Return the time of the newest copy in seconds since 1970; None without a copy."""
         files = self.files()
         return self._made_at(files[-1]) if files else None
 
@@ -43,7 +43,7 @@ class Backups:
         return newest is None or not 0 <= time.time() - newest < self._every
 
     def drop_unit_keys(self, ended: frozenset[int]) -> None:
-        """Delete from all copies the keys of units that are deleted in the store."""
+        """Delete, from all copies, the unit keys that are deleted in the store."""
         for file in self.files():
             if (file, ended) not in self._cleaned:
                 drop_unit_keys(file, ended)

@@ -1,4 +1,4 @@
-"""A store by its URL."""
+"""Open a store by its URL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structsvm.live.store.schema import VERSION, migrate, version_of
 
 
 def open_database(url: str) -> Store:
-    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet."""
+    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; no connection is opened yet."""
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
@@ -38,7 +38,8 @@ def connector(url: str) -> Callable[[], HotConnection]:
 
 
 def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
-    """Make the tables of an empty store, or check (or ``upgrade``) the schema; return its versions before and after."""
+    """Create the tables of an empty store, or check (or ``upgrade``) the schema; return its versions before and
+    after."""
     path = sqlite_file(url)
     if path is not None:
         _make_file(path)
@@ -60,7 +61,7 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
 
 
 def without_password(url: str) -> str:
-    """Return the URL of a store as it may be shown."""
+    """Return the URL of a store in a form that may be shown."""
     return make_url(url).render_as_string(hide_password=True)
 
 

@@ -1,8 +1,8 @@
 """PostgreSQL: the hot inserts as one statement per batch.
 
-Sequence numbers are given before transactions commit, so a lower one can appear after a higher one. Writers hold an
-advisory lock in common while the closer, which holds it alone for a moment, decides up to where it closes: then no
-lower number can still appear, and no click slip in behind.
+Sequence numbers are assigned before transactions commit, so a lower number can appear after a higher one. Writers share
+an advisory lock. The closer holds it exclusively for a moment to decide how far it closes: then no lower number can
+still appear, and no click can slip in.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ON CONFLICT DO NOTHING RETURNING impression, place, action"""
 
 
 def engines(url: str) -> tuple[Engine, Engine]:
-    """Return an engine for reading, each statement by itself, and one for transactions that write."""
+    """Return an engine for reading with autocommit, and an engine for transactions that write."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     reading = create_engine(address, isolation_level="AUTOCOMMIT", pool_size=4, pool_pre_ping=True)
     writing = create_engine(address, pool_size=2, pool_pre_ping=True)
@@ -58,7 +58,7 @@ class PostgresConnection:
             raise StoreDown(f"store: {error}") from error
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` says."""
+        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` describes."""
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", (LOCK,))
@@ -75,8 +75,8 @@ class PostgresConnection:
 
 
 def _show(cursor: Any, shown: list[ShownRow]) -> list[Stored | None]:
-    first = {row.id: row for row in reversed(shown)}  # of two with one id in a batch
-    # in one order everywhere, so that two workers with the same ids wait and do not deadlock
+    first = {row.id: row for row in reversed(shown)}  # of two rows with the same id in a batch
+    # always in the same order, so that two workers with the same ids wait instead of deadlocking
     cursor.execute(_SHOWN, [list(column) for column in zip(*sorted(first.values()), strict=True)])
     made = {row[0] for row in cursor.fetchall()}
     earlier = [row.id for row in shown if row.id not in made or row is not first[row.id]]

@@ -1,4 +1,4 @@
-"""All queries of the database but the two hot inserts."""
+"""All database queries except the two hot inserts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ExperimentRow(NamedTuple):
 
     @property
     def window_ms(self) -> int:
-        """How long clicks on a list count."""
+        """Time for which clicks on a list count."""
         return round(1000 * self.config["window_s"])
 
 
@@ -72,7 +72,7 @@ class ClosingProgress(NamedTuple):
 
 
 class StoredImpression(NamedTuple):
-    """A stored impression; ``clicks`` are those asked for: (place, action, at, dwell, late)."""
+    """A stored impression; ``clicks`` holds the requested clicks: (place, action, at, dwell, late)."""
 
     seq: int
     id: bytes
@@ -98,7 +98,7 @@ class StoredDuel(NamedTuple):
 
 
 class Store:
-    """A database: statements of ``reading`` commit alone, transactions of ``writing`` wait for other writers."""
+    """A database: statements of ``reading`` commit separately, transactions of ``writing`` wait for other writers."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self.reading, self.writing = reading, writing
@@ -114,7 +114,7 @@ class Store:
             return connection.execute(query).all()
 
     def _one(self, query: Select[Any]) -> Any:
-        """Return the one value that a query asks for; None where there is no row."""
+        """Return the single value of a query; None if there is no row."""
         with self.reading.connect() as connection:
             return connection.execute(query).scalar()
 
@@ -184,7 +184,7 @@ class Store:
         self, experiment: int, guardrails: Sequence[str], counts: Mapping[str, int], *, now: int, who: str,
         reason: str,
     ) -> None:  # fmt: skip
-        """Record that alarms were acknowledged: add to the counters by which those guardrails restart."""
+        """Record that alarms were acknowledged: add to the counters that restart these guardrails."""
         with self.writing.begin() as connection:
             key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
             _add(connection, {(experiment, name): n for name, n in counts.items()})
@@ -201,14 +201,14 @@ class Store:
         return [row._asdict() for row in self._rows(query.limit(100))]
 
     def changed_at(self, key: str) -> int:
-        """Return when an experiment was last changed; 0 for never."""
+        """Return the time of the last change of an experiment; 0 if never changed."""
         query = select(func.max(schema.changes.c.at)).where(schema.changes.c.key == key)
         return int(self._one(query) or 0)
 
     # ---- impressions -------------------------------------------------------------------------------------------
 
     def last_shown_at(self) -> int:
-        """Return when the last impression was shown; 0 for none."""
+        """Return the time of the last impression; 0 if there is none."""
         return int(self._one(select(_i.shown_at).order_by(_i.seq.desc()).limit(1)) or 0)
 
     def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
@@ -240,18 +240,18 @@ class Store:
         ]
 
     def n_after(self, experiment: int, seq: int) -> int:
-        """Return the number of impressions behind ``seq``."""
+        """Return the number of impressions after ``seq``."""
         query = select(func.count()).select_from(schema.impressions)
         return int(self._one(query.where(_i.experiment == experiment, _i.seq > seq)))
 
     def first_after(self, experiment: int, seq: int) -> int | None:
-        """Return when the first impression behind ``seq`` was shown; None for none."""
+        """Return the time of the first impression after ``seq``; None if there is none."""
         query = select(_i.shown_at).where(_i.experiment == experiment, _i.seq > seq).order_by(_i.seq).limit(1)
         found: int | None = self._one(query)
         return found
 
     def oldest_open(self) -> dict[int, int]:
-        """Return when the oldest impression that is not closed was shown, by experiment; the settled are left out."""
+        """Return the time of the oldest unclosed impression by experiment, without settled experiments."""
         first = select(_i.shown_at).where(_i.experiment == _s.experiment, _i.seq > _s.watermark)
         oldest = first.order_by(_i.seq).limit(1).scalar_subquery()
         query = select(_s.experiment, oldest).join(schema.experiments, _e.id == _s.experiment)
@@ -278,18 +278,19 @@ class Store:
         return int(found.rowcount)
 
     def n_forgotten(self, experiment: int) -> int:
-        """Return the number of lists, but for the control's, whose unit was forgotten."""
+        """Return the number of lists, except those of the control, whose unit was forgotten."""
         own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
         return int(self._one(select(func.count()).where(*own)))
 
     def delete_settled(self, before: int) -> int:
-        """Delete the impressions of settled experiments whose last one was shown before a time; return how many."""
+        """Delete the impressions of settled experiments whose last impression was shown before a time; return their
+        number."""
         n = 0
         reason = "its impressions are deleted"
         for row in self.experiments(newest=False):
             if row.state == "killed" and self.changed_at(row.key) < before:
                 if self.first_after(row.id, self.progress(row.id).watermark) is not None:
-                    continue  # it may be started again
+                    continue  # the experiment may be started again
                 self.set_state(row.id, "stopped", now=before, who="clean", reason=reason)
                 self.settle(row.id)
         for (experiment,) in self._rows(select(_e.id).where(_e.settled == 1)):
@@ -333,7 +334,7 @@ class Store:
         return reached if moved.rowcount else horizon
 
     def counted(self, experiment: int, units: Collection[bytes]) -> dict[bytes, int]:
-        """Return those of ``units`` that have a closed impression, and the epoch of the last that counted."""
+        """Return the ``units`` that have a closed impression, with the epoch of the last impression that counted."""
         known = select(_u.unit, _u.epoch).where(_u.experiment == experiment, _u.unit.in_(units))
         return {row.unit: row.epoch for row in self._rows(known)}
 
@@ -341,7 +342,8 @@ class Store:
         self, experiment: int, before: ClosingProgress, state: str, snapshots: Sequence[tuple[int, str]] = (),
         bandit: str | None = None, units: Mapping[bytes, int] | None = None,
     ) -> bool:  # fmt: skip
-        """Store the statistics up to the horizon; return False, and store nothing, where another closer was faster."""
+        """Store the statistics up to the horizon; return False, without storing anything, if another closer was
+        faster."""
         now: dict[str, Any] = {"version": before.version + 1, "state": state}
         with self.writing.begin() as connection:
             own = update(schema.stats).where(_s.experiment == experiment, _s.version == before.version)
@@ -364,7 +366,7 @@ class Store:
             _set(connection, experiment, settled=1, unit_key=None)
             connection.execute(delete(schema.units).where(_u.experiment == experiment))
         if not self._is_postgres:
-            with self.reading.connect() as connection:  # deleted rows must not stay in the log either
+            with self.reading.connect() as connection:  # deleted rows must not remain in the log either
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
@@ -397,7 +399,7 @@ class Store:
         return row.version, row.state
 
     def duel(self, impression: bytes) -> StoredDuel | None:
-        """Return the duel of an impression; None where there is none."""
+        """Return the duel of an impression; None if there is none."""
         rows = self._rows(select(_i.seq, _i.id, _i.record).where(_i.id == impression))
         return next(iter(_duels(rows)), None)
 
@@ -434,19 +436,19 @@ class Store:
         return [row._asdict() for row in self._rows(select(schema.keys).order_by(_k.created_at))]
 
     def delete_key(self, identity: str) -> bool:
-        """Delete a key; return False where none has that id."""
+        """Delete a key; return False if no key has that id."""
         with self.writing.begin() as connection:
             return bool(connection.execute(delete(schema.keys).where(_k.id == identity)).rowcount)
 
     def use_keys(self, days: Mapping[str, int]) -> None:
-        """Note the day on which keys were last used."""
+        """Record the day on which keys were last used."""
         own = update(schema.keys).where(_k.id == bindparam("key_id"))
         with self.writing.begin() as connection:
             statement = own.values(last_used_day=bindparam("day"))
             connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
 
     def integrity(self) -> list[str]:
-        """Return the inconsistencies of the rows themselves."""
+        """Return inconsistencies among the rows."""
         problems = []
         with self.reading.connect() as connection:
             if not self._is_postgres:
@@ -468,7 +470,7 @@ def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]
 
 
 def _duels(rows: Sequence[Any]) -> list[StoredDuel]:
-    """Return the duels of rows of impressions; those of the control have none."""
+    """Return the duels of impression rows; rows of the control have none."""
     found = []
     for row in rows:
         record = json.loads(row.record)
@@ -482,6 +484,6 @@ def _set(connection: Connection, experiment: int, **values: Any) -> None:
 
 
 def _add(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
-    """Add to counters, by experiment and name, in one order everywhere."""
+    """Add to counters, by experiment and name, always in the same order."""
     rows = [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
     connection.execute(_ADDED, rows)

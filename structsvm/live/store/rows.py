@@ -1,15 +1,15 @@
-"""Rows that the writer stores and what it returns, the same for every database."""
+"""Rows that the writer stores, and its results; the same for every database."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
 ACCEPTED, DUPLICATE, LATE, GONE = range(4)
-"""Result of storing a click: stored; a duplicate; stored, but after its window; without its impression."""
+"""Result of storing a click: stored, duplicate, stored after its window, or without its impression."""
 
 
 class StoreDown(Exception):
-    """The database cannot be written: it is gone, full, locked, or too slow."""
+    """The database cannot be written: it is unavailable, full, locked, or too slow."""
 
 
 class ShownRow(NamedTuple):
@@ -37,13 +37,13 @@ class ClickRow(NamedTuple):
     at: int
     dwell: float | None
     shown_at: int
-    """When its impression was shown: after a restore, another list may have the id of one that was lost."""
+    """Time of its impression: after a restore, another list may have the id of a lost one."""
     closes_at: int
     """End of the window of its impression."""
 
 
 class Stored(NamedTuple):
-    """The stored impression of an id that occurs again."""
+    """The stored impression for an id that occurs again."""
 
     shown_at: int
     serve: str
@@ -51,12 +51,12 @@ class Stored(NamedTuple):
 
 
 class HotConnection(Protocol):
-    """A connection for the two inserts that most requests make, of one thread."""
+    """A connection of one thread for the two inserts that most requests need."""
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """Return the earlier record of each impression (None: it is new), and the result of each click.
+        """Return the earlier record of each impression (None if it is new), and the result of each click.
 
-        All is stored in one transaction, which is on disk by then; or StoreDown is raised.
+        Everything is stored in one transaction, which is on disk on return; otherwise StoreDown is raised.
         """
         ...
 

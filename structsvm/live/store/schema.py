@@ -1,4 +1,4 @@
-"""The tables, and the steps to them from each version before. Every time is the server's, in milliseconds."""
+"""The tables, and the migrations from earlier versions. All times are the server's, in milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VERSION = 3
 
 tables = sa.MetaData()
 
-_big = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows in an INTEGER only
+_big = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite autoincrements only INTEGER columns
 
 meta = sa.Table(
     "meta", tables, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
@@ -22,10 +22,10 @@ experiments = sa.Table(
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
-    sa.Column("salt", sa.LargeBinary, nullable=False),  # of ids and draws
-    sa.Column("unit_key", sa.LargeBinary),  # of hashed units; deleted when the experiment stops
+    sa.Column("salt", sa.LargeBinary, nullable=False),  # salt of ids and draws
+    sa.Column("unit_key", sa.LargeBinary),  # key of hashed units; deleted when the experiment stops
     sa.Column("created_at", _big, nullable=False),
-    sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),  # 1: the closer has nothing left to do
+    sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),  # 1 if the closer has nothing left to do
     sa.UniqueConstraint("key", "revision"),
 )  # fmt: skip
 
@@ -51,7 +51,7 @@ impressions = sa.Table(
     sa.Column("rankings", sa.Text),
     sa.Column("query", sa.Text),
     sa.Column("elapsed_ms", sa.Integer),
-    sa.Column("chance", sa.Double),  # with which its unit took part, as the share was when it was shown
+    sa.Column("chance", sa.Double),  # probability with which its unit took part, by the share at that time
     sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # changes of the share before it was shown
     sa.Index("impressions_of", "experiment", "seq"),
 )  # fmt: skip
@@ -68,7 +68,7 @@ clicks = sa.Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-units = sa.Table(  # those of closed impressions, as each counts once for guardrails; emptied once all is closed
+units = sa.Table(  # units of closed impressions, each counted once for guardrails; emptied once all is closed
     "units", tables,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
     sa.Column("unit", sa.LargeBinary, primary_key=True),
@@ -79,8 +79,8 @@ units = sa.Table(  # those of closed impressions, as each counts once for guardr
 stats = sa.Table(
     "stats", tables,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to it are late
-    sa.Column("watermark", _big, nullable=False),  # impressions up to it are in the state
+    sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to this are late
+    sa.Column("watermark", _big, nullable=False),  # impressions up to this are in the state
     sa.Column("version", _big, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
 )  # fmt: skip
@@ -117,7 +117,7 @@ keys = sa.Table(
 
 
 def _to_2(connection: sa.Connection) -> None:
-    """Add the mark of late clicks, and the horizon that the closer announces before it reads."""
+    """Add the mark of late clicks, and the horizon that the closer announces before reading."""
     run = connection.exec_driver_sql
     run("ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0")
     run("ALTER TABLE stats ADD COLUMN horizon BIGINT NOT NULL DEFAULT 0")
@@ -138,7 +138,7 @@ def _to_2(connection: sa.Connection) -> None:
 
 
 def _to_3(connection: sa.Connection) -> None:
-    """Add the chance with which a unit took part, and the units that guardrails have counted."""
+    """Add the probability with which a unit took part, and the units that guardrails have counted."""
     run = connection.exec_driver_sql
     kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
     run(f"ALTER TABLE impressions ADD COLUMN chance {kind}")
@@ -151,11 +151,11 @@ def _to_3(connection: sa.Connection) -> None:
 
 
 _STEPS = (_to_2, _to_3)
-"""From version 1 on."""
+"""Migrations from version 1 on."""
 
 
 def version_of(connection: sa.Connection) -> int | None:
-    """Return the version of the schema of a store; None for an empty one."""
+    """Return the schema version of a store; None for an empty store."""
     if not sa.inspect(connection).has_table("meta"):
         return None
     found = connection.execute(sa.select(meta.c.value).where(meta.c.name == "schema")).scalar()
@@ -163,7 +163,7 @@ def version_of(connection: sa.Connection) -> int | None:
 
 
 def migrate(connection: sa.Connection, before: int | None) -> None:
-    """Bring a store of some version, or an empty one, to the present schema in the caller's transaction."""
+    """Migrate a store, which may be empty, to the current schema in the caller's transaction."""
     if before is None:
         tables.create_all(connection)
         connection.execute(meta.insert(), [{"name": "schema", "value": str(VERSION)}])

@@ -1,4 +1,4 @@
-"""SQLite: one file, write-ahead log, every commit on disk before it is answered."""
+"""SQLite: one file, write-ahead log, every commit on disk before the answer is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structsvm.common.files import beside
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
 
 BUSY_S = 2.0
-"""How long a writer waits for another process before it gives up."""
+"""Seconds that a writer waits for another process before giving up."""
 
 _SHOWN = (
     "INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms, chance, "
@@ -38,7 +38,7 @@ _THERE = "SELECT 1 FROM impressions WHERE id = ? AND shown_at = ?"
 
 
 def engines(path: Path) -> tuple[Engine, Engine]:
-    """Return an engine for reading, each statement by itself, and one for transactions that write."""
+    """Return an engine for reading with autocommit, and an engine for transactions that write."""
 
     def connect() -> sqlite3.Connection:
         return _connect(path)
@@ -48,7 +48,7 @@ def engines(path: Path) -> tuple[Engine, Engine]:
 
     @event.listens_for(writing, "begin")
     def begin(connection: Any) -> None:
-        # BEGIN IMMEDIATE: a deferred transaction that reads, then writes, fails if another wrote in between
+        # BEGIN IMMEDIATE: a deferred transaction that reads and then writes fails if another process wrote in between
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return reading, writing
@@ -62,7 +62,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")  # deleted content is overwritten
-        connection.execute("PRAGMA foreign_keys = OFF")  # rows are made by this package alone
+        connection.execute("PRAGMA foreign_keys = OFF")  # only this package creates rows
     except BaseException:
         connection.close()
         raise
@@ -81,7 +81,7 @@ class SqliteConnection:
             raise StoreDown(f"{path}: {error}") from error
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` says."""
+        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` describes."""
         try:
             if self._path.stat().st_ino != self._inode:
                 raise StoreDown(f"{self._path}: replaced by another file")
@@ -118,9 +118,10 @@ class SqliteConnection:
 
 
 def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store in use, readable by its owner only; call ``progress`` with the pages left and all pages.
+    """Copy a store in use, readable by its owner only; call ``progress`` with the remaining and the total number of
+    pages.
 
-    The copy appears whole or not at all.
+    The copy appears complete or not at all.
     """
     unfinished = beside(target, ".unfinished")
     os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -128,7 +129,7 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
     try:
         tell = None if progress is None else (lambda status, left, pages: progress(left, pages))
         source.backup(copy, pages=1000, progress=tell)
-        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be carried elsewhere
+        copy.execute("PRAGMA journal_mode = DELETE")  # a single file that can be moved elsewhere
         copy.close()
         unfinished.replace(target)
     finally:

@@ -17,7 +17,7 @@ from structsvm.live.store.rows import ClickRow, HotConnection, ShownRow, Stored,
 log = logging.getLogger("structsvm.live")
 
 _LINGER_S = 0.002
-"""How long the first request of a batch waits for others: fewer transactions and wake-ups."""
+"""Seconds that the first request of a batch waits for others, which saves transactions and wake-ups."""
 _MOST_WAITING = 20_000
 _MOST_A_BATCH = 1000
 
@@ -47,10 +47,10 @@ class Writer:
         self.last_commit: float | None = None
         """Time of the last commit, by ``time.monotonic()``."""
         self.failing: str | None = None
-        """Why the last attempt failed; None if it did not."""
+        """Why the last attempt failed; None if it succeeded."""
 
     def start(self) -> None:
-        """Start the thread, again where it has died; called in the event loop."""
+        """Start the thread, or restart it if it has died; called in the event loop."""
         self._loop = asyncio.get_running_loop()
         _settle(self._writing, [], [], StoreDown("store: the writer has died"))
         self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
@@ -65,19 +65,19 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """Whether the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def n_waiting(self) -> int:
-        """Requests that wait."""
+        """Number of waiting requests."""
         with self._lock:
             return sum(not job.future.done() for job in self._waiting)
 
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
-        """Store an impression; return the one stored earlier under its id, or None.
+        """Store an impression; return the impression stored earlier under its id, or None.
 
-        Raises StoreDown where it is not on disk ``within_s`` seconds later.
+        Raises StoreDown if it is not on disk ``within_s`` seconds later.
         """
         stored: Stored | None = await self._submit(row, (), within_s)
         return stored
@@ -102,7 +102,7 @@ class Writer:
         return job.future
 
     def _give_up(self, job: _Job) -> None:
-        """Answer a request that has waited too long; it is then no longer written, unless that has begun."""
+        """Answer a request that has waited too long; it is no longer written then, unless writing has begun."""
         with self._lock:
             self._waiting.pop(job, None)
         if not job.future.done():
@@ -168,7 +168,7 @@ def _settle(
             else:
                 result = fates[n_clicks : n_clicks + len(job.clicks)]
                 n_clicks += len(job.clicks)
-        if job.future.done():  # it has timed out, or the caller has gone
+        if job.future.done():  # the request has timed out, or the caller has gone
             continue
         if error is None:
             job.future.set_result(result)

@@ -1,4 +1,4 @@
-"""Best of several models, prompts or rankers by pairwise votes."""
+"""Find the best of several models, prompts or rankers from pairwise votes."""
 
 from __future__ import annotations
 

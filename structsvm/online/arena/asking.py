@@ -1,4 +1,4 @@
-"""Choice of the next pairs of models to compare, in random order of showing, with questions that are new to them."""
+"""Choose the next pairs of models to compare, shown in random order, with questions that are new to the pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structsvm.online.arena.votes import Votes
 
 
 def add_models(votes: Votes, models: Sequence[str]) -> Votes:
-    """Return the votes with further models, which have no votes yet.
+    """Return the votes with additional models, which have no votes yet.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def next_pairs(
     votes : Votes
         All votes so far. If there are none, :func:`add_models` gives the names of the models.
     n : int, default=20
-        Number of pairs. With batches of 100 a decision takes twice the votes that it takes with single pairs.
+        Number of pairs. With batches of 100 a decision takes twice as many votes as with single pairs.
     questions : sequence of str, optional
-        Questions to draw from, for each pair one that it has not had; when it has had all, from all of them again.
+        Questions to draw from. Each pair gets a question that it has not had; after all of them, any question again.
     random_state : int, Generator or None, default=0
     **options
         ``alpha``, ``epsilon``, ``top``, ``order`` and ``cluster`` as in :func:`arena`.
@@ -54,7 +54,7 @@ def next_pairs(
     Raises
     ------
     BadInput
-        For fewer than two models, and if the verdict needs no further votes.
+        For fewer than two models, and if no further votes are needed.
 
     Examples
     --------
@@ -66,8 +66,8 @@ def next_pairs(
         raise BadInput(
             "votes", f"expected two models or more, got {len(votes.models)}", "name them by {models}"
         )
-    # The seed includes the number of votes: with the same draws in each batch, a pair that is selected again and again
-    # would always be shown in the same order.
+    # The seed includes the number of votes: otherwise a pair that is selected repeatedly would always be shown in the
+    # same order.
     seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
     rng = np.random.default_rng(seed)
     bandit = bandit_of(votes, **options)
@@ -83,7 +83,7 @@ def next_pairs(
     asked: dict[frozenset[int], set[str]] = {}
     if votes.question is not None:
         for i, j, code in zip(votes.first, votes.second, votes.question, strict=True):
-            if code < len(votes.questions):  # other codes are of votes without a question
+            if code < len(votes.questions):  # other codes belong to votes without a question
                 asked.setdefault(frozenset((i, j)), set()).add(votes.questions[code])
     out: list[tuple[str, str, str | None]] = []
     for i, j in pairs:

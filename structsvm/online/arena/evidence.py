@@ -1,8 +1,9 @@
 """Evidence that one arm beats another, valid at every look, and the thresholds at which it decides.
 
 To show that arm i beats arm j, a capital of 1 is bet on i in each of their comparisons, at odds that are fair if i wins
-half of them. Unless i wins more often than that, the capital is a nonnegative supermartingale, so that the probability
-that it ever reaches ``1 / delta`` is at most ``delta`` (Ville 1939). The theory page "The best arm" has the proofs.
+half of them. Unless i wins more than half of them, the capital is a nonnegative supermartingale, so that the
+probability that it ever reaches ``1 / delta`` is at most ``delta`` (Ville 1939). The theory page "The best arm" gives
+the proofs.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from structsvm.common.portable.elementary import log, log1p, power
 from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
-# Weights of the twelve bets. The six with the larger shares have nine tenths of the capital, since they decide within
-# some thousand votes; equal weights take about a tenth more votes.
+# Weights of the twelve bets. The six bets with the larger shares hold nine tenths of the capital, since they decide
+# within some thousand votes; equal weights need about a tenth more votes.
 _LOG_WEIGHTS = log(np.repeat([0.15, 0.1 / 6], 6))
 
 
@@ -34,14 +35,14 @@ class Evidence:
     epsilon : float, default=0
         Bet against "i beats j with probability at most ``1/2 - epsilon``".
     growth, peak : ndarray, optional
-        State to continue, which is changed in place; by default that before the first comparison.
+        State to continue from, modified in place; by default the state before the first comparison.
 
     Attributes
     ----------
     growth : ndarray, shape (n_arms, n_arms, 12)
         Logarithm of the capital of each of the 12 bets, without its weight; ``[i, j]`` for "i beats j".
     peak : ndarray, shape (n_arms, n_arms)
-        Largest logarithm of the whole capital so far, so that a claim once shown stays shown.
+        Largest logarithm of the whole capital so far, so that a claim, once established, stays established.
     """
 
     def __init__(
@@ -52,18 +53,18 @@ class Evidence:
         self.peak = np.zeros((n_arms, n_arms)) if peak is None else peak
 
     def add(self, i: int, j: int, share: float) -> None:
-        """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""
+        """Add one comparison, of which arm ``i`` won ``share`` (0.5 for a tie)."""
         self._enter(i, j, _of_one(float(share), self.epsilon))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
-        """Enter comparisons of one pair in their order; return the logarithms of both capitals after each."""
+        """Add comparisons of one pair in order; return the logarithms of both capitals after each."""
         capital = self._enter(i, j, _both(shares, self.epsilon))
         return capital[:, 0], capital[:, 1]
 
     def _enter(self, i: int, j: int, steps: Float) -> Float:
         """Add the factors of comparisons, shape (n, 2, 12); return the logarithms of both capitals after each."""
         pairs = [i, j], [j, i]
-        # cumsum adds in the order of single steps, so that ``extend`` has the digits of ``add``
+        # cumsum adds in the order of single steps, so that ``extend`` and ``add`` agree in all digits
         path = np.cumsum(np.concatenate([self.growth[pairs][None], steps]), axis=0)[1:]
         capital = mixture(path)
         self.growth[pairs] = path[-1]
@@ -92,13 +93,13 @@ def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
 
 def factors(share: float | Float, epsilon: float = 0.0) -> Float:
     """Return the logarithms of the factors by which a comparison multiplies the capital of each bet."""
-    # a bet of the share c on i pays 1 + c (x / p - 1), with x the share that i won and p = 1/2 - epsilon its value
-    # under the hypothesis: the factor has mean 1 there
+    # a bet of the share c on i pays 1 + c (x / p - 1), where x is the share that i won and p = 1/2 - epsilon its value
+    # under the hypothesis, for which the factor has mean 1
     return np.asarray(log1p(SHARES * (share / (0.5 - epsilon) - 1.0)))
 
 
 def mixture(growth: Float) -> Float:
-    """Return the logarithm of the whole capital from those of the bets (last axis)."""
+    """Return the logarithm of the whole capital from the logarithms of the bets (last axis)."""
     terms = growth + _LOG_WEIGHTS
     out = np.empty(terms.shape[:-1])
     _log_sums(terms.reshape(-1, terms.shape[-1]), out.reshape(-1))
@@ -110,7 +111,7 @@ def _log_sums(terms, out):
     """Write the logarithm of the sum of the exponentials of each row of twelve to ``out``."""
     e = np.empty(12)
     for row in range(len(out)):
-        # the largest term is taken out, so that nothing overflows
+        # the largest term is factored out, so that nothing overflows
         largest = terms[row].max()
         for k in range(12):
             e[k] = compiled.exp(terms[row, k] - largest)
@@ -124,15 +125,15 @@ def _log_sums(terms, out):
 def error_of_best(delta: float, n_arms: int) -> float:
     """Return the largest probability that some arm is ever wrongly declared to beat all others.
 
-    Let L be the set of rivals that an arm does not beat. Declaring it is wrong if L is not empty, and happens with
-    probability at most ``delta ** len(L)``. Of two arms at least one has the other in its L. So at most ``2 l + 1``
-    arms have at most ``l`` rivals in L, for any preferences.
+    Let L be the set of rivals that an arm does not beat. Declaring that arm is wrong if L is not empty, and happens
+    with probability at most ``delta ** len(L)``. Of any two arms, at least one has the other in its L. So at most ``2 l
+    + 1`` arms have at most ``l`` rivals in L, for any preferences.
     """
     return _weighted(delta, [min(n_arms, 2 * size + 1) for size in range(1, n_arms)])
 
 
 def _error_beside_winner(delta: float, n_arms: int) -> float:
-    """Return :func:`error_of_best` if one arm does beat all others, which then is in the L of each."""
+    """Return :func:`error_of_best` for the case that one arm beats all others; it is then in the L of each."""
     return _weighted(delta, [min(n_arms - 1, 2 * size - 1) for size in range(1, n_arms)])
 
 
@@ -146,7 +147,8 @@ def error_of_top(delta: float, n_arms: int, top: int) -> float:
     """Return the largest probability that a wrong set of ``top`` arms is ever declared.
 
     A set is wrong if a member does not beat an outsider. At most three sets have one such pair. A set with two or more
-    is declared only if two wrong claims are shown; their number is bounded by that of two pairs of arms.
+    such pairs is declared only if two wrong claims are shown; the number of two pairs of arms bounds the number of
+    these events.
     """
     ordered = n_arms * (n_arms - 1)
     return 3 * delta + (comb(ordered, 2) - ordered // 2) * delta**2
@@ -158,7 +160,7 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
 
     The probability that either claim is ever wrong is at most ``alpha`` for any preferences and any adaptive choice of
     pairs. With ``epsilon`` it is a union bound over the arms, since many equal arms may all be wrong through one rival.
-    The second is infinite where exclusion is not offered, with ``epsilon`` or ``top`` above 1.
+    The second is infinite if exclusion is not available (with ``epsilon``, or ``top`` above 1).
     """
     check_fraction("alpha", alpha)
     if n_arms < 2:
@@ -173,8 +175,8 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
         low, high = (middle, high) if error(middle) < alpha else (low, middle)
     if top > 1:
         return float(-log(low)), np.inf
-    # A wrong exclusion is that of an arm that does beat all others. Then declaring errs less, and the rest of alpha is
-    # divided by the n - 1 rivals that may exclude it.
+    # An exclusion is wrong if the arm beats all others. Then wrong declarations are less likely, and the rest of alpha
+    # is divided by the n - 1 rivals that may exclude the arm.
     rest = alpha - _error_beside_winner(low, n_arms)
     return float(-log(low)), float(log((n_arms - 1) / rest))
 
@@ -193,6 +195,6 @@ def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
 
 
 def shown_top(peak: Float, threshold: float, members: Int) -> bool:
-    """Return whether each of ``members`` is shown to beat each other arm."""
+    """Return whether each of ``members`` is shown to beat every arm outside."""
     outside = np.setdiff1d(np.arange(len(peak)), members)
     return bool(peak[np.ix_(members, outside)].min(initial=np.inf) >= threshold)

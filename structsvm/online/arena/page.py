@@ -1,4 +1,4 @@
-"""Reports of an arena: lines for a terminal, and an HTML page."""
+"""Reports of an arena: text for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
         "at once. The verdict does not depend on them."
     )
-    # large arenas: figures have the first models only, and there is no table of pairs
+    # large arenas: figures show only the first models, and there is no table of pairs
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
@@ -129,7 +129,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
 
 
 def _matrix(result: Arena) -> str:
-    """Return the table of pairs: share of votes that the row won, and a tick if it is shown to beat the column."""
+    """Return the table of pairs: share of votes that the row won, and a tick if the row is shown to beat the column."""
     cells = {}
     for pair in result.pairs:
         for one, other, share, evidence in (

@@ -1,4 +1,4 @@
-"""Reader of tables with a row per vote."""
+"""Reader of tables with one row per vote."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _ALIASES = {
     "judge": ("judge", "judge_id", "annotator"),
     "time": ("time", "tstamp", "timestamp"),
 }
-"""Names of the columns of each role; the first one in a table is read."""
+"""Column names for each role; the first that the table contains is read."""
 
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
-_FORMS = "'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1"
+_FORMS = "'a', 'b', 'tie', the name of one of the two or of its column, or the share of a from 0 to 1"
 
 
 def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Votes:
-    """Read pairwise votes from a table with a row per vote.
+    """Read pairwise votes from a table with one row per vote.
 
     Parameters
     ----------
     source : path, frame or mapping
-        CSV, TSV, JSON lines, Parquet, a frame of pandas or polars, a table of Arrow, or a mapping of columns, with
+        CSV, TSV, JSON lines, Parquet, a pandas or polars frame, an Arrow table, or a mapping of columns, with
 
         ======================= ====================================================================================
         ``a``, ``b``            the models; ``a`` was shown first. Also ``model_a``, ``model_b``
-        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two, or the share of a from 0 to 1
+        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two or its column, or the share of a
         ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
-        ``time``                optional: the votes are sorted by it; otherwise their order is that of the rows
+        ``time``                optional: the votes are sorted by it; otherwise the order of the rows counts
         ======================= ====================================================================================
     columns : mapping of str to str, optional
         Columns with other names: ``{"a": "left", "b": "right"}``.
@@ -67,7 +67,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     share: list[float] = []
     more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
     unit, used = None, None
-    # several tables are one arena: they need the same columns, and times of one unit
+    # several tables form one arena: they need the same columns, and times in the same unit
     for table in open_tables(source):
         names = _columns(table, columns or {})
         if used is not None and set(names) != used:
@@ -80,14 +80,15 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
             a, b = (_models(batch, names[side], texts, ids) for side in "ab")
             # numbers are shares; a text column may mix names, positions and shares
             winner = names["winner"]
+            sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
             if batch.written is None and is_number(batch.columns[winner].type):
                 words: list[Any] = numbers(batch, winner, _FORMS).tolist()
             else:
                 words = texts(batch, winner).to_pylist()
             for row, (one, other, word) in enumerate(zip(a, b, words, strict=True)):
                 if one == other:
-                    raise batch.wrong(row, names["b"], "another model than in column a", repr(other))
-                share.append(_share(batch, row, winner, one, other, word))
+                    raise batch.wrong(row, names["b"], "a different model from column a", repr(other))
+                share.append(_share(batch, row, winner, sides, one, other, word))
             first += a
             second += b
             for role in ("question", "judge"):
@@ -98,7 +99,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 if np.isnan(seconds).any():
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
                 more["time"] += seconds.tolist()
-    # the evidence depends on the order of the votes, in which models are numbered too
+    # the evidence depends on the order of the votes, in which the models are numbered too
     order = np.argsort(more["time"], kind="stable") if more["time"] else np.arange(len(share))
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     number = {model: k for k, model in enumerate(models)}
@@ -139,11 +140,13 @@ def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
     return words
 
 
-def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any) -> float:
-    """Return the share that ``first`` won, by a cell of the column ``winner``."""
+def _share(
+    batch: Any, row: int, column: str, sides: Mapping[str, float], first: str, second: str, word: Any
+) -> float:
+    """Return the share that ``first`` won, according to a cell of the column ``winner``."""
     # A cell may be a position, a name or a number. A model that is called "b" but was shown first is ambiguous.
     if isinstance(word, str):
-        position = _POSITIONS.get(word.lower())
+        position = sides.get(word.lower())
         name = 1.0 if word == first else 0.0 if word == second else None
         if name is not None and position is not None and name != position:
             raise batch.wrong(row, column, "one meaning", f"{word!r}, a position and the other model's name",
@@ -163,12 +166,12 @@ def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any
 
 
 def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the different words, and the code of each word in this order; (), None without words."""
+    """Return the distinct words and the code of each entry; return ((), None) without words."""
     if not any(words):  # an empty column is none
         return (), None
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)
     missing = np.array([word == "" for word in words])
-    # each vote without a word has a code of its own, as its question is unlike all others
+    # each vote without a word has its own code, as its question differs from all others
     codes[missing] = len(known) + np.arange(int(missing.sum()))
     return tuple(known), codes[order]

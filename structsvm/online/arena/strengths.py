@@ -1,4 +1,4 @@
-"""Strengths of a Bradley-Terry model with an advantage of the model shown first: intervals, ranks and fit."""
+"""Strengths of a Bradley-Terry model with an advantage for the model shown first: intervals, ranks and fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.online.arena.votes import Votes
 from structsvm.protocols import Float, Int
 
 _RIDGE = 0.1
-"""Penalty of the strengths. They stay finite if a model won or lost all its votes, and change little otherwise."""
+"""Penalty on the strengths. It keeps them finite if a model won or lost all its votes, and changes little otherwise."""
 
 _ORDER_RIDGE = 1e-3
 _FEWEST_CLUSTERS = 10
@@ -23,7 +23,7 @@ _LEVEL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _DRAWS = 2000
 _REFITS = 99
 _MOST_TESTED = 100
-"""Most models of which the fit is tested, as the test takes 100 fits."""
+"""Largest number of models for which the fit is tested, as the test takes 100 fits."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Strengths:
     models : ndarray of int64
         The models of the part.
     strength, lower, upper : ndarray of float64
-        Log-odds, with 95 % intervals for one look at a number of votes fixed beforehand, from the cluster-robust
-        sandwich covariance. They are infinite where
-        a model won or lost all its votes, and NaN with fewer than ten clusters.
+        Log-odds, with 95 % intervals for one look at a number of votes fixed in advance, from the cluster-robust
+        sandwich covariance. They are infinite if a model won or lost all its votes, and NaN with fewer than ten
+        clusters.
     best_rank, worst_rank : ndarray of int64
         Ranks that are compatible with all differences at once, with probability 95 %.
     order, order_error : float
-        Log-odds of what is shown first, and half the width of its interval.
+        Log-odds of the advantage of being shown first, and half the width of its interval.
 
     Examples
     --------
@@ -65,17 +65,17 @@ def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Stre
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():  # a model without votes is a part of its own
+        if chosen.any():  # a model without votes is a separate part
             parts.append(_part(votes, members, chosen, clusters, with_order))
     return parts
 
 
 def components(votes: Votes) -> Int:
-    """Return the number of the connected part of each model; an edge is a vote."""
+    """Return the index of the connected part of each model; the votes are the edges."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    # models with and without votes; an edge for each vote
+    # models with and without votes; one edge per vote
     n = len(votes.models)
     graph = coo_array((np.ones(len(votes)), (votes.first, votes.second)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
@@ -100,7 +100,8 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < _FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
-    # the likelihood of a model that won (lost) all its votes increases for ever: one end of its interval is infinite
+    # the likelihood of a model that won (lost) all its votes increases without bound: one end of its interval is
+    # infinite
     total = plays.sum(axis=1) + plays.sum(axis=0)
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
@@ -114,7 +115,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
 
 @kernel
 def win_rates(strengths, order):
-    """Return the probability that each model beats each other one if it is shown first, with log-odds ``order``."""
+    """Return the probability that each model beats each other model if it is shown first, with log-odds ``order``."""
     n = len(strengths)
     out = np.empty((n, n))
     for i in range(n):
@@ -148,7 +149,7 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
             gradient[k] = hessian[k, :k] = hessian[:k, k] = 0.0
         full = hessian + np.diag(ridge)
         step = solve(full, gradient)
-        # a bounded step: far from the optimum a full one may diverge
+        # a bounded step: far from the optimum a full step may diverge
         theta = theta + np.clip(step, -2.0, 2.0)
         if np.abs(step).max() < 1e-10:
             break
@@ -161,7 +162,7 @@ def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int,
 
     n, n_clusters = len(rest), int(codes.max()) + 1
     # the gradient of a vote is its residual times +1 for the first model, -1 for the second, +1 for the order term;
-    # the sparse matrix adds those of a cluster
+    # the sparse matrix adds the gradients of each cluster
     columns = np.concatenate([first, second, np.full(n, k)])
     values = np.concatenate([rest, -rest, rest])
     gradients = csr_array((values, (np.tile(codes, 3), columns)), shape=(n_clusters, k + 1))
@@ -209,7 +210,7 @@ def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
             terms = np.where(won > 0, won * log(share / p), 0.0)
         return float(terms.sum()), p
 
-    # a parametric bootstrap: the share of drawn data sets that fit as badly, with the observed one among them
+    # a parametric bootstrap: the share of simulated data sets that fit as badly, counting the observed one
     observed, p = distance(won)
     reached = 0
     for _ in range(_REFITS):

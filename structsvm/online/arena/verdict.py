@@ -1,4 +1,5 @@
-"""Analysis of an arena: the best model by pairwise votes, the error of that verdict, open pairs and a leaderboard."""
+"""Analysis of an arena: the best model according to pairwise votes, the error of that verdict, open pairs and a
+leaderboard."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _SORTED = -3.719016485455709  # the 0.0001 quantile of the normal distribution
 
 @dataclass(frozen=True)
 class PairEvidence:
-    """Votes on one pair, and their evidence.
+    """Votes on one pair and their evidence.
 
     Attributes
     ----------
@@ -63,17 +64,18 @@ class Arena:
     verdict : str
         One sentence.
     decided : bool
-        Whether the verdict is a claim; the probability of a wrong one, at any look, is at most ``alpha``.
+        Whether the verdict makes a claim. The probability of a wrong claim, at any look, is at most ``alpha``.
     best : list of str
-        The model (or the ``top`` models) shown to be best; empty where none is.
+        The model (or the ``top`` models) shown to be best; empty if none is.
     leader : str
-        The model of least divergence, or the one shown to be best.
+        The model shown to be best, otherwise the model with the least divergence.
     candidates : list of str
         Models that could still be the best.
     level : float or None
         The smallest ``alpha`` at which ``best`` would be declared.
     more : tuple of int or None
-        Range of the number of further votes that a decision needs; None if it is decided or cannot be foreseen.
+        Range of the number of further votes needed for a decision; None after the decision, or if no forecast is
+        possible.
     strengths : list of Strengths
         Strengths of each connected part; one if all models are compared, directly or indirectly.
     pairs : list of PairEvidence
@@ -84,7 +86,7 @@ class Arena:
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
     notes : list of str
-        Remarks on the votes that a reader of the verdict should know.
+        Remarks on the votes that readers of the verdict should know.
 
     Examples
     --------
@@ -122,7 +124,7 @@ class Arena:
         return [row["model"] for row in self.rows()]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the leaderboard: a record per model, with strength, interval, ranks, win rate and votes."""
+        """Return the leaderboard: one record per model, with strength, interval, ranks, win rate and votes."""
         won, plays = self.votes.wins().sum(axis=1), self.votes.tables()[0]
         votes = plays.sum(axis=1) + plays.sum(axis=0)
         out = []
@@ -136,12 +138,12 @@ class Arena:
         return out
 
     def to_frame(self) -> Any:
-        """Return the leaderboard as a pandas frame, a row per model."""
+        """Return the leaderboard as a pandas DataFrame with one row per model."""
         rows = self.rows()
         return frame({key: [row[key] for row in rows] for key in rows[0]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a record that JSON can hold; infinite ends of intervals are None."""
+        """Return the result as a JSON-serialisable record; infinite ends of intervals become None."""
         names = ("verdict", "decided", "best", "leader", "candidates", "level", "more", "alpha", "order", "cluster",
                  "n_votes", "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
         return {
@@ -166,23 +168,24 @@ def arena(
     cluster: str | None = None,
     unordered: bool = False,
 ) -> Arena:
-    """Determine the best of several models by pairwise votes, with an error that is valid at every look.
+    """Determine the best of several models from pairwise votes, with an error guarantee that holds at every look.
 
     Parameters
     ----------
     votes : Votes
         :func:`read_votes` reads them from a file or frame.
     alpha : float, default=0.05
-        Probability that the verdict is ever wrong: that another model than the best is declared best, or that the best
-        is excluded. It holds for any choice of pairs and any number of looks.
+        Probability that the verdict is ever wrong: that a model other than the best is declared best, or that the best
+        model is excluded. It holds for any choice of pairs and any number of looks.
     epsilon : float, default=0
-        If positive, look for a model whose win rate against each other one is above ``1/2 - epsilon``.
+        If positive, look for a model whose win rate against every other model is above ``1/2 - epsilon``.
     top : int, default=1
         Number of best models to find.
     order : {"matched", "random", "unknown"}, default="matched"
-        ``"matched"``: votes in either order of showing count in equal numbers, which an advantage of what is shown
-        first cannot bias. ``"random"``: the order of each vote was drawn at random; all votes count. ``"unknown"``: the
-        order is not known; all votes count, and a preference for the model shown first biases the verdict.
+        ``"matched"``: votes in the two orders of showing count in equal numbers, so that an advantage of the model
+        shown first causes no bias. ``"random"``: the order of each vote was drawn at random; all votes count.
+        ``"unknown"``: the order is not known; all votes count, and a preference for the model shown first biases the
+        verdict.
     cluster : {"question", "judge", "none"}, optional
         Adjacent votes on one pair and question (or judge) count once. The default is the question, if it is known.
     unordered : bool, default=False
@@ -200,9 +203,9 @@ def arena(
 
     Notes
     -----
-    The evidence is that of :class:`structsvm.online.bandits.BestArm`, which also chooses the next pairs. Strengths and
-    ranks are those of a Bradley-Terry model with ties as half wins and a term for the order; their intervals are for
-    one look. The verdict does not depend on that model.
+    The evidence is computed as in :class:`structsvm.online.bandits.BestArm`, which also chooses the next pairs.
+    Strengths and ranks come from a Bradley-Terry model with ties as half wins and a term for the order; their
+    intervals are for one look. The verdict does not depend on that model.
 
     Examples
     --------
@@ -230,13 +233,13 @@ def arena(
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
     else:
-        # by the winner, and by whether the first shown won: there each order of showing is a pair of its own
+        # by the winner, and by whether the first shown won: here each order of showing is a separate pair
         by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
         for one in (votes, by_showing):
             _refuse_sorted(one, comparisons(one, "unknown", cluster))
     compared = comparisons(votes, order, cluster)
     bandit, paths = _entered(votes, compared, alpha, epsilon, top)
-    # the largest capital so far depends on the order of the votes: without one only the final capital counts
+    # the largest capital so far depends on the order of the votes: if that is unknown, only the final capital counts
     if unordered:
         bandit.peak = np.array(mixture(bandit.growth))
     peak = bandit.peak
@@ -244,11 +247,11 @@ def arena(
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
-    # the leaders are the best arms once these are shown; decided: -1 open, -2 each model is excluded
+    # the leaders are the best arms once these are shown; decided: -1 if open, -2 if every model is excluded
     decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
     best = [names[arm] for arm in leaders] if decided >= 0 else []
-    # a model is excluded if any other one is shown to beat it
+    # a model is excluded if any other model is shown to beat it
     excluded = peak.max(axis=0) >= levels[1]
     candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
     more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
@@ -309,7 +312,7 @@ def _entered(
     n_models = len(votes.models)
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
     bandit.wins, bandit.t = votes.wins(), len(votes)
-    # the comparisons of a pair are entered together, in their order: pairs do not depend on each other
+    # the comparisons of each pair are added together, in order: pairs do not depend on each other
     evidence = bandit.evidence()
     paths = {}
     key = compared.first * n_models + compared.second
@@ -360,7 +363,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
     """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
     n_models, wins = len(votes.models), votes.wins()
-    # shares and numbers are of all votes; intervals and evidence of the independent comparisons only
+    # shares and numbers refer to all votes; intervals and evidence to the independent comparisons only
     plays = votes.tables()[0]
     plays = plays + plays.T
     key = compared.first * n_models + compared.second
@@ -381,7 +384,7 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
 
 def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | None:
     """Return half and one and a half times the votes that the leader's open rivals need if rates stay as they are."""
-    # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates close to 1/2 are taken as higher, by what
+    # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates close to 1/2 are raised by as much as
     # their standard error allows. The factor 1.8 calibrates the forecast: after 100 votes, the number of votes that
     # were needed divided by the forecast had quartiles of 0.7, 1.0 and 1.4.
     plays = bandit.wins[leader] + bandit.wins[:, leader]
@@ -394,7 +397,7 @@ def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | N
 
 
 def _rounded(n: float) -> int:
-    """Round to two digits."""
+    """Round to two significant digits."""
     # the forecast is not more precise than that
     unit = 10 ** max(0, len(str(int(n))) - 2)
     return int(max(1, round(n / unit) * unit))
@@ -437,7 +440,7 @@ def _notes(
     unordered: bool,
 ) -> list[str]:  # fmt: skip
     """Return the remarks on the votes."""
-    # first what the verdict depends on, then what the strengths do
+    # first remarks that affect the verdict, then those that affect the strengths
     notes = []
     if order == "unknown":
         notes.append("which model was shown first is not known: a preference for the first would count")
@@ -454,7 +457,5 @@ def _notes(
     if any(np.isnan(group.upper).any() for group in board):
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf([group.upper, group.lower]).any() for group in board):
-        notes.append(
-            "a strength with an open interval: the model won or lost all its votes; the prior bounds it"
-        )
+        notes.append("a strength with an open interval: the model won or lost all votes; the prior bounds it")
     return notes

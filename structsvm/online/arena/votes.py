@@ -1,4 +1,4 @@
-"""Votes between two models, and the independent comparisons that they form."""
+"""Pairwise votes, and the independent comparisons that they form."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Votes:
     models : list of str
         Models, prompts or rankers, in order of their first vote.
     first, second : ndarray of int64, shape (n_votes,)
-        The models of each vote, as indices of ``models``; ``first`` is the one shown first.
+        The models of each vote, as indices into ``models``; ``first`` was shown first.
     share : ndarray of float64, shape (n_votes,)
-        1 where ``first`` won, 0 where ``second`` won, 0.5 for a tie, or any share between.
+        1 if ``first`` won, 0 if ``second`` won, 0.5 for a tie, or any share in between.
     question, judge : ndarray of int64, shape (n_votes,), or None
-        Codes of the question and of the judge, where they are known.
+        Codes of the question and of the judge, if they are known.
     questions : tuple of str
-        The question of each code. Votes without a question have codes beyond it, each another one.
+        The question of each code. Votes without a question have larger codes, all distinct.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Votes:
         return len(self.share)
 
     def tables(self) -> tuple[Float, Float]:
-        """Return the votes with model i shown before j, and those of them that i won, each (n_models, n_models)."""
+        """Return the number of votes with i shown before j, and of those that i won, each (n_models, n_models)."""
         plays, won = np.zeros((2, len(self.models), len(self.models)))
         np.add.at(plays, (self.first, self.second), 1.0)
         np.add.at(won, (self.first, self.second), self.share)
@@ -74,16 +74,16 @@ class Votes:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Independent comparisons of pairs, in the order in which they were complete; the evidence is computed from them.
+    """Independent comparisons of pairs, in the order in which they were completed; the evidence is computed from them.
 
     Attributes
     ----------
     first, second : ndarray of int64
-        The pair, the model of the lower number first.
+        The pair, with the lower model index first.
     share : ndarray of float64
         Share that ``first`` won.
     at : ndarray of int64
-        Number of votes up to the one that completed the comparison.
+        Number of votes up to and including the vote that completed the comparison.
     waiting, repeated : int
         Votes not yet in a comparison: the other order, or the end of their question, is missing;
         and votes on a pair and question that had ended before.
@@ -98,12 +98,12 @@ class Comparisons:
 
 
 def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None) -> Comparisons:
-    """Return independent comparisons made of the votes.
+    """Return the independent comparisons that the votes form.
 
     Adjacent votes on one pair and question (or judge) are one outcome, their mean, which is complete when another vote
-    follows; later ones on the same pair and question are left out. With ``order="matched"`` the k-th outcome in which
-    one of a pair was shown first and the k-th in which the other was are one comparison, so that an advantage of what
-    is shown first cancels.
+    follows; later votes on the same pair and question are left out. With ``order="matched"`` the k-th outcome in which
+    one of a pair was shown first and the k-th in which the other was are one comparison, so that an advantage of the
+    model shown first cancels.
     """
     check_choice("order", order, ORDERS)
     _, codes = votes.clusters(cluster)
@@ -124,11 +124,11 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
         kept[np.unique(key[starts], return_index=True)[1]] = True
     run = np.repeat(np.arange(len(starts)), np.diff(starts, append=n))
     repeated = int(n - kept[run].sum())
-    # A run without clusters is complete with its one vote; with clusters it is when a vote on something else follows,
-    # so the last run is still open. An outcome must not depend on when one looks.
+    # Without clusters a run is complete with its single vote. With clusters it is complete once a vote on another pair
+    # or cluster follows, so the last run is still open. An outcome must not depend on when one looks.
     complete = np.append(starts[1:], n) + (codes is not None)
     kept &= complete <= n
-    # count and total share of each run by the order of showing; one column where orders are not distinguished
+    # count and total share of each run by the order of showing; one column if orders are not distinguished
     side = swapped.astype(np.int64) * (order == "matched")
     count, total = np.zeros((2, len(starts), 2))
     np.add.at(count, (run, side), 1.0)
@@ -138,7 +138,7 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
         one = np.flatnonzero(kept)
         used, mean, at = count[one, 0].sum(), total[one, 0] / count[one, 0], complete[one]
     else:
-        # number the outcomes of each pair by order of showing, and match those of one number
+        # number the outcomes of each pair by order of showing, and match outcomes with the same number
         outcomes = []
         for column in (0, 1):
             chosen = np.flatnonzero(kept & (count[:, column] > 0))

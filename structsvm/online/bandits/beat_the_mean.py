@@ -25,12 +25,12 @@ class BeatTheMean(Eliminates):
     horizon : int
         ``T`` of the confidence ``delta = 1/(2 T K)``.
     gamma : float, default=1.0
-        Relaxed stochastic transitivity of the matrix (see ``structsvm.online.assumption_report``). With too small a
-        value the answer may be the Borda winner; comparisons grow with the fourth power of it.
+        Relaxed stochastic transitivity of the matrix (see ``structsvm.online.assumption_report``). If the value is too
+        small, the answer may be the Borda winner. The number of comparisons grows with ``gamma^4``.
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "btm"
@@ -56,7 +56,8 @@ class BeatTheMean(Eliminates):
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the outcome for the first arm only, and eliminate the worst arm if it is surely worse than the best."""
+        """Count the outcome for the first arm only, and eliminate the worst arm if its bound shows that it is worse
+        than the best."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         # an outcome that arrives after its arm was eliminated
@@ -69,18 +70,18 @@ class BeatTheMean(Eliminates):
         fewest = plays.min()
         if fewest == 0:
             return
-        # the radius is that of the arm with the fewest comparisons, and so valid for all
+        # the radius of the arm with the fewest comparisons is valid for all arms
         share = self.wins[alive].sum(axis=1) / plays
         radius = 3 * self.gamma**2 * np.sqrt(log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)
-            # only columns: records of the loser itself are not used again
+            # only columns change: the loser's own records are not used again
             self.wins[:, loser] = 0
             self.plays[:, loser] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm with the largest share of wins; break ties by ``rng``, or take the lowest index."""
         alive = np.array(self.remaining)
         plays = self.plays[alive].sum(axis=1)
         share = np.where(plays > 0, self.wins[alive].sum(axis=1) / np.maximum(plays, 1), 0.5)

@@ -16,22 +16,22 @@ from structsvm.online.bandits.policy import CountsWins, check_pair, tied
 from structsvm.protocols import Duel, Float, Int
 
 PRIOR = 6.0
-"""Number of comparisons that the Bradley-Terry model counts for in the win rate of a pair. The comparisons of the pair
+"""Weight of the Bradley-Terry model in the win rate of a pair, as a number of comparisons. The comparisons of the pair
 itself outweigh it, so that cycles are detected."""
 
 _RIDGE = 0.25
 """Precision of the normal prior of the strengths."""
 
 _TIE = 1e-9
-"""Distance below which divergences are equal: sums of logarithms may differ in the last bits."""
+"""Divergences closer than this are treated as equal, since sums of logarithms may differ in the last bits."""
 
 
 class BestArm(CountsWins):
-    """Identification of the arm that beats all others, with few comparisons.
+    """Identifies the arm that beats all others with few comparisons.
 
-    Unlike bandits that keep the regret low, it decides. :attr:`finished` becomes True once an arm is shown to beat each
-    other one, or each arm is excluded. The probability that it ever names a wrong arm is at most ``alpha``, for any
-    preferences and any number of looks. After the decision it plays the best arm alone.
+    Unlike bandits that minimise regret, it makes a decision. :attr:`finished` becomes True once one arm is shown to
+    beat every other arm, or every arm is excluded. The probability that it ever names a wrong arm is at most ``alpha``,
+    for any preferences and any number of looks. After the decision it plays the best arm alone.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class BestArm(CountsWins):
     alpha : float, default=0.05
         Probability of any wrong claim, ever.
     epsilon : float, default=0
-        If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with each other one.
+        If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with every other arm.
         Without it, nearly equal arms need very many comparisons.
     top : int, default=1
-        If more than 1, find the set of that many arms of which each beats each arm outside.
+        If more than 1, find the set of ``top`` arms, each of which beats every arm outside the set.
 
     Notes
     -----
@@ -97,27 +97,27 @@ class BestArm(CountsWins):
 
     @property
     def finished(self) -> bool:
-        """True once the best arms are shown, or each arm is excluded."""
+        """True once the best arms are identified, or every arm is excluded."""
         return self.n_arms == 1 or self.decided() != -1
 
     def decided(self) -> int:
-        """Return the best arm (0 if ``top`` > 1), -1 if none is shown yet, or -2 if each arm is excluded."""
+        """Return the best arm (0 if ``top`` > 1), -1 if it is not known yet, or -2 if every arm is excluded."""
         levels = thresholds(self.alpha, self.n_arms, self.epsilon, self.top)
         if self.top == 1:
             return shown_best(self.peak, levels)
         return 0 if shown_top(self.peak, levels[0], self.leaders()) else -1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm shown to be the best, otherwise the one of least divergence; ``rng`` breaks ties."""
+        """Return the arm shown to be the best, otherwise the arm with the least divergence; ``rng`` breaks ties."""
         decided = self.decided() if self.top == 1 else -1
         return decided if decided >= 0 else tied(-self._divergences(self.rates()), rng, _TIE)
 
     def leaders(self) -> Int:
-        """Return the ``top`` arms of the highest mean win rates, in order of their numbers."""
+        """Return the ``top`` arms with the highest mean win rates, in ascending order of index."""
         return _leaders(self.rates(), self.top)
 
     def rates(self) -> Float:
-        """Return the estimated probability that each arm beats each other one, shape (n_arms, n_arms)."""
+        """Return the estimated probability that each arm beats each other arm, shape (n_arms, n_arms)."""
         return self._rates(self.strengths()[0])
 
     def _divergences(self, rates: Float) -> Float:
@@ -135,7 +135,7 @@ class BestArm(CountsWins):
         return self._choose(exploring, 1 - exploring, rng)[0]
 
     def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs to compare before the next update, of which a quarter (rounded up) explores."""
+        """Return ``n`` pairs to compare before the next update; a quarter of them (rounded up) explores."""
         check_whole("n", n)
         if (arm := self._exploited()) is not None:
             return [Duel((arm, arm))] * n
@@ -157,7 +157,7 @@ class BestArm(CountsWins):
         return np.asarray(self.wins + self.wins.T)
 
     def strengths(self) -> tuple[Float, Float]:
-        """Return the strengths of largest posterior density in a Bradley-Terry model, and the negative Hessian."""
+        """Return the posterior mode of the strengths in a Bradley-Terry model, and the negative Hessian."""
         plays, strengths = self._plays(), np.zeros(self.n_arms)
         for _ in range(50):
             # Newton's method for log likelihood - ridge / 2 |strengths|^2, with bounded steps
@@ -171,7 +171,8 @@ class BestArm(CountsWins):
         return strengths, hessian
 
     def _rates(self, strengths: Float) -> Float:
-        """Return the win rates of all pairs: the mean of the comparisons and of ``PRIOR`` ones at the model's rate."""
+        """Return the win rates of all pairs: the mean over the comparisons and ``PRIOR`` pseudo-comparisons at the
+        model's rate."""
         return np.asarray((self.wins + PRIOR * win_rates(strengths, 0.0)) / (self._plays() + PRIOR))
 
     def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
@@ -203,7 +204,7 @@ class BestArm(CountsWins):
             inside = _leaders(rates, self.top)
         outside = np.setdiff1d(np.arange(self.n_arms), inside)
         block = np.ix_(inside, outside)
-        # pairs that are shown already are compared again only if all are
+        # decided pairs are compared again only if all pairs are decided
         open_ = self.peak[block] < thresholds(self.alpha, self.n_arms, self.epsilon, self.top)[0]
         open_ |= not open_.any()
         # within a batch a chosen pair counts with its expected growth, at a rate of at least 0.52: otherwise all
@@ -213,7 +214,7 @@ class BestArm(CountsWins):
         expected = rate * factors(1.0, self.epsilon) + (1.0 - rate) * factors(0.0, self.epsilon)
         pairs = []
         for _ in range(n):
-            # the claim with the least capital, among those that are not shown
+            # the undecided claim with the least capital
             evidence = np.where(open_, mixture(growth), np.inf)
             i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
             growth[i, j] += expected[i, j]

@@ -1,4 +1,4 @@
-"""Bandits by name: new ones by the short names of their policies, and saved ones from their JSON.
+"""Create bandits by the short names of their policies, and restore saved bandits from JSON.
 
 A new policy needs no line here. ``__init__.py`` gives its short name, and its attribute ``compiled`` the module of its
 compiled form.
@@ -67,7 +67,7 @@ def from_json(text: str) -> Any:
     3
     """
     name, _, _ = read_state(text, "bandit")
-    # only names of this room: a name in a file must not import anything else
+    # only names of this package: a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")

@@ -1,4 +1,4 @@
-"""Delayed: a bandit whose outcomes come late, so that it proposes several duels before the first is known."""
+"""Delayed: a bandit that proposes further duels before the outcomes of earlier duels are known."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from structsvm.protocols import Bandit, Duel
 
 
 class Delayed(SavedState):
-    """A bandit with several pending duels, built from one that expects each outcome before the next duel.
+    """A bandit with several pending duels, built from a bandit that expects each outcome before the next duel.
 
-    A bandit by itself would return much the same duel until an outcome arrives. This one selects as if each duel that
-    is out had ended by the share of wins so far (Desautels, Krause and Burdick, JMLR 2014, section 4: hallucinated
-    observations), on a copy; outcomes that arrive go to the bandit itself, which alone acts if no duel is pending.
+    Most bandits would return nearly the same duel until an outcome arrives. This wrapper selects as if the outcome of
+    each pending duel were the current share of wins (Desautels, Krause and Burdick, JMLR 2014, section 4: hallucinated
+    observations), on a copy. Outcomes that arrive update the bandit itself, which is used directly if no duel is
+    pending.
 
     Parameters
     ----------
     bandit : Bandit
     most : int, default=1000
-        Duels that are replayed after an outcome: of more that are out the last. Each takes as long as an update.
+        Maximum number of pending duels that are replayed after an outcome; only the most recent ones are. Each takes as
+        long as an update.
 
     Notes
     -----
     With outcomes in batches of 10, 100 and 1,000, the regret of five arms over 20,000 comparisons was at most 1.5 times
-    that of one outcome at a time. Exceptions are MDB, RCS and Double Thompson sampling in batches of 1,000: of the
-    first batch nothing is known, and its regret alone is about as large.
+    that of one outcome at a time. The exceptions are MDB, RCS and Double Thompson sampling in batches of 1,000: nothing
+    is known before the first batch, and its regret alone is about as large.
 
     Examples
     --------
@@ -48,9 +50,9 @@ class Delayed(SavedState):
         self.bandit = bandit
         self.most = check_whole("most", most)
         self.n_arms = bandit.n_arms
-        self.wins = np.zeros((self.n_arms, self.n_arms))  # outcomes that came
-        self.out: list[list[Any]] = []  # arms and note of the last duels whose outcomes did not
-        self.ahead: Bandit | None = None  # the bandit after all of those
+        self.wins = np.zeros((self.n_arms, self.n_arms))  # outcomes that arrived
+        self.out: list[list[Any]] = []  # arms and notes of the last pending duels
+        self.ahead: Bandit | None = None  # the bandit after all of these
 
     @property
     def finished(self) -> bool:
@@ -58,13 +60,13 @@ class Delayed(SavedState):
         return bool(getattr(self.bandit, "finished", False))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next duel, which is out until its outcome arrives."""
+        """Return the next duel, which is pending until its outcome arrives."""
         duel = self.peek(rng)
         self.send(duel)
         return duel
 
     def peek(self, rng: np.random.Generator) -> Duel:
-        """Return the next duel without sending it out."""
+        """Return the next duel without marking it as pending."""
         if not self.out:
             return self.bandit.select(rng)
         if self.ahead is None:
@@ -93,7 +95,7 @@ class Delayed(SavedState):
         self.ahead = None
 
     def _advance(self, duel: Duel) -> None:
-        """Let a duel end by the share of wins so far, half where there are none."""
+        """End a duel with the current share of wins, or one half before any comparison."""
         assert self.ahead is not None
         shares = [(self.wins[i, j] + 0.5) / (self.wins[i, j] + self.wins[j, i] + 1) for i, j in duel.pairs()]
         self.ahead.update(duel, shares[0] if len(duel.arms) == 2 else np.array(shares))

@@ -15,7 +15,7 @@ class DoubleThompson(CountsWins):
     """Double Thompson sampling (D-TS) of Wu and Liu (NeurIPS 2016, Algorithm 1).
 
     It seeks a Copeland winner, an arm that beats the most others, which always exists, and needs no horizon. If one arm
-    beats all others, it is the Condorcet winner.
+    beats all others, that arm is the Condorcet winner.
 
     Parameters
     ----------
@@ -25,11 +25,12 @@ class DoubleThompson(CountsWins):
 
     Notes
     -----
-    Candidates for the first arm are those that may beat the most others, with the largest number of ``u_ij >= 1/2``. Of
-    these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties are broken
-    at random. The second arm has the largest ``theta`` against the first in another draw, among the arms with ``l_ij <=
-    1/2``, which the first does not surely beat; its own ``theta`` is 1/2. Only numbers on which the choice depends are
-    drawn: at first those of all pairs (a third of a millisecond per step for 100 arms), later those of one arm.
+    Candidates for the first arm are the arms that may beat the most others, with the largest number of ``u_ij >= 1/2``.
+    The first arm is the candidate that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties
+    are broken at random. The second arm has the largest ``theta`` against the first in another draw, among the arms
+    with ``l_ij <= 1/2``, which the first is not shown to beat; its own ``theta`` is 1/2. Only numbers on which the
+    choice depends are drawn: all pairs at first (a third of a millisecond per step for 100 arms), later the pairs of
+    one arm.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class DoubleThompson(CountsWins):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a likely Copeland winner, and the arm that is most likely to beat it."""
         upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
-        # the paper has > 1/2, with the same maxima: of the bounds only an arm's own is exactly 1/2
+        # the paper has > 1/2, with the same maxima: only an arm's bound against itself is exactly 1/2
         score = (upper >= 0.5).sum(axis=1)
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)

@@ -15,7 +15,7 @@ from structsvm.protocols import Float
 
 
 class Probe(NamedTuple):
-    """The present point, its neighbour (projected), and the unit vector in which the neighbour was drawn."""
+    """The current point, its (projected) neighbour, and the unit vector towards the neighbour."""
 
     w: Float
     candidate: Float
@@ -23,7 +23,7 @@ class Probe(NamedTuple):
 
 
 class GradientDescent(SavedState):
-    """Common class of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the functions of these names.
+    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the functions of these names.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class GradientDescent(SavedState):
         Length of a step.
     radius : float, optional
         Points are projected onto the ball of this radius. None normalises them to length 1, which suits linear rankers,
-        of which only the direction matters.
+        where only the direction matters.
     feedback : {"win", "probability", "advantage"}
         Kind of outcome that :meth:`update` takes.
 
@@ -75,7 +75,7 @@ class GradientDescent(SavedState):
         return w * (self.radius / length) if length > self.radius else w
 
     def select(self, rng: np.random.Generator) -> Probe:
-        """Return the present point with a neighbour in a uniformly random direction."""
+        """Return the current point with a neighbour in a uniformly random direction."""
         # normal vectors have no preferred direction: divided by their length they are uniform on the sphere
         direction = rng.standard_normal(len(self.w))
         direction /= norm(direction)
@@ -85,7 +85,7 @@ class GradientDescent(SavedState):
         """Move by the outcome, or by the mean of the outcomes of several queries.
 
         With feedback "win" it is whether the candidate won. With "probability" and "advantage" it is the probability
-        that the *present point* wins, which BGD knows.
+        that the *current point* wins, which BGD observes.
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -97,12 +97,12 @@ class GradientDescent(SavedState):
             step = -self.gamma * value
         else:
             step = -self.gamma * (value - 0.5)
-        # a step along the direction drawn, towards the candidate if positive, before the projection
+        # before the projection: a step along the sampled direction, towards the candidate if positive
         if step:
             self.w = self._project(self.w + step * probe.direction)
 
     def best(self, rng: np.random.Generator | None = None) -> Float:
-        """Return the present point."""
+        """Return the current point."""
         return self.w
 
 
@@ -153,13 +153,13 @@ def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 def dbgd_step_sizes(
     lipschitz: float, *, dimension: int, radius: float, horizon: float, convex: bool = False
 ) -> tuple[float, float]:
-    """Return ``delta`` and ``gamma`` of :func:`DBGD` for which the thesis bounds the regret (Theorems 7 and 9).
+    """Return the ``delta`` and ``gamma`` of :func:`DBGD` for which the thesis bounds the regret (Theorems 7 and 9).
 
     Parameters
     ----------
     lipschitz : float
-        ``L = L_sigma L_v``, the Lipschitz constant of the probability that a point wins. ``L_sigma`` is that of the
-        link, 1/4 for the logistic one, and ``L_v`` that of the value function.
+        ``L = L_sigma L_v``, the Lipschitz constant of the probability that a point wins. ``L_sigma`` is the constant of
+        the link (1/4 for the logistic link) and ``L_v`` that of the value function.
     dimension : int
         ``d``, the number of weights.
     radius : float
@@ -171,10 +171,10 @@ def dbgd_step_sizes(
 
     Notes
     -----
-    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 in place of 13 where ``convex``. From
+    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 in place of 13 if ``convex``. From
     ``w = 0`` the expected regret, of both points of each comparison, is then at most ``2 lambda T^(3/4) sqrt(26 R d
     L)``; ``lambda`` falls to 1 as T grows, once ``delta < L_sigma / (L_v L_2)``, with ``L_2`` the Lipschitz constant of
-    the link's derivative. Where ``convex``, it is at most ``2 T^(3/4) sqrt(10 R d L)``.
+    the link's derivative. If ``convex``, it is at most ``2 T^(3/4) sqrt(10 R d L)``.
 
     Examples
     --------

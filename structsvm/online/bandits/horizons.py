@@ -13,14 +13,14 @@ from structsvm.protocols import Bandit, Duel
 
 
 class ExploreThenExploit(SavedState):
-    """A bandit that explores with another bandit and then plays its answer (thesis, Algorithm 4).
+    """A bandit that explores with another bandit and then plays that bandit's answer (thesis, Algorithm 4).
 
     Parameters
     ----------
     bandit : Bandit
         The explorer. If it has an attribute ``finished``, exploration may end earlier.
     n_explore : int
-        Largest number of comparisons of the exploration.
+        Maximum number of comparisons during exploration.
 
     Examples
     --------
@@ -92,27 +92,27 @@ class Anytime(SavedState):
             raise BadInput("first", "expected a horizon of at least 2", value=first)
         self.name = name
         self.horizon = int(first)
-        self.t = 0  # comparisons within the present horizon
-        self.answer = -1  # answer of the previous run, until the present one has its own
+        self.t = 0  # comparisons within the current horizon
+        self.answer = -1  # answer of the previous run, until the current run has its own
         self.bandit = make(name, n_arms, self.horizon)
         self.n_arms = self.bandit.n_arms
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the duel of the bandit for the present horizon."""
+        """Return the duel of the bandit for the current horizon."""
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
         """Pass the outcome to the bandit; at its horizon start a new one. Raise ValueError if the bandit refuses it."""
         self.bandit.update(duel, outcome)
         self.t += 1
-        # T, T^2, T^4, ...: the comparisons of all earlier horizons together are few against the present one
+        # T, T^2, T^4, ...: the comparisons of all earlier horizons together are few compared with the current horizon
         if self.t >= self.horizon:
             self.answer = self.bandit.best()
             self.horizon, self.t = self.horizon**2, 0
             self.bandit = make(self.name, self.n_arms, self.horizon)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the answer of the present bandit if it has finished, otherwise that of the last one."""
+        """Return the answer of the current bandit if it has finished, otherwise the answer of the previous bandit."""
         if self.answer >= 0 and not getattr(self.bandit, "finished", False):
             return self.answer
         return self.bandit.best(rng)

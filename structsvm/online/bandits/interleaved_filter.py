@@ -13,7 +13,7 @@ from structsvm.protocols import Duel
 
 
 class InterleavedFilter(SavedState):
-    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6); they exploit after exploration (Algorithm 4).
+    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6); they explore, then exploit (Algorithm 4).
 
     Parameters
     ----------
@@ -26,7 +26,8 @@ class InterleavedFilter(SavedState):
     Notes
     -----
     The guarantee needs a total order with strong stochastic transitivity and the stochastic triangle inequality. One
-    random permutation gives the first candidate and the order, so IF1 and IF2 with the same ``rng`` start alike.
+    random permutation gives the first candidate and the order, so IF1 and IF2 with the same ``rng`` start in the same
+    way.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class InterleavedFilter(SavedState):
             self.wins[:] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the candidate; before the first duel any arm by ``rng``, or arm 0 without one."""
+        """Return the candidate; before the first duel return any arm by ``rng``, or arm 0 if ``rng`` is None."""
         if self.candidate is None:
             return 0 if rng is None else int(rng.random() * self.n_arms)
         return self.candidate

@@ -56,7 +56,8 @@ class MDB(CountsWins):
             raise BadInput("beta", "expected at least 1, as wide bounds are wider", value=beta)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the arms to compare: the only arm of E, else those of F; at first, and if E is empty, all arms."""
+        """Return the arms to compare: the only arm of E, otherwise the arms of F; all arms at first, and if E is
+        empty."""
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log_t = self.alpha * log(self.t + 1)

@@ -26,7 +26,7 @@ def initial_batches(order: Sequence[int], size: int, partition: str) -> list[lis
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
     """Join the smallest batch with the largest, and so on, then move arms until sizes are in ``[size/2, 3 size/2]``."""
-    # Algorithm 1, line 13. Sizes that differ by 1 cannot be evened, whatever their range.
+    # Algorithm 1, line 13. Sizes that differ by 1 cannot be made more even, whatever their range.
     order = sorted(batches, key=len)  # stable: equal sizes keep their order
     half = len(order) // 2
     merged = [order[k] + order[-1 - k] for k in range(half)]
@@ -57,18 +57,18 @@ class MergeRUCB(SavedState):
     size : int, default=4
         ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
     partition : {"shuffled", "in order", "even"}, default="shuffled"
-        Initial batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms by their numbers, with the rest last.
-        "shuffled" does the same in a random order, as the authors' code in Lerot; the first duel draws it, and its note
-        holds it. "even" also makes the sizes as equal as possible.
+        Initial batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms in order of index, with the remainder
+        last. "shuffled" does the same in a random order, as the authors' code in Lerot does; the order is drawn with
+        the first duel and kept in its note. "even" also makes the sizes as equal as possible.
 
     Notes
     -----
-    Arms of neighbouring numbers may be alike, such as features of one kind in LETOR data; in order they share a batch,
-    which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500
-    on MSLR (perfect user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080
-    and 9,350 on caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from
-    "shuffled" if ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with
-    up to 10.
+    Arms with adjacent indices may be similar, such as features of one kind in LETOR data. With "in order" they share a
+    batch, which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and
+    59,500 on MSLR (perfect user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on
+    P31; 9,080 and 9,350 on caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs
+    from "shuffled" if ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better
+    with up to 10.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, in which line 10
     finds no second, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption
@@ -77,7 +77,7 @@ class MergeRUCB(SavedState):
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "mergerucb"
@@ -129,7 +129,7 @@ class MergeRUCB(SavedState):
         )
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a random arm of the present batch, and the arm of that batch with the largest bound against it.
+        """Return a random arm of the current batch, and the arm of that batch with the largest bound against it.
 
         The note of the first duel is the order of the arms, unless the partition is "in order".
         """
@@ -147,7 +147,8 @@ class MergeRUCB(SavedState):
         return Duel((champion, challenger), note)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, eliminate arms of the next batch that surely lose, and merge batches at the end of a stage.
+        """Count the win, eliminate arms of the next batch that are shown to lose, and merge batches at the end of a
+        stage.
 
         Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
         of a first duel is an order of the arms.
@@ -170,7 +171,7 @@ class MergeRUCB(SavedState):
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Choose the next batch and eliminate its arms that surely lose; ``select`` then changes nothing."""
+        """Choose the next batch and eliminate its arms that are shown to lose; ``select`` then changes nothing."""
         log_t = log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)
@@ -182,7 +183,7 @@ class MergeRUCB(SavedState):
                 continue
             self.current = playable[0]
             batch = self.batches[self.current]
-            # line 8: an arm leaves by a bound below 1/2 against an arm that is still in the batch
+            # line 8: an arm is eliminated by a bound below 1/2 against an arm that is still in the batch
             for arm in list(batch):
                 if any(self._bound(arm, other, log_t) < 0.5 for other in batch if other != arm):
                     batch.remove(arm)
@@ -192,7 +193,7 @@ class MergeRUCB(SavedState):
         self.current = next(k for k, batch in enumerate(self.batches) if batch)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm with the largest share of wins; break ties by ``rng``, or take the lowest index."""
         alive = self.remaining
         won = self.wins[alive].sum(axis=1)
         plays = won + self.wins[:, alive].sum(axis=0)

@@ -33,7 +33,7 @@ class SavedState:
         name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
             raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
-        # the digest guards against edits of the text, which would make a bandit in a state that it cannot reach
+        # the digest guards against edits of the text, which could create a bandit in an unreachable state
         if not isinstance(state, dict) or digest != _digest(name, state):
             problem = "expected the digest that to_json wrote, got another"
             remedy = "the text is changed, truncated or of an earlier version"
@@ -79,7 +79,7 @@ class CountsWins(SavedState):
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest index."""
         return copeland_leader(self.wins, rng)
 
 
@@ -105,7 +105,7 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def check_horizon(horizon: float | None, who: str) -> int:
-    """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or no whole number."""
+    """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or not an integer."""
     if horizon is None:
         remedy = "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one"
         raise BadInput("horizon", f"{who} needs it, got none", remedy)
@@ -176,7 +176,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 
 
 def pick(items: Any, rng: np.random.Generator | None) -> int:
-    """Return one of ``items`` at random, the first if ``rng`` is None.
+    """Return one of ``items`` at random, or the first if ``rng`` is None.
 
     No random number is drawn for a single item. The compiled forms rely on that.
     """

@@ -12,7 +12,7 @@ from structsvm.online.bandits.policy import CountsWins, pair_indices, tied
 from structsvm.protocols import Duel
 
 TIE = 1e-9
-"""Distance below which divergences are equal: sums of logarithms may differ in the last bits."""
+"""Divergences closer than this are treated as equal, since sums of logarithms may differ in the last bits."""
 
 
 class RMED1(CountsWins):
@@ -29,13 +29,13 @@ class RMED1(CountsWins):
     Notes
     -----
     ``O_i`` holds the arms ahead of (or level with) i, and ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. At first each
-    pair is compared once. Then each arm l of a list is compared in turn: with the arm of the least I if it is in
-    ``O_l`` or ``O_l`` is empty, otherwise with the arm of the largest share of wins over l. At every step, arms with
-    ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in the present list join the next one.
+    pair is compared once. Then each arm l of a list is compared in turn: with the arm of least ``I`` if it is in
+    ``O_l`` or ``O_l`` is empty, otherwise with the arm that has the largest share of wins over l. At every step, arms
+    with ``I_j - I* <= ln t + f(K)`` that are not waiting for their turn in the current list join the next list.
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "rmed1"
@@ -64,12 +64,12 @@ class RMED1(CountsWins):
         return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair until each was compared once, then the first waiting arm and its opponent."""
+        """Return the next pair until each pair was compared once, then the first waiting arm and its opponent."""
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
-        # Algorithm 2 for the first arm l of the present list: O_l are the arms ahead of l or level with it
+        # Algorithm 2 for the first arm l of the current list: O_l are the arms ahead of l or level with it
         arm = self.waiting[0]
         share = self._shares()[arm]
         ahead = share <= 0.5
@@ -81,14 +81,14 @@ class RMED1(CountsWins):
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and add the arms of small divergence to the next list."""
+        """Count the win, and add the arms with small divergence to the next list."""
         super().update(duel, outcome)
         if self.t <= self.n_arms * (self.n_arms - 1) // 2:  # the initial phase
             return
         if duel.arms[0] in self.waiting:
             self.waiting.remove(duel.arms[0])
         distance = self.divergences()
-        # J_j(t): the arm joins the next list unless it still waits in the present one
+        # J_j(t): the arm joins the next list unless it is still waiting in the current list
         joins = distance - distance.min() <= log(self.t) + self.margin
         joins[self.waiting] = False
         self.joining |= joins
@@ -97,5 +97,5 @@ class RMED1(CountsWins):
             self.joining[:] = False
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm of least divergence; break ties by ``rng``, or take the lowest without one."""
+        """Return the arm of least divergence; break ties by ``rng``, or take the lowest index."""
         return tied(-self.divergences(), rng, TIE)

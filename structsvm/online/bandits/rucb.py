@@ -15,7 +15,8 @@ from structsvm.protocols import Duel
 def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
     """Return ``mu + sqrt(log / N)`` of each ordered pair, 2 for a pair never compared, and 1/2 on the diagonal.
 
-    The papers of RUCB, RCS and Double Thompson sampling define "x/0 := 1 for any x", in both terms, which gives 2.
+    The papers of RUCB, RCS and Double Thompson sampling define "x/0 := 1 for any x"; applied to both terms, this gives
+    2.
     """
     plays = wins + wins.T
     compared = plays > 0
@@ -78,8 +79,8 @@ class RUCB(CountsWins):
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
-        # The order of the branches is that of the random numbers in the compiled form: none for one candidate, one for
-        # the coin of B, one for the arm.
+        # The branches draw random numbers in the order of the compiled form: none for one candidate, one for the coin
+        # of B, one for the arm.
         if len(candidates) == 1:
             leader = champion = int(candidates[0])
         elif len(candidates) == 0:
@@ -124,7 +125,7 @@ class RCS(CountsWins):
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "rcs"
@@ -149,6 +150,6 @@ class RCS(CountsWins):
         return Duel((champion, challenger(bounds, champion, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and one more time as champion for the first arm."""
+        """Count the win, and count the first arm as champion once more."""
         super().update(duel, outcome)
         self.times_champion[duel.arms[0]] += 1

@@ -1,4 +1,4 @@
-"""Condorcet SAVAGE: sample all pairs evenly, and eliminate each arm that surely loses to another."""
+"""Condorcet SAVAGE: sample all pairs evenly, and eliminate each arm that is shown to lose to another."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SAVAGE(Eliminates, CountsWins):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
     It compares the remaining pair with the fewest comparisons, as Algorithm 1 does; the paper of RCS compares pairs
-    "uniformly randomly", with the same regret within the error. An arm is eliminated if ``mu + sqrt(ln(K (K - 1) T /
-    delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
+    "uniformly randomly", with the same regret within the standard error. An arm is eliminated if ``mu + sqrt(ln(K (K -
+    1) T / delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class SAVAGE(Eliminates, CountsWins):
         self.remaining = list(range(self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the pair of remaining arms with the fewest comparisons; ties at random."""
+        """Return the pair of remaining arms with the fewest comparisons; break ties at random."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -66,7 +66,7 @@ class SAVAGE(Eliminates, CountsWins):
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and eliminate an arm that surely loses to the other."""
+        """Count the win, and eliminate an arm that is shown to lose to the other."""
         super().update(duel, outcome)
         first, second = duel.arms
         if first == second:
@@ -77,11 +77,11 @@ class SAVAGE(Eliminates, CountsWins):
         radius = np.sqrt(log_t / (2 * plays))
         for arm, other in ((first, second), (second, first)):
             loses = self.wins[arm, other] / plays + radius < 0.5
-            # the last arm stays: after a late outcome of a cycle it may lose to an eliminated one
+            # the last arm stays: in a cycle, a late outcome may show that it loses to an eliminated arm
             if loses and arm in self.remaining and self.remaining != [arm]:
                 self.remaining.remove(arm)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the remaining arm that is ahead of the most others; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm that is ahead of the most others; break ties by ``rng``, or take the lowest."""
         alive = np.array(self.remaining)
         return int(alive[copeland_leader(self.wins[np.ix_(alive, alive)], rng)])

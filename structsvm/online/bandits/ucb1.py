@@ -1,4 +1,4 @@
-"""Dueling bandits made of ordinary ones (Ailon et al., ICML 2014), here of UCB1: Sparring, MultiSBM and Doubler."""
+"""Dueling bandits built from UCB1, as in Ailon et al. (ICML 2014): Sparring, MultiSBM and Doubler."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from structsvm.protocols import Duel
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
-    """Return the arm that UCB1 plays: an unplayed one, otherwise that of the largest ``mean + sqrt(alpha ln t / n)``.
+    """Return the arm that UCB1 plays: an unplayed arm, otherwise the arm with the largest ``mean + sqrt(alpha ln t /
+    n)``.
 
-    ``t`` is the number of the next play (Ailon et al.); Auer et al. (2002, Figure 1) use the plays so far and ``alpha =
-    2``. Ties are broken at random.
+    ``t`` is the number of the next play (Ailon et al.); Auer et al. (2002, Figure 1) use the number of plays so far and
+    ``alpha = 2``. Ties are broken at random.
     """
     # an arm without plays has an infinite bound
     if (plays == 0).any():
@@ -33,10 +34,9 @@ class Sparring(SavedState):
     ----------
     n_arms : int
     alpha : float, default=0.51
-        Width of the bounds ``mean + sqrt(alpha ln t / n)`` of both sides. The default is that of the code of Li et
-        al. (MergeDTS, 2020, by an author of mergeRUCB). Ailon et al. write the width as
-        ``sqrt((a + 2) ln t / (2 n))``; ``a = 3``, as in the code of Wu and Liu (Double Thompson Sampling, 2016), is
-        ``alpha=2.5``.
+        Width of the bounds ``mean + sqrt(alpha ln t / n)`` of both sides. The default follows the code of Li et al.
+        (MergeDTS, 2020, by an author of mergeRUCB). Ailon et al. write the width as ``sqrt((a + 2) ln t / (2 n))``; ``a
+        = 3``, as in the code of Wu and Liu (Double Thompson Sampling, 2016), is ``alpha=2.5``.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Sparring(SavedState):
     def update(self, duel: Duel, outcome: Any) -> None:
         """Reward the winner on its side."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
-        # each side sees only its own reward, not the rival
+        # each side observes only its own reward, not its opponent
         self.rewards[[0, 1], [left, right]] += won, 1.0 - won
         self.plays[[0, 1], [left, right]] += 1
 
@@ -78,7 +78,7 @@ class MultiSBM(SavedState):
     ----------
     n_arms : int
     alpha : float, default=2.5
-        Width of the bounds, as for :class:`Sparring`. Smaller ones usually have less regret, without the guarantee.
+        Width of the bounds, as for :class:`Sparring`. Smaller values usually give less regret but lose the guarantee.
 
     Examples
     --------
@@ -114,10 +114,10 @@ class MultiSBM(SavedState):
 
 
 class Doubler(SavedState):
-    """Doubler of Ailon et al. (ICML 2014): UCB1 plays against its own arms of the epoch before.
+    """Doubler of Ailon et al. (ICML 2014): UCB1 plays against its own arms from the previous epoch.
 
-    In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh UCB1 chooses
-    the right arm. It assumes that the preferences come from utilities and needs no horizon.
+    In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the previous epoch, and a fresh UCB1
+    chooses the right arm. It assumes that the preferences come from utilities and needs no horizon.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Doubler(SavedState):
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.epoch = 1
-        self.pool = np.zeros(self.n_arms)  # how often each arm was right in the last epoch
+        self.pool = np.zeros(self.n_arms)  # how often each arm was the right arm in the last epoch
         self.rewards = np.zeros(self.n_arms)
         self.plays = np.zeros(self.n_arms)
 

@@ -1,9 +1,9 @@
-"""Interleaving: rankers are compared by clicks on one merged list. With more than two rankings it is multileaving.
+"""Interleaving: compare rankers by clicks on one merged list (multileaving, with more than two rankings).
 
-Every method is stateless: ``show(rankings, length=10, rng=None) -> Shown`` makes the list and the record to log, and
+Every method is stateless: ``show(rankings, length=10, rng=None) -> Shown`` returns the list and the record to log, and
 ``credit(shown, clicks)`` reads that record later, here or on another machine. Class attributes describe each method:
 ``name``, by which it is chosen; ``rankings``, how many it merges; and ``fairness``, what it expects if clicks ignore
-the documents. The API pages have them in a table.
+the documents. The API pages list them in a table.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ from structsvm.online.interleaving.record import Shown, clicks_on, evidence_rank
 class Balanced(ListsByChoices):
     """Balanced interleaving of two rankings.
 
-    At each depth the list has about equally many top documents of both rankings. Let ``k`` be the least rank of the
-    lowest clicked document in either ranking; the credit of a ranker is the number of clicked documents among its top
-    ``k``.
+    At each depth the list contains about equally many top documents from both rankings. Let ``k`` be the least rank of
+    the lowest clicked document in either ranking; the credit of a ranker is the number of clicked documents among its
+    top ``k``.
 
     Notes
     -----
-    Joachims (2003). It is biased: for rankings abcd and bcda one random click prefers the second by 1/2. Use it for
-    replication and teaching, and ``TeamDraft`` for decisions. If one ranking has no documents left, the other fills the
-    list.
+    Joachims (2003). The method is biased: for the rankings abcd and bcda one random click prefers the second by 1/2.
+    Use it for replication and teaching, and ``TeamDraft`` for decisions. If one ranking has no documents left, the
+    other fills the list.
 
     Examples
     --------
@@ -43,13 +43,14 @@ class Balanced(ListsByChoices):
     fairness: ClassVar[str] = "biased"
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the number of clicks in the top ``k`` of each ranking, (2,); raise BadInput for wrong input."""
+        """Return the number of clicks in the top ``k`` of each ranking, (2,); raise BadInput for invalid input."""
         clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         ranks = evidence_ranks(shown)
         if not clicked.any():
             return np.zeros(2)
         lowest = int(np.flatnonzero(clicked)[-1])
-        # k: the least rank of the lowest clicked document, so that both top k were about equally visible
+        # k is the least rank of the lowest clicked document, so that the top k of both rankings were about equally
+        # visible
         depth = min(row[lowest] for row in ranks)
         if math.isinf(depth):
             raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
@@ -61,7 +62,7 @@ class Balanced(ListsByChoices):
         ranks = [ranks_of(ranking) for ranking in rankings]
         documents: dict[Hashable, None] = {}
         pointer = [0, 0]
-        # the ranking with the lower pointer is next, the first one if both are level; a document in the list is skipped
+        # the ranking with the lower pointer is next, or the first ranking on a tie; documents in the list are skipped
         while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
             turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
             if pointer[turn] == len(rankings[turn]):

@@ -32,8 +32,8 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
     ``run`` is called once for each path of choices.
     """
-    # Depth-first search: ``path`` holds the indices of the choices of the next call. Each call takes it, and the first
-    # possible option at each further choice; then the last choice with a further option is advanced.
+    # Depth-first search: ``path`` holds the indices of the choices of the next call. Each call follows it and takes the
+    # first possible option at each further choice. Then the last choice that has another option is advanced.
     probabilities: dict[Shown, float] = {}
     path: list[int] = []
     while True:
@@ -77,7 +77,7 @@ class ListsByChoices:
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge rankings of any hashable ids, best first, into a list of at most ``length`` documents.
 
-        The list is shorter where the rankings together hold fewer; ``rng`` is a generator, a seed or None.
+        The list is shorter if the rankings together hold fewer; ``rng`` is a generator, a seed or None.
         """
         checked = check_rankings(rankings, length, pair=self.rankings == "2")
         return self._merge(checked, length, random_choices(rng))

@@ -1,4 +1,4 @@
-"""Document constraints: clicks give preferences between documents; the ranking that violates fewer of them wins."""
+"""Document constraints: clicks imply preferences between documents; the ranking that violates fewer of them wins."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from structsvm.online.interleaving.record import Shown, clicks_on, evidence_rank
 class DocumentConstraints(Balanced):
     """The document-constraint method for two rankings, on a balanced list.
 
-    A clicked document is better than each document above it without a click, and than the next one below if that has no
-    click. A ranking violates such a constraint if it ranks the worse document higher; documents that are not in it rank
-    after all others. The credit is the number of constraints that are not violated.
+    A clicked document is better than each document above it without a click, and than the next document below if that
+    has no click. A ranking violates such a constraint if it ranks the worse document higher; documents missing from a
+    ranking come after all others. The credit is the number of constraints that are not violated.
 
     Notes
     -----
-    He, Zhai & Li (CIKM 2009), on lists made by balanced interleaving as in Hofmann et al. (2011). It is biased: for
-    rankings abcd and bcda one random click prefers the second by 1/2.
+    He, Zhai & Li (CIKM 2009), on lists made by balanced interleaving as in Hofmann et al. (2011). The method is biased:
+    for the rankings abcd and bcda one random click prefers the second by 1/2.
 
     Examples
     --------
@@ -38,11 +38,11 @@ class DocumentConstraints(Balanced):
     name: ClassVar[str] = "document_constraints"
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the number of constraints that each ranking satisfies, (2,); raise BadInput for wrong input."""
+        """Return the number of constraints that each ranking satisfies, (2,); raise BadInput for invalid input."""
         clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         constraints = []
         for k in np.flatnonzero(clicked).tolist():
-            # all documents above the clicked one, and the one below
+            # all documents above the clicked document, and the one directly below
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
         ranks = evidence_ranks(shown)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.interleaving.chance import random_choices
 from structsvm.online.interleaving.record import (
@@ -28,15 +28,14 @@ class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
     A list is allowed if each document is the best one of some ranking that is not above it in the list. A click credits
-    each ranker by the rank of the document in its ranking. A linear programme (HiGHS) computes the distribution over
-    allowed lists that is most sensitive among those with equal expected credit of all rankers at each rank.
+    each ranker with ``1 / rank`` of the document in its ranking (if it is not there, of the rank after the last). A
+    linear programme (HiGHS) computes the distribution over allowed lists that is most sensitive among those with equal
+    expected credit of all rankers at each rank.
 
     Parameters
     ----------
-    credit_by : {"inverse", "linear"}, default "inverse"
-        Credit ``1 / rank`` or ``-rank``. A document that is not in a ranking has the rank after its last.
     max_lists : int, default 1024
-        Largest number of lists. If more are allowed (never for two rankings and lists of 10), so many are sampled.
+        Largest number of lists. If more are allowed (never for two rankings and lists of 10), this many are sampled.
 
     Notes
     -----
@@ -58,7 +57,6 @@ class Optimized:
     array([-0.25,  0.25])
     """
 
-    credit_by: Literal["inverse", "linear"] = "inverse"
     max_lists: int = 1024
 
     name: ClassVar[str] = "optimized"
@@ -67,7 +65,6 @@ class Optimized:
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_choice("credit_by", self.credit_by, ("inverse", "linear"))
         check_whole("max_lists", self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
@@ -77,7 +74,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
-        # all allowed lists, or a sample of them, and one list by the probabilities of the programme
+        # all allowed lists, or a sample of them, and one list drawn with the probabilities of the programme
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
@@ -96,16 +93,13 @@ class Optimized:
         return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the centred credit of each ranker, (n_rankers,), which sum to 0; raise BadInput for wrong input."""
+        """Return the centred credit of each ranker, (n_rankers,), which sum to 0; raise BadInput for invalid input."""
         clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, as a share of ``shown.bound``, (n, n).
-
-        Raise BadInput also for a record with credits above its bound, such as one of linear credit without a bound.
-        """
-        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
+        """Return the difference in credit per click of each pair, (n, n); raise BadInput if one exceeds 1."""
+        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), 1.0)
 
     def _solve(
         self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]
@@ -115,15 +109,14 @@ class Optimized:
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
             rank = np.array([r.get(document, len(r) + 1) for r in ranks], dtype=np.float64)
-            credit = 1 / rank if self.credit_by == "inverse" else -rank
-            by_document[document] = credit - credit.mean()
+            # the rankers' credits of a document sum to zero
+            by_document[document] = 1 / rank - (1 / rank).mean()
         # credit[list, ranker, place]
         credit = np.array([np.column_stack([by_document[d] for d in shown]) for shown in lists])
         probability, slack = fair_distribution(credit, sensitivity(credit))
-        bound = max(1.0, *(float(np.ptp(c)) for c in by_document.values()))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack, bound),
+                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)
@@ -134,7 +127,7 @@ def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
     """Return all allowed lists, or None if there are more than ``max_lists``."""
-    # one rank after another: each list is continued by the best document left of each ranking
+    # one rank after another: each list is extended by the best remaining document of each ranking
     lists: list[tuple[Hashable, ...]] = [()]
     for _ in range(min(length, len(set().union(*rankings)))):
         lists = [(*start, document) for start in lists for document in _next_documents(rankings, start)]
@@ -152,7 +145,7 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     weight /= weight.sum()
     if credit.shape[1] > 2:
         return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
-    # share: weight of the ranks at which each ranker is ahead; p: those shares among the decided ones
+    # share: weight of the ranks at which each ranker is ahead; p: these shares among the decided ranks
     ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
     share = (ahead * weight).sum(axis=-1)
     decided = share.sum(axis=0)
@@ -194,7 +187,7 @@ def fair_distribution(
 def _in_one_order(rankings: list[tuple[Hashable, ...]]) -> tuple[list[tuple[Hashable, ...]], list[int]]:
     """Return the sorted rankings, and the index of each among them.
 
-    A programme may have several solutions, and the one of HiGHS must not depend on the order of the rankers.
+    A programme may have several solutions, and the solution of HiGHS must not depend on the order of the rankers.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]

@@ -1,4 +1,5 @@
-"""Probabilistic interleaving: draws documents from distributions over rankings, with credit over all assignments."""
+"""Probabilistic interleaving: draw documents from distributions over rankings, and credit clicks over all
+assignments."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class Probabilistic(ListsByChoices):
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
     At each rank of the list a ranker is drawn, all equally likely, and draws a document not yet shown with probability
-    proportional to ``rank^-tau``. The drawn rankers are not recorded: each assignment of documents to rankers counts
-    with its probability given the list. The credit of a ranker is the probability that it has more clicks than another
-    ranker (mean over the others); the credits of two rankers sum to 1 minus the probability of a tie.
+    proportional to ``rank^-tau``. The drawn rankers are not recorded: each assignment of documents to rankers is
+    weighted by its probability given the list. The credit of a ranker is the probability that it has more clicks than
+    another ranker (averaged over the others); the credits of two rankers sum to 1 minus the probability of a tie.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class Probabilistic(ListsByChoices):
     Notes
     -----
     Hofmann, Whiteson & de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015). The candidates are the
-    documents of all rankings; those that are not in a ranking tie for the rank after its last. The sum over
+    documents of all rankings; documents that are missing from a ranking tie for the rank after its last. The sum over
     ``n^clicks`` assignments is computed exactly by dynamic programming over the clicked documents: the difference in
     clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not depend on the documents the
     expected outcome is zero.
@@ -57,7 +58,8 @@ class Probabilistic(ListsByChoices):
         check_number("tau", self.tau, 0)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that each ranker has more clicks than another, mean over the others, (n_rankers,)."""
+        """Return the probability that each ranker has more clicks than another, averaged over the others,
+        (n_rankers,)."""
         wins = self._duels(shown, clicks)
         return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
 

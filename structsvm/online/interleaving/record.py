@@ -1,4 +1,4 @@
-"""Record of a shown list, with all that its method needs to credit clicks later; as an object and as JSON."""
+"""Record of a shown list, as an object and as JSON, with all that its method needs to credit clicks later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the record. Others are refused, since credit by other rules would mix two experiments."""
+"""Version of the record. Other versions are refused, since crediting by other rules would mix two experiments."""
 
 LARGEST = 1e12
 """Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are much smaller."""
@@ -27,30 +27,28 @@ MAX_RANKERS = 1000
 
 Row = tuple[float | int | None, ...]
 _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-_Positive = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=LARGEST)]
 
 
 class RecordFields(Struct, gc=False):
     """The JSON of a record."""
 
-    version: Literal[1]
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     method: str
     documents: Annotated[tuple[Any, ...], Meta(min_length=1)]
     n_rankers: Annotated[int, Meta(ge=2, le=MAX_RANKERS)]
     evidence: Annotated[tuple[tuple[_Number | None, ...], ...], Meta(min_length=1)]
     slack: _Number = 0.0
-    bound: _Positive = 1.0
     impression: str | int | None = None
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A list as shown to a user, with all that its method needs to credit clicks.
+    """A list shown to a user, with all that its method needs to credit clicks.
 
     Attributes
     ----------
     method : str
-        Name of the method of the list, which alone can credit it.
+        Name of the method that made the list; only this method can credit it.
     documents : tuple
         The ids in the order shown.
     n_rankers : int
@@ -62,12 +60,9 @@ class Shown:
     slack : float
         Largest violation of the fairness constraints by the distribution of lists; 0 except for an optimised method
         whose programme has no solution.
-    bound : float
-        Largest difference in credit of two rankers for one click, over all lists that might have been shown (optimised;
-        1 for other methods).
     impression : str, int or None
-        Id of this impression, set by :meth:`with_impression`. Another line of a log with the same id is a repetition
-        and not counted.
+        Id of this impression, set by :meth:`with_impression`. Further lines of a log with the same id are repetitions
+        and are not counted.
 
     Examples
     --------
@@ -82,13 +77,12 @@ class Shown:
     n_rankers: int
     evidence: tuple[Row, ...]
     slack: float = 0.0
-    bound: float = 1.0
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
         """Return the same record with the id of its impression, which must differ each time a list is shown.
 
-        The caller gives the id: one drawn from ``rng`` would repeat if that is a seed.
+        The caller supplies the id, because an id drawn from ``rng`` would repeat if ``rng`` is a seed.
 
         Examples
         --------
@@ -117,7 +111,7 @@ class Shown:
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and strings, as a part of a log line."""
+        """Return the record as plain lists, numbers and strings, for use in a log line."""
         record = {
             "version": VERSION,
             "method": self.method,
@@ -125,14 +119,13 @@ class Shown:
             "n_rankers": self.n_rankers,
             "evidence": [list(row) for row in self.evidence],
             "slack": self.slack,
-            "bound": self.bound,
         }
         if self.impression is not None:
             record["impression"] = self.impression
         return record
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON; numbers keep all digits, ids their type."""
+        """Return the record as one line of JSON; numbers keep all digits and ids keep their type."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @classmethod
@@ -151,14 +144,14 @@ class Shown:
                 return restore(decode(text, type=RecordFields))
             except (
                 ValidationError
-            ) as error:  # the text after the wrong value may not be JSON, which is reported first
+            ) as error:  # the text after the invalid value may not be JSON, which is reported first
                 raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
 
 def restore(fields: RecordFields) -> Shown:
-    """Return the record of checked fields; raise BadInput if they contradict each other."""
+    """Return the record of validated fields; raise BadInput if they contradict each other."""
     if not fields.method.isprintable():
         raise BadInput("shown record", f"method: expected a printable string, got {fields.method!r:.80}")
     # msgspec has checked types and ranges; lengths and ids remain
@@ -167,76 +160,39 @@ def restore(fields: RecordFields) -> Shown:
         if len(row) != n:
             problem = f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
             raise BadInput("shown record", problem)
-    # strings are plain ids; other types may be encoded tuples or no ids at all
+    # strings are plain ids; other types may be encoded tuples or invalid ids
     ids = fields.documents
     if set(map(type, ids)) != {str}:
         ids = tuple(map(_decode, ids))
     if len(set(ids)) < n:
         check_distinct("shown record: documents", ids)
-    return Shown(
-        fields.method,
-        ids,
-        fields.n_rankers,
-        fields.evidence,
-        float(fields.slack),
-        float(fields.bound),
-        fields.impression,
-    )
+    slack = float(fields.slack)
+    return Shown(fields.method, ids, fields.n_rankers, fields.evidence, slack, fields.impression)
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return a message with the path of the wrong value, the expectation, the value and the remedy."""
+    """Return a message with the path of the wrong value, the expectation of msgspec, the value and a remedy."""
     # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
-    # follow the path to the wrong value
+    # follow the path to the invalid value
     for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
         prefix, path = "shown record: ", path.removeprefix("shown").removeprefix(".")
-    at = f"{path}: " if path else ""
+    got = f"{value!r:.80}"
     if what.startswith("Object missing"):
-        key = what.split("`")[1]
-        return f"{prefix}{at}expected the key {key!r}, got none; log what Shown.to_json() returns, unchanged"
-    text, _, remedy = _EXPECTED[re.sub(r"\[\d+\]", "[]", path)].partition("; ")
-    return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
-
-
-_EXPECTED = {
-    "": "an object with 'method' and 'documents'",
-    "version": f"version {VERSION}; credit it with the release that wrote it",
-    "method": "a string that can be printed",
-    "documents": "a list of ids",
-    "n_rankers": f"an integer from 2 to {MAX_RANKERS}; log what Shown.to_json() returns, unchanged",
-    "evidence": "rows of numbers",
-    "evidence[]": "a row of numbers",
-    "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
-    "slack": "a number",
-    "bound": "a positive number",
-    **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
-    "clicks": "a list of clicks or null",
-    "clicks[]": "an object with either 'rank' or 'document'",
-    "clicks[].rank": "a place in the list, from 1",
-    **dict.fromkeys(
-        ("clicks[].time", "clicks[].dwell"),
-        "a number of seconds from 0 to 1e+11; log seconds, counted from any start",
-    ),
-    "clicks[].download": "true or false",
-    **dict.fromkeys(("rankers", "among"), "a list of names"),
-    **dict.fromkeys(("rankers[]", "among[]"), "a name"),
-    "query_words": "an integer >= 1",
-    "offset": "a number of documents",
-    "same": "true or false",
-    **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
-    **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
-}
-"""Expectation, and remedy, for the value at each path of a record or line."""
+        what, got = f"Expected the key {what.split('`')[1]!r}", "none"
+    # "Expected `int`, got `str`": the value itself says more than its type
+    problem = what[:1].lower() + what[1:].partition(", got ")[0]
+    remedy = "; log what Shown.to_json() returns, unchanged" if prefix or got == "none" else ""
+    return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
 
 
 def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
-    """Return the rankings as tuples of plain ids; raise BadInput with the wrong ranking and document."""
+    """Return the rankings as tuples of plain ids; raise BadInput, naming the invalid ranking and document."""
     check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
         raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
@@ -322,7 +278,7 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs are not those of its method."""
+    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs do not fit its method."""
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput("shown", f"expected numbers in the evidence of {shown.method!r}, got null")
     values = np.array(shown.evidence, dtype=np.float64)
@@ -367,23 +323,21 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
 
-def share_of_largest(
-    credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
+def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
+    """Return the difference in credit per click of each pair of rankers, as a share of its maximum.
 
-    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks and a ``largest`` each.
+    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks each.
     """
     # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
     # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.
     difference = credit[..., :, None] - credit[..., None, :]
-    if n_clicks == 0 or not np.all(largest):
+    if n_clicks == 0 or not largest:
         return np.zeros_like(difference)
-    outcome = difference / (n_clicks * np.asarray(largest))[..., None, None]
+    outcome = difference / (n_clicks * largest)
     if np.abs(outcome).max() > 1 + 1e-9:
         raise BadInput(
             "shown",
-            f"expected credits that differ by at most {np.min(largest):g} per click, got {credit.tolist()!r:.80} "
+            f"expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} "
             f"for {n_clicks} clicks",
             "log what show() returns, unchanged",
         )

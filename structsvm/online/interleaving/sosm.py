@@ -1,4 +1,4 @@
-"""Sample-only scored multileaving: scores each ranker by its own order of the shown documents."""
+"""Sample-only scored multileaving: score each ranker by its own order of the shown documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SOSM(ListsByChoices):
     Notes
     -----
     Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that are not in a ranking have the mean credit of the ranks
-    after its last shown one. The credits of each ranker sum to one over the list, so under clicks that are equally
+    after its last shown document. The credits of each ranker sum to one over the list, so under clicks that are equally
     likely at all ranks the expected credits are equal. The expected *sign* of a difference, by which bandits decide
     (``InterleavedRankers``), may differ from zero; the outcome here is the difference itself.
 
@@ -52,12 +52,12 @@ class SOSM(ListsByChoices):
     draws_outcome: ClassVar[bool] = True
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the credit of each ranker, (n_rankers,); raise BadInput for a wrong record or clicks."""
+        """Return the credit of each ranker, (n_rankers,); raise BadInput for an invalid record or clicks."""
         clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, as a share of the largest possible, (n, n)."""
+        """Return the difference in credit per click of each pair, as a share of its maximum, (n, n)."""
         largest = largest_difference(len(shown.documents))
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)
 
@@ -67,7 +67,7 @@ class SOSM(ListsByChoices):
         by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
-            # the ranker's own order of the shown documents; those it does not have share the mean of the last credits
+            # the ranker's own order of the shown documents; the documents it lacks share the mean of the last credits
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):

@@ -1,4 +1,5 @@
-"""Team draft: in each round the rankers pick a document in random order; a click counts for the ranker of the pick."""
+"""Team draft: in each round the rankers pick a document in random order; a click counts for the ranker that picked the
+document."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ class TeamDraft(ListsByChoices):
     -----
     Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
     Under clicks that do not depend on the documents the expected outcome is exactly zero, even if rankings run out of
-    documents. Teams are assigned only in rounds in which each ranker has a document left for any picks of the others;
-    clicks on later documents count for no ranker. (Algorithm 8, in which a coin decides whether the last document
-    counts, is biased then.) If rankings are at least as long as the list, each document has a team.
+    documents. Teams are assigned only in rounds in which each ranker is sure to have a document left, whatever the
+    others pick; clicks on later documents count for no ranker. (In that case Algorithm 8, in which a coin decides
+    whether the last document counts, is biased.) If rankings are at least as long as the list, each document has a
+    team.
 
     Examples
     --------
@@ -103,10 +105,10 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Return the number of ranks that full rounds fill for any order of picks; the last round may be cut."""
-    # Before round t ranker i has picked t of its documents itself. The others have taken at most (n - 1) t of them, and
-    # at most as many as it shares with them. The result depends on the rankings only, not on the order of picks, so the
-    # teams are a fair draw.
+    """Return the number of ranks that full rounds fill for any order of picks; the last round may be truncated."""
+    # Before round t ranker i has picked t of its documents itself. The others have taken at most (n - 1) t of its
+    # documents, and at most those that it shares with them. The result depends on the rankings only, not on the order
+    # of picks, so the teams are a fair draw.
     n = len(rankings)
     shared = [
         len(set(ranking) & set().union(*rankings[:i], *rankings[i + 1 :]))

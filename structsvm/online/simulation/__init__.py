@@ -1,1 +1,1 @@
-"""Simulations of bandits: worlds to play in, the runs, and what learning the best ranker costs."""
+"""Simulations of bandits: worlds to play in, the runs, and the cost of learning the best ranker."""

@@ -12,12 +12,12 @@ from structsvm.online.simulation.worlds import check_preferences, condorcet_winn
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """Assumptions that a preference matrix satisfies; None for those that are not defined.
+    """Assumptions that a preference matrix satisfies; None for assumptions that are not defined.
 
     ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order with ``P[i,
     k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5).
-    ``relaxed_gamma`` is the least gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` that of the
-    Condorcet winner, and ``uninformative`` the share of arms that have a draw.
+    ``relaxed_gamma`` is the least gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` the smallest
+    gap of the Condorcet winner, and ``uninformative`` the share of arms that draw.
     """
 
     n_arms: int
@@ -33,7 +33,7 @@ class AssumptionReport:
 
 
 def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
-    """Check a preference matrix for the assumptions of the literature.
+    """Check which assumptions of the literature a preference matrix satisfies.
 
     Parameters
     ----------

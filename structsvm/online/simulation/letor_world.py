@@ -1,4 +1,5 @@
-"""Worlds from a data set: rankers interleaved live for simulated users, or a matrix estimated from that."""
+"""Worlds from a data set: rankers interleaved live for simulated users, or a matrix estimated from such
+interleavings."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from structsvm.queries import QueryData, dense_column, labels_of
 
 
 def informative_features(data: QueryData) -> Int:
-    """Return the features with different values within some query; all others rank at random."""
+    """Return the features whose values differ within some query; all others rank at random."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    # a feature is constant within a query iff each document equals the one before
+    # a feature is constant within a query iff each document equals its predecessor
     inside = np.ones(len(X), dtype=bool)
     inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
     changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
@@ -40,8 +41,8 @@ def rank_queries(
     ----------
     data : QueryData
     rankers : sequence of int, or of objects with ``predict(X)``, or callables, optional
-        A whole number is a feature (from 0), which ranks by its value; a model ranks by its scores. Higher is better.
-        Both kinds may be mixed. The default are all features of :func:`informative_features`.
+        An integer is a feature (from 0), which ranks by its value; a model ranks by its scores. Higher is better. Both
+        kinds may be mixed. The default is all features of :func:`informative_features`.
     random_state : int, default=0
         Seed of the order of tied documents.
 
@@ -60,7 +61,7 @@ def rank_queries(
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
     wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
-    # one column of scores per ranker; whatever is wrong is refused with its index
+    # one column of scores per ranker; an invalid ranker is reported with its index
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
@@ -111,7 +112,7 @@ class InterleavedRankers(LiveComparisons):
     ranked : RankedQueries
         From :func:`rank_queries`.
     clicks : str or ClickModel, default="navigational"
-        The simulated user. A name is that of a cascade model for the number of grades in the data.
+        The simulated user. A name selects a cascade model for the number of grades in the data.
     method : {"probabilistic", "team_draft"}
         Interleaving method for two rankings. More than two are merged by team draft and credited by SOSM.
     length : int, default=10
@@ -121,14 +122,14 @@ class InterleavedRankers(LiveComparisons):
         credit and SOSM: a ranker whose credit is larger by the share x of the largest possible difference wins with
         probability ``(1 + x) / 2``. See Notes.
     n_samples : int, default=10000
-        Interleavings of each pair to estimate :attr:`matrix`, on which regret depends without ``utilities``.
+        Interleavings of each pair used to estimate :attr:`matrix`, which defines the regret without ``utilities``.
     utilities : array-like, shape (n_rankers,), optional
         Values, such as ``ndcg_table(ranked).mean(axis=1)``, that define the regret instead of the matrix. Required if
         no ranker beats all others.
     random_state : int, default=0
         Seed of the estimate.
     n_jobs : int, default=1
-        Threads of the estimate, which does not depend on their number.
+        Number of threads for the estimate, which does not affect the result.
     callback : callable, optional
         Called with the share of the estimate that is complete.
 
@@ -143,13 +144,13 @@ class InterleavedRankers(LiveComparisons):
     Notes
     -----
     With "sign" the best ranker wins more often, and bandits decide sooner: after 200,000 comparisons on MQ2008 (perfect
-    user) MDB had less than a tenth of the regret that it had with "difference". But a ranker that often wins by little
-    then beats one that rarely wins by much. On NP2004, where queries have one relevant document, answers are worse by
-    NDCG. With "difference", which has mean zero for equal rankers, MDB and RMED1 had a quarter to a half of that regret
-    (perfect and navigational user).
+    user) MDB had less than a tenth of the regret that it had with "difference". But then a ranker that often wins by
+    little beats a ranker that rarely wins by much. On NP2004, where queries have one relevant document, answers are
+    worse by NDCG. With "difference", which has mean zero for equal rankers, MDB and RMED1 had a quarter to a half of
+    that regret (perfect and navigational user).
 
     The probability that a ranker beats another depends on the number of rankings merged (MDB, 4.2.6, "distortion");
-    gaps are those of pairs.
+    gaps refer to pairs.
 
     Examples
     --------
@@ -183,7 +184,7 @@ class InterleavedRankers(LiveComparisons):
             random_state=random_state, n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         self._utilities = utilities
-        # regret is that of the estimated matrix, or of the utilities; outcomes are live
+        # regret comes from the estimated matrix or the utilities; outcomes are live
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
         super().__init__(ranked, self.clicks, method=method, length=length, credit=credit)

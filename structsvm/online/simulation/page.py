@@ -18,7 +18,7 @@ _DEPTH = 12
 """Largest number of pairs in the table under a heat map."""
 
 _NAMED = 8
-"""Largest number of arms named under a heat map; of more arms the best and the last are named."""
+"""Largest number of arms named under a heat map; with more arms, only the best and the last are named."""
 
 
 class DuelMap(NamedTuple):
@@ -27,7 +27,7 @@ class DuelMap(NamedTuple):
     title: str
     shares: Float
     arms: list[str]
-    """Names of the rows and columns; of many arms, the best ones and the last."""
+    """Names of the rows and columns; with many arms, only the best and the last."""
     most: int
     n_pairs: int
     n_never: int
@@ -37,7 +37,7 @@ class DuelMap(NamedTuple):
 def duel_map(
     duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None
 ) -> DuelMap:
-    """Count pairs, given ``Simulation.duels`` (upper triangle; diagonal: an arm alone) and the order of the arms."""
+    """Count pairs from ``Simulation.duels`` (upper triangle; diagonal: an arm alone) in the order of the arms."""
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
     # symmetric, so that the image does not depend on which arm of a pair has the lower number
@@ -67,9 +67,10 @@ def duel_map(
 
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:
-    """Return the bandit of the least mean regret, and those that the runs do not distinguish from it.
+    """Return the bandit with the least mean regret, and those that the runs do not distinguish from it.
 
-    Their 95% intervals at the horizon overlap its interval. With one run intervals are infinite and all are returned.
+    Their 95% intervals at the horizon overlap its interval. With one run, intervals are infinite and all bandits are
+    returned.
     """
     ends = {name: [float(edge[-1]) for edge in run.interval()] for name, run in results.items()}
     order = sorted(results, key=lambda name: float(results[name].mean()[-1]))
@@ -77,7 +78,7 @@ def leaders(results: Mapping[str, Simulation]) -> list[str]:
 
 
 def headline(results: Mapping[str, Simulation]) -> str:
-    """Return the result in a sentence: one bandit if its interval is below all others, else those that tie."""
+    """Return the result as a sentence: one bandit if its interval is below all others, else the bandits that tie."""
     ends = {name: _figure(run.mean()[-1]) for name, run in results.items()}
     first, *others = leaders(results)
     any_run = results[first]
@@ -102,7 +103,7 @@ def headline(results: Mapping[str, Simulation]) -> str:
 def results_table(
     results: Mapping[str, Simulation],
 ) -> tuple[list[pages.Column], list[list[str]], int | None]:
-    """Return the columns, formatted rows and the row of the bandit of least regret (None if several tie).
+    """Return the columns, formatted rows and the row of the bandit with the least regret (None if several tie).
 
     Pages and the terminal show the same table.
     """
@@ -114,7 +115,7 @@ def results_table(
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
         between = f"{_figure(max(low, 0.0))} to {_figure(high)}" if np.isfinite(low) else "one run"
-        # regret of the last tenth of the run, as a share of all: a bandit that has decided has little
+        # regret in the last tenth of the run, as a share of the total: small once a bandit has decided
         early = np.interp(0.9 * run.times[-1], run.times, mean)
         late = (mean[-1] - early) / mean[-1] if mean[-1] > 0 else 0.0
         right = f"{int(run.correct[:, -1].sum())} of {len(run.regret)}"
@@ -155,11 +156,7 @@ def simulation_page(
     )
 
 
-_DEFINITIONS = {
-    "average": "mean of the gaps of its arms",
-    "sum": "sum of both gaps",
-    "weak": "the smaller gap",
-}
+_DEFINITIONS = {"average": "mean gap of its arms", "sum": "sum of both gaps", "weak": "the smaller gap"}
 
 
 def _figure(value: Any) -> str:

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.notebook import html_by
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
 from structsvm.protocols import Float, Int
 
 _LONGEST = 10**18
-"""Most comparisons per run, so that regret and counts fit in 64 bits."""
+"""Maximum number of comparisons per run, so that regret and counts fit in 64 bits."""
 
 
 class RunProgress(NamedTuple):
@@ -48,8 +48,8 @@ class Simulation:
     correct : ndarray of bool, shape (n_runs, n_times)
         Whether the answer was one of the best arms.
     duels : ndarray of int64, shape (K, K)
-        Number of comparisons of each pair in all runs: upper triangle, and the diagonal for an arm against itself (or
-        alone). Each pair of a set counts.
+        Number of comparisons of each pair in all runs: upper triangle, with an arm against itself (or alone) on the
+        diagonal. Each pair of a set counts.
     compiled : bool
         Whether the compiled form was used.
 
@@ -79,7 +79,7 @@ class Simulation:
         )
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with mean regret, its 95% interval and accuracy, a row per recorded time."""
+        """Return a pandas DataFrame with mean regret, its 95% interval and accuracy, one row per recorded time."""
         low, high = self.interval()
         return frame(
             {"regret": self.mean(), "lower": low, "upper": high, "accuracy": self.accuracy},
@@ -106,7 +106,7 @@ class Simulation:
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
         """Return the Student-t confidence interval of the mean regret: lower and upper, each of shape (n_times,).
 
-        Needs at least two runs; with one the interval is infinite.
+        Needs at least two runs; with one run the interval is infinite.
         """
         from scipy.special import stdtrit
 
@@ -148,7 +148,7 @@ def simulate(
         Comparisons of a run, 1 to 10^18; also the horizon of bandits that need one.
     n_runs : int, default=1
     seed : int, default=0
-        Each run has a random stream of its own, spawned from the seed, so results do not depend on ``n_jobs`` or on
+        Each run has its own random stream, spawned from the seed, so results do not depend on ``n_jobs`` or on
         other runs.
     regret : {"average", "sum", "weak"}
         Regret of a comparison: the mean of the gaps of its arms, their sum (pairs only), or the least of them.
@@ -160,14 +160,13 @@ def simulate(
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     checkpoint : path, optional
-        File of the finished runs. An unfinished run of the uncompiled form is saved in ``<checkpoint>.run<k>`` every
-        half minute. A call with the same arguments resumes and gives the same result.
+        File of the finished runs. A call with the same arguments plays the others and gives the same result.
     callback : callable, optional
         Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
     backend : str, optional
         Backend of joblib for all forms, with ``n_jobs`` workers: ``"dask"`` is the current Dask client, of which all
-        workers are used with ``n_jobs=-1``. Files of unfinished runs are then written on the workers.
+        workers are used with ``n_jobs=-1``.
 
     Returns
     -------
@@ -193,7 +192,7 @@ def simulate(
     check_choice("regret", regret, runs.REGRETS)
     grid = runs.time_grid(times, steps)
     fresh = runs.bandit_maker(bandit, world.n_arms, steps, options)
-    # a wrong name or option is refused here, before any worker starts
+    # an invalid name or option is refused here, before any worker starts
     first = fresh()
     if regret == "sum" and getattr(first, "compares_sets", False):
         who = bandit if isinstance(bandit, str) else type(first).__name__
@@ -216,7 +215,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
-        # made in the worker: generators and bandits of other runs stay as they are
+        # created in the worker, so that generators and bandits of other runs stay unchanged
         rngs = runs.generators(streams[run])
         if plays_compiled:
             from structsvm.online.bandits.compiled.run import begin
@@ -224,7 +223,7 @@ def simulate(
             played = begin(world, grid, regret, *rngs)
             import_module(first.compiled).play(fresh(), played)
             return run, played.regret, played.winners, played.duels
-        return run, *runs.play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
+        return run, *runs.play_literally(fresh(), world, grid, regret, rngs, tick)
 
     # Compiled forms release the GIL and run in threads, the others in processes. The callback needs the steps of a run,
     # which only a run in this process can report.
@@ -232,7 +231,7 @@ def simulate(
     if backend is not None:
         outcomes = runs.in_processes(job, todo, n_jobs, backend)
     elif plays_compiled:
-        outcomes = runs.in_threads(job, todo, workers)
+        outcomes = in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
         outcomes = (job(run, partial(report, run)) for run in todo)
     else:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,32 +13,26 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
 
 REGRETS = ("average", "sum", "weak")
 """Kinds of regret of a comparison: the mean gap of its arms, the sum of the gaps of a pair, the least gap."""
 
-_SAVE_SECONDS = 30.0
-"""Time between two saves of an unfinished run; an interrupt can lose that much work."""
-_SAVE_STEPS = 64
-"""Steps between two readings of the clock, since a reading takes longer than a step."""
-
 
 def as_world(world: Any) -> World:
-    """Return ``world`` if it is one, otherwise the world of a square preference matrix."""
+    """Return ``world`` if it is a world, otherwise the world of a square preference matrix."""
     return world if isinstance(world, World) else PreferenceMatrix(world)
 
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
-    """Return the random stream of each run; raise BadInput for a wrong seed or number of runs."""
+    """Return the random stream of each run; raise BadInput for an invalid seed or number of runs."""
     n_streams = check_whole("n_runs", n_runs, floats=True)
     return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(n_streams)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
-    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon."""
+    """Return about ``n`` integers, evenly spaced on a log scale from 1 to the horizon."""
     return np.unique(np.round(geomspace(1, horizon, n)).astype(np.int64))
 
 
@@ -57,7 +49,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator of the duels, and another one that breaks ties between recorded answers.
+    """Return the generator of the duels, and a second generator that breaks ties between recorded answers.
 
     Recording therefore does not change the duels.
     """
@@ -102,88 +94,38 @@ def play_literally(
     times: Int,
     kind: str,
     generators: tuple[np.random.Generator, np.random.Generator],
-    under_way: UnderWay,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """Play one run of the uncompiled form and return (regret, winners, duels).
 
     ``tick`` is called with each of ``times`` except the last.
     """
-    n_times, n_arms = len(times), world.n_arms
-    run = RunState(
-        bandit,
-        *generators,
-        regret=np.zeros(n_times),
-        winners=np.zeros(n_times, dtype=np.int64),
-        duels=np.zeros((n_arms, n_arms), dtype=np.int64),
-    )
-    # a bandit of a user's own may have no saved form: such runs start again
-    if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
-        under_way = UnderWay(None)
-    under_way.resume(run)
-    bandit, rng = run.bandit, run.rng
-    # Invariant: ``run`` is the state after ``run.step`` comparisons, with the times before ``run.k`` recorded.
-    last_save = time.monotonic()
-    while run.k < n_times:
-        due = int(times[run.k])
-        duel = bandit.select(rng)
-        bandit.update(duel, world.compare(duel.arms, rng))
-        run.total += regret_of(world.gaps, duel.arms, kind)
-        _count(run.duels, duel.arms)
-        run.step += 1
-        if run.step == due:
-            run.regret[run.k] = run.total
-            run.winners[run.k] = bandit.best(run.ties)
-            run.k += 1
-            try:
-                if tick is not None and run.k < n_times:
-                    tick(run.step)
-            except BaseException:  # a callback may raise to stop, and an interrupt may arrive in it
-                under_way.save(run)
-                raise
-        # The state is consistent only between steps. An interrupt within a step returns to the last save.
-        if run.step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
-            under_way.save(run)
-            last_save = time.monotonic()
-    # the run is complete: its results go to the file of finished runs
-    if under_way.path is not None:
-        under_way.path.unlink(missing_ok=True)
-    return run.regret, run.winners, run.duels
+    rng, ties = generators
+    regret, winners = np.zeros(len(times)), np.zeros(len(times), dtype=np.int64)
+    duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
+    total, step = 0.0, 0
+    for k, due in enumerate(times.tolist()):
+        # play up to the next time to record
+        while step < due:
+            duel = bandit.select(rng)
+            bandit.update(duel, world.compare(duel.arms, rng))
+            total += regret_of(world.gaps, duel.arms, kind)
+            _count(duels, duel.arms)
+            step += 1
+        regret[k], winners[k] = total, bandit.best(ties)
+        if tick is not None and k + 1 < len(times):
+            tick(step)
+    return regret, winners, duels
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
-    # upper triangle; a set counts each of its pairs, an arm alone itself
+    # upper triangle; a set counts each of its pairs, and a single arm itself
     if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
     else:
         index = np.sort(np.array(arms))
         first, second = pair_indices(len(index))
         duels[index[first], index[second]] += 1
-
-
-def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield the outcomes of compiled runs as they finish, each run in a thread.
-
-    Compiled code does not notice Ctrl-C; the waiting main thread does.
-    """
-    from multiprocessing import TimeoutError as Waiting
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(max(1, min(workers, len(runs)))) as pool:
-        outcomes = pool.imap_unordered(job, runs)
-        for _ in runs:
-            outcome = None
-            while outcome is None:
-                # short waits, since a signal just before a wait does not end it
-                with contextlib.suppress(Waiting):
-                    outcome = outcomes.next(timeout=0.5)
-            yield outcome
-
-
-def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return the results of the runs, which follow the number of the run in each outcome, as an array each."""
-    ordered = sorted(outcomes, key=lambda outcome: outcome[0])
-    return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 
 
 def in_processes(

@@ -44,11 +44,11 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
 
 
 class NoWinner(ValueError):
-    """Error for a preference matrix without a Condorcet winner, relative to which regret is measured."""
+    """Error for a preference matrix without a Condorcet winner, which regret is measured against."""
 
 
 def condorcet_winner(P: ArrayLike) -> int | None:
-    """Return the arm that beats every other with probability above 1/2, or None."""
+    """Return the arm that beats every other arm with probability above 1/2, or None."""
     matrix = np.asarray(P, dtype=np.float64)
     beats = (matrix > 0.5).sum(axis=1)
     best = int(np.argmax(beats))
@@ -140,11 +140,11 @@ LINKS: dict[str, Callable[[Float], Float]] = {
     "logistic": lambda difference: np.asarray(expit(difference)),
     "gaussian": _gaussian,
 }
-"""Functions from a difference in utilities to the probability of a win (thesis 5.2)."""
+"""Functions that map a difference in utilities to the probability of a win (thesis 5.2)."""
 
 
 class Utilities(_CoinFlips):
-    """Independent coin flips with probabilities by the difference of two utilities.
+    """Independent coin flips whose probabilities depend on the difference of two utilities.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Utilities(_CoinFlips):
 
     Notes
     -----
-    Regret is ``P[a, j] - 1/2`` for an arm a of the highest utility; all arms of that utility are best arms.
+    Regret is ``P[a, j] - 1/2`` for an arm a with the highest utility; all arms with that utility are best arms.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Utilities(_CoinFlips):
 class NormalScores(Utilities):
     """A world in which each compared arm draws a score from ``N(utility, 1)``; the higher score wins (MDB, 4.1.2).
 
-    The pairs of a set are dependent. A pair alone has the Gaussian link and is drawn as one coin flip.
+    The pairs of a set are dependent. A single pair has the Gaussian link and is drawn as one coin flip.
 
     Parameters
     ----------

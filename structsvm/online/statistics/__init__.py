@@ -1,4 +1,4 @@
-"""Test statistics for interleaving logs: who wins, how surely, and how many more queries a decision needs.
+"""Test statistics for interleaving logs: who wins, with what confidence, and how many more queries a decision needs.
 
 ============================ ================================================================================
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query

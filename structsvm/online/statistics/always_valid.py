@@ -1,10 +1,10 @@
 """Always-valid intervals and p-values for the mean of bounded outcomes, by betting.
 
-To test that the mean is ``m``, bet a share ``c`` of a capital of 1 on each next outcome to lie above ``m`` (or below),
-at fair odds. If the mean is ``m``, the capital is a nonnegative martingale, so with probability ``1 - alpha`` it never
-reaches ``1 / alpha``, for any number of looks (Ville 1939). Here the capital is divided evenly between a dozen shares
-``c`` for each side, which loses little against the best share in hindsight. It is convex in ``m``, so the means that it
-does not refute form an interval.
+To test that the mean is ``m``, start with a capital of 1 and bet a share ``c`` of it, at fair odds, that the next
+outcome lies above ``m`` (or below). If the mean is ``m``, the capital is a nonnegative martingale, so with probability
+``1 - alpha`` it never reaches ``1 / alpha``, however often one looks (Ville 1939). Here the capital is divided evenly
+between a dozen shares ``c`` for each side, which loses little compared with the best share in hindsight. The capital is
+convex in ``m``, so the means that it does not refute form an interval.
 
 Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024); Orabona & Jun,
 Tight concentrations and confidence sequences from the regret of universal portfolio (IEEE Trans. Inf. Theory
@@ -28,8 +28,8 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 SHARES = np.ldexp(0.9, -np.arange(12))
-"""Shares of the capital that are bet. The best share is about mean / variance; the least one here, 0.0004, is that of a
-difference which takes some million outcomes to show."""
+"""Shares of the capital that are bet. The best share is about mean / variance; the least share here, 0.0004, suits a
+difference that takes some million outcomes to detect."""
 
 _LOG_WEIGHT = -log(2 * len(SHARES))
 _BLOCK = 1 << 15
@@ -51,8 +51,8 @@ class ConfidenceSequence:
         With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
         p-value of "the mean is 0" at each look: one over the capital against it, at most 1. It is at most alpha if and
-        only if 0 is outside the interval of that look, and one may stop then. It does not depend on the order of the
-        outcomes before the look.
+        only if 0 is outside the interval of that look, at which point the experiment may stop. It does not depend on
+        the order of the outcomes before the look.
     alpha : float
 
     Examples
@@ -89,9 +89,9 @@ def confidence_sequence(
         Numbers of outcomes (clusters) after which to report; by default at the end only.
     clusters : sequence, shape (n,), optional
         User or session of each outcome. Each cluster then counts as one outcome, its mean. Clusters are taken in random
-        order: by first appearance frequent users would come first, and their preference would seem that of all.
+        order: in order of first appearance, frequent users would come first and bias the early looks.
     random_state : int, Generator or None, default=0
-        Seed of the order of the clusters, which only affects looks before the last.
+        Seed of the order of the clusters, which affects only the looks before the last.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def confidence_sequence(
     -----
     The intervals are valid for outcomes whose mean given the past is constant; they need not be independent or
     identically distributed. Clusters must be independent. In a growing log the mean of an unfinished cluster changes
-    between looks: end clusters at a time fixed beforehand, or use sessions as clusters. Looks at any time take two to
+    between looks: close clusters at a time fixed in advance, or use sessions as clusters. Looks at any time take two to
     two and a half times the queries of a single t test.
 
     Examples
@@ -123,14 +123,14 @@ def confidence_sequence(
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
-    # the capital depends on the different outcomes and their numbers only, which are few for most methods
+    # the capital depends only on the distinct outcomes and their counts; most methods have few distinct outcomes
     counted = [np.unique((1 + values[:t]) / 2, return_counts=True) for t in at]
     lower, upper, p = np.array([_interval_and_p(*each, alpha) for each in counted]).T
     return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
 
 
 def check_outcomes(outcomes: ArrayLike) -> Float:
-    """Return the outcomes as a vector; raise BadInput with the first one outside [-1, 1]."""
+    """Return the outcomes as a vector; raise BadInput for the first outcome outside [-1, 1]."""
     values = check_delta(outcomes)
     remedy = "divide by a bound that is known before the clicks"
     refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
@@ -138,9 +138,9 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Return lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
+    """Return lower bound, upper bound and p-value of distinct outcomes in [-1, 1] with their counts.
 
-    They are those of :func:`confidence_sequence` at its last look, which do not depend on the order of the outcomes.
+    They equal the last look of :func:`confidence_sequence`, which does not depend on the order of the outcomes.
     """
     return _interval_and_p((1 + values) / 2, counts, alpha)
 
@@ -148,17 +148,18 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
     """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
 
-    Each of ``values`` occurs so often, and more outcomes are taken to be like these. It is infinite if no bet grows.
+    Further outcomes are assumed to have the same distribution as ``values`` with their counts. It is infinite if no bet
+    grows.
     """
     bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
-    # mean growth per outcome of the logarithm of each share: somewhat more than half of the experiments are faster
+    # mean growth per outcome of the logarithm of each share: slightly more than half of the experiments are faster
     growth = products(log1p(bets * values), counts) / counts.sum()
     if growth.max() < 1e-12:
         return float("inf")
     from scipy.optimize import brentq
 
-    # The capital is at least that of the best share, divided by the number of shares: it has crossed where that has.
-    # The upper end is just beyond, as rounding may leave it below.
+    # The capital is at least that of the best share, divided by the number of shares: it has crossed once that quotient
+    # has. The upper end is just beyond, as rounding may leave it below.
     upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
@@ -179,8 +180,8 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
     p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
     mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
     threshold = -log(alpha)
-    # Against the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital increases. Bisect on each
-    # side and return the outer end, so that rounding widens the interval.
+    # No bet gains against the sample mean, so the sample mean is inside; towards 0 and 1 the capital increases. Bisect
+    # on each side and return the outer end, so that rounding widens the interval.
     bounds = []
     for outside in (0.0, 1.0):
         inside = mean
@@ -196,7 +197,7 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
-    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and one on "below" by the same factor
+    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and a bet on "below" by the same factor
     # with 1 - u and 1 - m.
     c = SHARES[:, None]
     above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))

@@ -1,4 +1,4 @@
-"""Analysis of a click log: the winner, p-values and intervals, and the number of queries that a decision needs.
+"""Analysis of a click log: the winner, p-values and intervals, and the number of queries needed for a decision.
 
 All figures refer to one number, the estimand: the mean of the statistic over queries, or with clusters the mean of the
 clusters' means.
@@ -52,13 +52,13 @@ class PairComparison:
     p_value: float
     leader: str | None
     queries_needed: float
-    always_valid_lower: float | None
-    always_valid_upper: float | None
-    always_valid_p_value: float | None
-    always_valid_queries_needed: float | None
+    always_valid_lower: float
+    always_valid_upper: float
+    always_valid_p_value: float
+    always_valid_queries_needed: float
     unit_wins: int | None = None
     unit_losses: int | None = None
-    log_evidence: tuple[float, float] | None = None
+    log_evidence: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,10 @@ class Analysis:
     ----------
     method : str
     rankers : tuple of str
-    n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Impressions used, those of them with a click, and lines left out because feedback or the record is missing.
+    n_impressions, n_clicked, n_missing_feedback : int
+        Impressions used, those of them with a click, and lines left out because feedback is missing.
     n_repeated, n_identical : int
-        Impressions left out because their id occurred before, and lines without an id that equal another, which are
-        used.
+        Number of impressions left out as repeated ids, and of lines without an id that equal another line (used).
     n_clusters : int or None
     n_effective_clusters : float or None
         ``(sum n)^2 / sum n^2``: the number of clusters of equal size with the same variance, if each query counted
@@ -90,31 +89,30 @@ class Analysis:
 
         * ``a``, ``b``: names of the rankers; positive figures favour ``a``;
         * ``wins``, ``losses``, ``ties``: queries by the outcome of the method. An outcome between -1 and 1
-          (probabilistic, optimised, SOSM) is drawn: a win or a loss with probability ``|outcome|``, otherwise a tie;
+          (probabilistic, optimised, SOSM) is randomised: a win or a loss with probability ``|outcome|``, otherwise a
+          tie;
         * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
           fixed size;
         * ``p_values``: of each test that keeps its level for the method, not corrected; ``p_value``: of the chosen
           test, corrected for the number of pairs;
         * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. With many small wins
-          against few large ones, a sign or Wilcoxon test may favour another ranker than the mean;
+          against few large ones, a sign or Wilcoxon test may disagree with the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
           ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
         * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
           figures of the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
-          The interval is for this pair alone, the p-value is corrected for the number of pairs. None if the credit has
-          no bound;
+          The interval is for this pair alone, the p-value is corrected for the number of pairs;
         * ``unit_wins``, ``unit_losses``: counts of the sign test, queries or, by clusters, users by the sign of their
           mean. None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
-          None if the credit has no bound.
     winner : str or None
-        The ranker that beats each other one with corrected ``p_value <= alpha``; None if there is none.
+        The ranker that beats every other ranker with corrected ``p_value <= alpha``; None if there is none.
     leader : str
-        The ranker that is ahead of the most others; of several, the one with the largest sum of means.
+        The ranker that is ahead of the most others; ties are broken by the largest sum of means.
     notes : tuple of str
         Remarks on the validity of the figures.
     independent : bool
-        False if users return but each impression counts as another user's; no winner is named then.
+        False if users return but each impression is counted as a different user; then no winner is named.
 
     Examples
     --------
@@ -126,7 +124,6 @@ class Analysis:
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int
-    n_missing_record: int
     n_repeated: int
     n_identical: int
     n_clusters: int | None
@@ -153,7 +150,7 @@ class Analysis:
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
-        """Return ``pairs`` as a pandas frame, a row per pair of rankers."""
+        """Return ``pairs`` as a pandas DataFrame with one row per pair of rankers."""
         columns = [
             "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
             "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
@@ -168,9 +165,9 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker that is shown to beat each other one, valid at every look; None if there is none.
+        """The ranker that is shown, with validity at every look, to beat every other ranker; None if there is none.
 
-        With two rankers it is by the always-valid p-value, with more by the evidence of
+        With two rankers the always-valid p-value decides, with more rankers the evidence of
         :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
         """
         if not self.independent:
@@ -178,18 +175,18 @@ class Analysis:
         n = len(self.rankers)
         if n == 2:
             (pair,) = self.pairs
-            p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
-            if p is None or lower is None or upper is None or p > self.alpha:
+            if pair.always_valid_p_value > self.alpha:
                 return None
-            return pair.a if lower > 0 else pair.b if upper < 0 else None
+            return pair.a if pair.always_valid_lower > 0 else pair.b if pair.always_valid_upper < 0 else None
         peak = np.zeros((n, n))
         for (i, j), pair in zip(combinations(range(n), 2), self.pairs, strict=True):
-            peak[i, j], peak[j, i] = pair.log_evidence or (0.0, 0.0)
+            peak[i, j], peak[j, i] = pair.log_evidence
         best = shown_best(peak, thresholds(self.alpha, n))
         return self.rankers[best] if best >= 0 else None
 
     def more_queries(self) -> float:
-        """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has."""
+        """Return the number of further queries until the leader is expected to win all its pairs, or 0 if it has
+        already won."""
         if self.winner is not None:
             return 0.0
         if not self.independent:
@@ -199,7 +196,7 @@ class Analysis:
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
         ]  # fmt: skip
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
-        # at least one, although more than the typical number were seen already
+        # at least one, even if more than the typical number have been seen already
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,8 +225,8 @@ def analyse(
         :func:`~structsvm.online.statistics.read_credits` for large logs, or from
         :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the result has the p-values of all. "wilcoxon" needs a symmetric statistic, as that of
-        team draft, balanced and document constraints. "sign" counts drawn wins if outcomes are fractions.
+        The test that decides; the result contains the p-values of all tests. "wilcoxon" needs a symmetric statistic, as
+        team draft, balanced and document constraints have. "sign" counts randomised wins if outcomes are fractions.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
@@ -239,12 +236,12 @@ def analyse(
     cluster : {"auto", "user", "session"}, optional
         Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
         cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so if users (or sessions) return and every
-        impression has one. By default each query counts, and no winner is named if users return.
+        impression has an id. By default each query counts, and no winner is named if users return.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``; the statistic is then ``psi @ weights``. By default each click
-        counts one (thesis eq. 7.1), or the credit of the method. A CreditedLog is weighted already.
+        has weight one (thesis eq. 7.1) or the credit of the method. A CreditedLog is weighted already.
     random_state : int, default=0
-        Seed of the drawn wins and losses of fractional outcomes.
+        Seed for randomising the wins and losses of fractional outcomes.
 
     Returns
     -------
@@ -270,7 +267,7 @@ def analyse(
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
         remedy = "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table"
         raise BadInput("log", f"expected a log, got {shown}", remedy)
-    # a TeamDraftLog is a tuple of the log and the numbers of lines left out
+    # a TeamDraftLog is a tuple of the log and the counts of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
@@ -311,8 +308,8 @@ class Settings:
 
 
 _OF_LOG = (
-    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
-    "n_identical", "cluster", "estimand", "statistic",
+    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_repeated", "n_identical",
+    "cluster", "estimand", "statistic",
 )  # fmt: skip
 """Fields that an analysis takes from its log."""
 
@@ -328,7 +325,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
     notes = _remarks(log, *clusters.values())
-    # for sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
+    # for cluster sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
         **clusters,
@@ -346,7 +343,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
 def _remarks(
     log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
-    """Return remarks that a reader of the figures should know."""
+    """Return remarks that readers of the figures should know."""
     # in the order in which they may change the verdict: bias of the method, lines left out, dependence, other figures
     notes, cluster = [], log.cluster
     if log.method in _BIASED:
@@ -355,8 +352,6 @@ def _remarks(
         notes.append(
             f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
         )
-    if log.n_missing_record:
-        notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
     if log.n_without:
         notes.append(
             f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "
@@ -375,7 +370,7 @@ def _remarks(
         by, n_again, n_looked = log.again
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of another one: what {by}s prefer by chance would make a winner, so none is named; analyse with "
+            f"it were of another one: chance preferences of {by}s could decide, so no winner is named; analyse with "
             f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
     if n_clusters is not None:
@@ -385,16 +380,12 @@ def _remarks(
         )
     if log.met is not None:
         notes.append(
-            "a bandit chose which rankers met, and more often those that won: only the always-valid figures keep their "
-            "level; each pair's are of the queries on which it met (wins + losses + ties)"
+            "a bandit chose which rankers met, and chose winners more often: only the always-valid figures keep their "
+            "level; the figures of a pair are based on the queries on which it met (wins + losses + ties)"
         )
     if log.weighted:
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")
-    if log.bound is None:
-        notes.append(
-            "credit beyond the bound of its record: no always-valid figures and no sign test; log it with this release"
-        )
-    elif log.method in DRAWN:
+    if log.method in DRAWN:
         notes.append(
             "wins, losses and the sign test draw a win or loss with the probability of each outcome, as its sign "
             "alone would favour a ranker; no Wilcoxon test, as outcomes are not symmetric"
@@ -405,7 +396,7 @@ def _remarks(
 def _contradictions(
     pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
 ) -> list[str]:
-    """Return remarks where the mean, the test and the always-valid figures favour different rankers."""
+    """Return remarks on pairs for which the mean, the test and the always-valid figures favour different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
@@ -428,16 +419,17 @@ def compared(
     n_pairs: int,
     *,
     method: str,
-    bound: float | None,
+    bound: float,
     drawn: tuple[int, int] | None = None,
     per_unit: float = 1.0,
     clustered: bool = False,
 ) -> PairComparison:
-    """Return the comparison of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
+    """Return the comparison of a pair whose statistic takes the increasing ``values``, ``counts`` times each.
 
-    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Values are of units: queries or, if
-    ``clustered``, clusters of ``per_unit`` queries in the mean; 0 if the two never met. ``outcomes`` are the won, lost
-    and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
+    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Each value belongs to a unit: a
+    query or, if ``clustered``, a cluster of ``per_unit`` queries on average (0 if the two rankers never met).
+    ``outcomes`` are the won, lost and tied queries, and ``drawn`` the units that the randomised sign test counts as won
+    and lost.
     """
     from scipy.special import stdtrit
 
@@ -447,12 +439,12 @@ def compared(
     error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
     reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
     z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
-    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
+    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so Student's t is used for them.
     if not clustered:
         z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
     results = {"z": z, "t": t}
     # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
-    # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
+    # have fractional outcomes of mean zero without that symmetry: their signs are randomised, and ranks are not tested.
     if method not in DRAWN:
         rounded = np.round(values, significance.DECIMALS)
         drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
@@ -465,31 +457,26 @@ def compared(
     chosen, sign = results[test], results.get("sign")
     # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
     direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
-    # the mean may favour another ranker than the test: no number of queries makes that test decide for it
+    # the mean and the test may favour different rankers: then no number of queries suffices
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
-    always: Any = (None, None, None, None)
-    evidence: tuple[float, float] | None = None
-    if bound is not None:
-        unit = np.clip(values / bound, -1.0, 1.0)
-        lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
-        later = per_unit * counted_needed(unit, counts, level) if met else math.inf
-        always = bound * lower, bound * upper, p, later
-        evidence = log_evidence((1.0 + unit) / 2.0, counts)
+    # beyond the bound a value is only by rounding
+    unit = np.clip(values / bound, -1.0, 1.0)
+    lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
     return PairComparison(
         *(*names, *outcomes, mean, mean - reach, mean + reach),
         p_values={name: result.p_value for name, result in results.items()},
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
         queries_needed=needed,
-        always_valid_lower=always[0],
-        always_valid_upper=always[1],
-        always_valid_p_value=always[2],
-        always_valid_queries_needed=always[3],
+        always_valid_lower=bound * lower,
+        always_valid_upper=bound * upper,
+        always_valid_p_value=p,
+        always_valid_queries_needed=per_unit * counted_needed(unit, counts, level) if met else math.inf,
+        log_evidence=log_evidence((1.0 + unit) / 2.0, counts),
         unit_wins=None if sign is None else int(sign.statistic),
         unit_losses=None if sign is None else sign.n - int(sign.statistic),
-        log_evidence=evidence,
     )
 
 
@@ -497,8 +484,7 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
     """Return the comparisons with both kinds of p-values corrected for the number of pairs."""
     correct = significance.CORRECTIONS[settings.correction]
     p_values: Any = correct([pair.p_value for pair in pairs]).tolist()
-    always: Any = [pair.always_valid_p_value for pair in pairs]
-    always = always if None in always else correct(always).tolist()
+    always: Any = correct([pair.always_valid_p_value for pair in pairs]).tolist()
     return tuple(
         replace(pair, p_value=p, always_valid_p_value=q)
         for pair, p, q in zip(pairs, p_values, always, strict=True)
@@ -506,13 +492,13 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
 
 
 def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
-    """Return :func:`wilcoxon_test` of values of which each occurs so often."""
+    """Return :func:`wilcoxon_test` of distinct values with their counts."""
     from scipy.special import ndtr
 
     own = values != 0
     size, which = np.unique(np.abs(values[own]), return_inverse=True)
     alike = np.bincount(which, counts[own], minlength=len(size))
-    # tied values share the mean of their ranks: the last rank of their group less half of the others in it
+    # tied values share the mean of their ranks: the last rank of their group minus half of the number of others in it
     rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
     n = int(counts[own].sum())
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
@@ -527,10 +513,10 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
-        # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
+        # rankers of a bandit that never met have no values: nothing is known about the pair, as after one tie
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
-        if log.method in DRAWN and log.bound is not None:
+        if log.method in DRAWN:
             units = signs if clusters is None else significance.drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
         pairs.append(
@@ -554,7 +540,7 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
-    # by the number of rankers it is ahead of less those ahead of it, then by the sum of the means
+    # by the number of rankers it is ahead of minus the number ahead of it, then by the sum of the means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

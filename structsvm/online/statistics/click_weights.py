@@ -1,7 +1,7 @@
 """Click weights that increase the power of a test, learned from logs with a known winner.
 
-``psi`` holds ``Psi_j`` of each query, with the better ranker as the own one; queries of several pairs are stacked. The
-statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
+``psi`` holds ``Psi_j`` of each query, with the better ranker as the own ranker; queries of several pairs are stacked.
+The statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import DecodeError, Meta, Struct, ValidationError
+from msgspec.json import decode
 from numpy.typing import ArrayLike
 
-from structsvm.common.arrays import Damaged, read_json
 from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.files import read_text, replacing
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
@@ -27,18 +27,17 @@ from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
-_VERSION = 1
 _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
 
 
 def max_mean_difference(psi: ArrayLike) -> Float:
-    """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1)."""
+    """Return the unit vector in the direction of ``sum_j Psi_j``: it maximises the mean score (thesis 7.2.1)."""
     total = _rows(psi).sum(axis=0)
     return total / _length(total)
 
 
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
-    """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
+    """Return the weights that maximise the z-score on the training queries (thesis 7.2.2).
 
     They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, for example
     if all clicks are on the first page. With few queries ``ridge=1`` keeps weights of rare features small.
@@ -62,8 +61,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    They maximise the likelihood. With few queries some direction may never be wrong, and the maximum does not exist;
-    ``ridge=1`` then gives weights, and has little effect with hundreds of queries.
+    They maximise the likelihood. With few queries some direction may never be wrong, so that no maximum exists;
+    ``ridge=1`` then gives finite weights, and has little effect with hundreds of queries.
     """
     rows = _rows(psi)
     check_number("ridge", ridge, 0)
@@ -86,14 +85,14 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
     """Return the weights with the least maximum p-value over several pairs of rankers (thesis 7.5).
 
-    The other methods pool the queries of all pairs and may ignore a pair with a small difference. This one maximises
+    The other methods pool the queries of all pairs and may ignore a pair with a small difference. This method maximises
     the least z-score (thesis 7.1.1) of all pairs; p decreases with z.
 
     Parameters
     ----------
     psi : array-like, shape (n_queries, n_features)
     pair : array-like, shape (n_queries,), optional
-        The pair of rankers of each query. For one pair, the default, the weights are those of :func:`inverse_z_test`.
+        The pair of rankers of each query. For one pair, the default, the weights equal those of :func:`inverse_z_test`.
     ridge : float, default=0
         Added to ``Sigma`` of each pair, as in :func:`inverse_z_test`.
 
@@ -101,10 +100,10 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     -----
     Where the mean score of a pair is positive, its z-score is a quasi-concave function of the weights, and so is the
     least z-score. The local optimum that SLSQP finds from weights with positive means is therefore the global one. Only
-    the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
+    the direction matters; ``w' Sigma w = 1`` with ``Sigma`` over all queries, as in :func:`inverse_z_test`.
 
     On the logs of ``experiments/interleaving_statistics.py`` the least z-score of six pairs rose from 2.7 to 3.6 and
-    from 1.9 to 3.2; on a pair held out it was lower than that of :func:`inverse_z_test` for 11 of 12.
+    from 1.9 to 3.2; on a held-out pair it was lower than with :func:`inverse_z_test` in 11 of 12 cases.
 
     Examples
     --------
@@ -139,7 +138,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     ])  # fmt: skip
 
     def scores(point: Float) -> tuple[Float, Float]:
-        """Return the transformed z-score of each pair less the last coordinate, and the gradients."""
+        """Return the transformed z-score of each pair minus the last coordinate, and the gradients."""
         u, least = point[:-1], point[-1]
         Mu = np.einsum("kij,j->ki", M, u)
         length = np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None]
@@ -150,7 +149,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     def negated(point: Any) -> Any:
         return -point[-1]
 
-    # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
+    # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the starting point
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
     # LDP: nonnegative least squares on the system solves min |u| with directions @ u >= 1; a residual of zero means
@@ -195,10 +194,10 @@ class ClickWeights:
     method : str
         Name of the learning method.
     n_queries : int
-        Number of queries they were learned from.
+        Number of queries from which they were learned.
     needed, needed_by_clicks : float
         Queries until p = 0.05 with power 1/2, with these weights (learned on each half of the queries and applied to
-        the other) and with all clicks counting one; infinity if the mean does not favour the better ranker.
+        the other) and with equal weights; infinity if the mean does not favour the better ranker.
 
     Examples
     --------
@@ -212,8 +211,8 @@ class ClickWeights:
     needed_by_clicks: float
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as JSON, with the names of their features; either the whole file or nothing."""
-        known = vars(self) | {"version": _VERSION, "features": FEATURES}
+        """Write the weights as JSON, with the names of their features. The file is written completely or not at all."""
+        known = vars(self) | {"version": 1, "features": FEATURES}
         record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
             file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
@@ -221,34 +220,35 @@ class ClickWeights:
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
         """Read weights that :meth:`save` wrote; raise ValueError with a description of the fault otherwise."""
-        text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
-            record = read_json(read_text(Path(path)).tobytes())
-        except Damaged as error:
-            raise ValueError(f"{text}, got {error}; learn them again") from None
-        if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
-            raise ValueError(f"{text}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
-        weights, n_queries, method = record["weights"], record["n_queries"], record["method"]
-        needed = {key: record[key] for key in ("needed", "needed_by_clicks")}
+            saved = decode(read_text(Path(path)).tobytes(), type=_Saved)
+            if saved.features != FEATURES:
+                raise ValidationError(f"Expected the {len(FEATURES)} click features")
+            check_choice("method", saved.method, LEARNERS)
+        except (DecodeError, UnicodeDecodeError, RecursionError, BadInput) as error:
+            problem = f"expected click weights as ClickWeights.save writes them, got another file ({error})"
+            raise BadInput(path, problem, "learn them again") from None
+        # JSON has no infinity
+        needed, by_clicks = (math.inf if n is None else n for n in (saved.needed, saved.needed_by_clicks))
+        return cls(saved.weights, saved.method, saved.n_queries, needed, by_clicks)
 
-        def is_number(value: Any, above: float, most: float) -> bool:
-            return type(value) in (int, float) and above < value <= most
 
-        # each field is checked, so that weights of another release or an edited file are refused with the field
-        for key, holds, expected in (
-            ("version", record["version"] == _VERSION, f"version {_VERSION}"),
-            ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
-            ("weights", isinstance(weights, list) and len(weights) == len(FEATURES)
-             and all(is_number(weight, -1e300, 1e300) for weight in weights), f"{len(FEATURES)} finite weights"),
-            ("method", method in tuple(LEARNERS), f"a method of {', '.join(LEARNERS)}"),
-            ("n_queries", type(n_queries) is int and 1 <= n_queries < 1 << 63, "a number of queries"),
-            *((key, value is None or is_number(value, 0, sys.float_info.max), f"{key} above 0 or null")
-              for key, value in needed.items()),
-        ):  # fmt: skip
-            if not holds:
-                raise ValueError(f"{text}, with {expected}, got {record[key]!r:.80}; learn them again")
-        known = (np.inf if value is None else float(value) for value in needed.values())
-        return cls(tuple(map(float, weights)), method, n_queries, *known)
+_Needed = Annotated[float, Meta(gt=0)] | None
+
+
+class _Saved(Struct):
+    """The content of a file of click weights."""
+
+    version: Literal[1]
+    features: tuple[str, ...]
+    weights: Annotated[
+        tuple[Annotated[float, Meta(ge=-1e300, le=1e300)], ...],
+        Meta(min_length=len(FEATURES), max_length=len(FEATURES)),
+    ]
+    method: str
+    n_queries: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
+    needed: _Needed
+    needed_by_clicks: _Needed
 
 
 def learn_weights(
@@ -259,12 +259,12 @@ def learn_weights(
     Parameters
     ----------
     logs : sequence of (ClickLog, str)
-        Logs of team draft, each with the name of its better ranker, which labels, a long experiment or deliberate
-        damage to the other rankers tell. In a log of several rankers it is compared with each other one.
+        Team-draft logs, each with the name of its better ranker, known from labels, a long experiment or deliberate
+        degradation of the other rankers. In a log of several rankers it is compared with every other ranker.
     method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference", "minimax_p_value"}
         The first gave the most powerful tests in the thesis.
     ridge : float, optional
-        ``ridge`` of the method, 0 if not given; ``max_mean_difference`` has none.
+        ``ridge`` of the method, 0 by default; ``max_mean_difference`` does not take it.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
-    # the better ranker is the own one of each pair, so that all rows point in one direction
+    # the better ranker is the own ranker of each pair, so that all rows point in the same direction
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)
@@ -313,14 +313,14 @@ def _needed(delta: Float) -> float:
 
 
 def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
-    """Return the queries needed if each query is weighted as learned from the other half.
+    """Return the queries needed if each half is scored with the weights learned from the other half.
 
     Scores are divided by their deviation, since the weights of the two halves differ in length.
     """
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
-            # even queries by the weights of the odd ones, and the reverse
+            # even queries with the weights learned from odd queries, and vice versa
             scores = products(rows[half::2], learn(slice(1 - half, None, 2)))
         except ValueError:  # half of the queries are too few to learn from
             return np.inf

@@ -1,6 +1,6 @@
 """Credit of many impressions at once, by the formulas of the methods on whole columns.
 
-Impressions of methods without such formulas, and those that are refused, go to their method one by one.
+Impressions that these formulas do not cover, or that are refused, are credited one by one by their method.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
 from structsvm.online.interleaving import SOSM, Interleaver, Optimized, Probabilistic, Shown, TeamDraft
 from structsvm.online.interleaving.probabilistic import duel_probabilities
-from structsvm.online.interleaving.record import share_of_largest, signs
+from structsvm.online.interleaving.record import share_of_largest
 from structsvm.online.interleaving.sosm import largest_difference
 from structsvm.protocols import Float
 
@@ -26,42 +25,31 @@ METHODS: dict[str, Interleaver] = {
 """The methods whose logs can be analysed, by name."""
 
 DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
-"""Methods whose outcome has mean zero for indifferent users, but neither median zero nor symmetry."""
+"""Methods whose outcome has mean zero for indifferent users, but is not symmetric and need not have median zero."""
 
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
     method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
 )
 _ENTRIES = 1 << 22
-"""Largest number of entries of a table; probabilistic credit has one per impression, pair of rankers and click."""
-
-
-class Record:
-    """The evidence of a shown list, shared by impressions of equal lists."""
-
-    __slots__ = ("bound", "documents", "evidence", "said")
-
-    def __init__(
-        self, documents: tuple[Any, ...], evidence: tuple[tuple[Any, ...], ...], bound: float
-    ) -> None:
-        self.documents, self.evidence, self.bound = documents, evidence, bound
-        self.said = hash((documents, evidence, bound))
+"""Largest number of entries of a table; probabilistic credit needs one per impression, pair of rankers and click."""
 
 
 class Rows(NamedTuple):
-    """Columns of impressions to credit. Python's garbage collection would visit each row if there were row objects."""
+    """Columns of impressions to credit. (Python's garbage collector would visit each row if rows were objects.)"""
 
     numbers: list[int]
-    records: list[Record]
+    records: list[Shown]
+    """Equal lists of a file share one record."""
     places: list[tuple[int, ...]]
     """Indices of the clicked documents, increasing."""
 
 
 class Credits(NamedTuple):
-    """Credit of some impressions, an entry of each array per impression."""
+    """Credit of some impressions; each array has one entry per impression."""
 
     credit: Float  # (n, n_rankers)
     outcome: Float  # (n, n_pairs)
-    spread: Float  # largest difference of credits for one click (optimised); otherwise the largest credit of a ranker
+    largest: Float  # of the credit of a ranker, whatever is clicked; 0 for the methods of ``DRAWN``
 
 
 def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits:
@@ -73,7 +61,7 @@ def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits
     for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
         groups.setdefault((len(record.documents), len(clicks), len(record.evidence)), []).append(k)
     for (_, n_clicked, n_evidence), members in groups.items():
-        # as many at once as keeps tables of all pairs of rankers small
+        # in batches that keep the tables of all pairs of rankers small
         step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
         for start in range(0, len(members), step):
             some = members[start : start + step]
@@ -97,64 +85,55 @@ class CreditRow(NamedTuple):
     evidence: Sequence[Sequence[Any]]
     places: Sequence[int]
     """Indices of the clicked documents, increasing."""
-    bound: float
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
-    """Credit impressions of one method that come one by one, as :func:`credit_rows` does."""
+    """Credit impressions of one method, given one by one, as :func:`credit_rows` does."""
     columns = Rows(
         [row.number for row in rows],
-        [Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound) for row in rows],
+        [Shown(method, tuple(row.documents), n_rankers, tuple(map(tuple, row.evidence))) for row in rows],
         [tuple(row.places) for row in rows],
     )
     return credit_rows(method, n_rankers, columns, "impression ")
 
 
-def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:
-    """Return where credit exceeds the bound of its record, as linear credit does if the record states none."""
-    return spread > bound * (1 + 1e-9)
-
-
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
-    """Credit impression ``k`` by its method, which raises for a wrong record."""
-    record = rows.records[k]
-    shown = Shown(method, record.documents, n_rankers, record.evidence, bound=record.bound)
-    clicked = np.zeros(len(record.documents), dtype=bool)
+    """Credit impression ``k`` by its method, which raises for an invalid record."""
+    shown = rows.records[k]
+    clicked = np.zeros(len(shown.documents), dtype=bool)
     clicked[list(rows.places[k])] = True
     try:
         to.credit[k] = METHODS[method].credit(shown, clicked)
-        if method == _OPTIMIZED:
-            to.spread[k] = np.ptp(np.array(record.evidence, dtype=np.float64), axis=0).max()
-        bounded = method != _OPTIMIZED or not beyond_bound(to.spread[k : k + 1], record.bound).any()
-        matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(to.credit[k])
+        matrix = METHODS[method].outcome(shown, clicked)
     except ValueError as error:
         raise BadInput(f"{source}{rows.numbers[k]}", f"{error}") from None
     to.outcome[k] = [matrix[pair] for pair in pairs]
     if method not in DRAWN:
-        to.spread[k] = len(record.documents)
+        to.largest[k] = len(shown.documents)
 
 
 def _credit_alike(
     method: str,
     n_rankers: int,
     pairs: list[tuple[int, int]],
-    records: list[Record],
+    records: list[Shown],
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
     """Return the credit of impressions with equally many documents and clicks; None if the method must credit them."""
-    # None is returned for methods without formulas on columns, and if a record is wrong: the method says what is wrong.
+    # None is returned for methods without formulas on columns, and if a record is invalid: the method then raises with
+    # the reason.
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
-    # lines with the same text share a record
     # each different record is converted once
-    which_of: dict[Record, int] = {}
-    which = np.array([which_of.setdefault(record, len(which_of)) for record in records])
+    which_of: dict[int, int] = {}
+    which = np.array([which_of.setdefault(id(record), len(which_of)) for record in records])
+    distinct = dict(zip(which.tolist(), records, strict=True)).values()
     try:
         # a flat list, since NumPy finds the shape of nested ones slowly
-        flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in which_of)))
+        flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in distinct)))
         values = np.array(flat, dtype=np.float64).reshape(len(which_of), n_rows, -1)
     except (OverflowError, ValueError):
         return None
@@ -180,20 +159,15 @@ def _credit_alike(
     if not (off <= 1e-9).all() or (method != _OPTIMIZED and not (values >= 0).all()):
         return None
     clicked = np.take_along_axis(values[which], places, axis=2)
-    spread = np.zeros(len(records))
+    unused = np.zeros(len(records))
     if method == _PROBABILISTIC:
         wins = duel_probabilities(clicked)
-        return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], spread)
+        return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], unused)
     credit = clicked.sum(axis=2)
-    if method == _OPTIMIZED:
-        spread = np.ptp(values, axis=1).max(axis=1)[which]
-        largest = np.array([record.bound for record in records])
-        if beyond_bound(spread, largest).any():
-            return None
-    else:
-        largest = np.full(len(records), largest_difference(values.shape[2]))
+    # centred credits are 1 / rank less their mean, which differ by less than 1 for a click
+    largest = 1.0 if method == _OPTIMIZED else largest_difference(values.shape[2])
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)
-    except BadInput:  # the method names the list
+    except BadInput:  # the method's error names the list
         return None
-    return Credits(credit, outcome[:, i, j], spread)
+    return Credits(credit, outcome[:, i, j], unused)

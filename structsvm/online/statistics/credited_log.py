@@ -1,11 +1,12 @@
 """Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
 
-An impression takes 8 to 24 bytes for each pair of rankers, 36 to detect repeated lines and 16 for an id of its user or
-session, instead of 2 KB as an object.
+An impression takes 8 to 24 bytes for each pair of rankers, 25 to detect repeated lines and 8 for an id of its user or
+user or session, instead of 2 KB as an object.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -18,14 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
 from structsvm.online.clicklog import ClickLog, Header, Line, Lines, numbered_lines, refuse_disagreement
-from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, Shown
+from structsvm.online.interleaving import Shown
 from structsvm.online.statistics.credit_formulas import (
     DRAWN,
     METHODS,
     Credits,
-    Record,
     Rows,
-    beyond_bound,
     credit_rows,
 )
 from structsvm.online.statistics.features import FEATURES, click_features
@@ -38,7 +37,7 @@ _BLOCKS = 8
 """Blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
 _FEW_WITHOUT = 20
-"""Impressions without an id for clusters are left out if they are fewer than one in this number, else refused."""
+"""Impressions without a cluster id are left out if they are fewer than one in this number, and refused otherwise."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
 
@@ -56,7 +55,7 @@ Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """Results of two rankers, an entry per impression on which they met, in the order of the log."""
+    """Results of two rankers, with one entry per impression on which they met, in the order of the log."""
 
     delta: Float
     """The statistic: weighted clicks, the outcome of a method of ``DRAWN``, otherwise the difference in credit."""
@@ -72,21 +71,20 @@ class CreditedLog:
     rankers: tuple[str, ...]
     # for rankers i < j, in the order of itertools.combinations
     pairs: tuple[PairColumns, ...] = field(repr=False)
-    # impressions used, and those of them with a click; the other counts are those of ClickLog
+    # impressions used, and how many of them have a click; the other counts are as in ClickLog
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int = 0
-    n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
-    # whether delta is computed by click weights
+    # whether delta is computed with click weights
     weighted: bool = False
     # "user" or "session", and the number of each impression's cluster, from 0 by first appearance
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
-    # bound of abs(delta) that is known before the clicks; None if a record does not state it
-    bound: float | None = 1.0
-    # without clusters, if users (or sessions) return: which, how often, among how many impressions
+    # bound of abs(delta) that is known before the clicks
+    bound: float = 1.0
+    # without clusters, if users (or sessions) return: which of the two, how often, and among how many impressions
     again: tuple[str, int, int] | None = None
     # for the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on each
     met: tuple[Int, ...] | None = field(default=None, repr=False)
@@ -117,22 +115,18 @@ class CreditedLog:
     def _names(self) -> tuple[str, str]:
         if self.weighted:
             return "weighted clicks", "difference in weighted clicks"
-        return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
+        return _STATISTICS[self.method]
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair, at random for fractional outcomes."""
+        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair; fractional outcomes are randomised."""
         outcomes = [pair.outcome for pair in self.pairs]
-        if self.method not in DRAWN or self.bound is None:
+        if self.method not in DRAWN:
             return outcomes
         return [drawn_signs(one, sign_generator(random_state, k)) for k, one in enumerate(outcomes)]
 
     def clusters_of(self, k: int) -> Int | None:
         """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
-        if self.codes is None or self.met is None:
-            return self.codes
-        # rank the codes by the index at which each first appears
-        _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
-        return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
+        return self.codes if self.codes is None or self.met is None else _numbered(self.codes[self.met[k]])
 
 
 def read_credits(
@@ -140,7 +134,6 @@ def read_credits(
     *,
     cluster: str | None = None,
     weights: ArrayLike | None = None,
-    missing_record: str = "error",
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
     callback: Callable[[int, int], None] | None = None,
@@ -151,13 +144,13 @@ def read_credits(
     ----------
     path : str or Path
     cluster : {"auto", "user", "session"}, optional
-        Id to keep of each impression. ``"auto"``: the user if some return and all impressions have one, else the
-        session by the same rule, else none. Impressions without a requested id are left out and counted; 5 % of them or
-        more are refused.
+        Id to keep for each impression. ``"auto"`` takes the user if users return and all impressions have a user,
+        otherwise the session by the same rule, otherwise none. Impressions without a requested id are left out and
+        counted; 5 % of them or more are refused.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
         since features are computed one impression at a time.
-    missing_record, missing_feedback : str
+    missing_feedback : str
         As for :func:`read_log`.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
@@ -173,7 +166,7 @@ def read_credits(
     ------
     ValueError
         As :func:`read_log`. Also, with file and line, for an impression that its method cannot credit and for the first
-        of many that lack the id of ``cluster``; and for an unknown method or ``cluster``, or wrong ``weights``.
+        of many that lack a cluster id; and for an unknown method or ``cluster``, or invalid ``weights``.
 
     Examples
     --------
@@ -189,16 +182,12 @@ def read_credits(
     """
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
-    parser = Lines(path, missing_record)
-    # impressions of several blocks are credited together: formulas on columns are fast for many at once
-    n_missing_record = n_lines = n_bytes = 0
+    parser = Lines(path)
+    # impressions of several blocks are credited together: formulas on columns are fast for many impressions at once
+    n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
-            line = parser.read(number, raw)
-            if line is None:
-                n_missing_record += 1
-            else:
-                reader.add(number, line, raw)
+            reader.add(number, parser.read(number, raw), raw)
         n_bytes += sum(len(raw) for _, raw in lines) + len(lines)
         if k % _BLOCKS == 0:
             reader.credit()
@@ -207,11 +196,11 @@ def read_credits(
         if callback is not None:
             callback(n_lines, n_bytes)
     reader.credit()
-    return reader.log(str(path), n_missing_record)
+    return reader.log(str(path))
 
 
 def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None) -> CreditedLog:
-    """Return the columns of a log in memory; parameters, result and errors are those of :func:`read_credits`.
+    """Return the columns of a log in memory; parameters, result and errors are as for :func:`read_credits`.
 
     Examples
     --------
@@ -228,13 +217,13 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
             reader.credit()
     reader.credit()
     return replace(
-        reader.log("impressions", 0), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
-        n_missing_record=log.n_missing_record, n_repeated=log.n_repeated, n_identical=log.n_identical,
+        reader.log("impressions"), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
+        n_repeated=log.n_repeated, n_identical=log.n_identical,
     )  # fmt: skip
 
 
 class _Reader:
-    """Builds the columns of a log: takes impressions one by one and credits those of some blocks together."""
+    """Builds the columns of a log: takes impressions one by one and credits those of several blocks together."""
 
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
@@ -244,12 +233,13 @@ class _Reader:
         self.source, self.cluster = source, cluster
         # without a requested cluster the first impressions show whether users return
         by = (cluster,) if cluster in ("user", "session") else ("user", "session")
-        self.ids = {name: Digests() for name in by}
+        # ids and what two lines with one id must agree in are kept as 64 bits
+        self.ids = {name: array("q") for name in by}
         self.n_taken = 0
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int] | None = None
-        self.records: dict[int, tuple[Shown, Record]] = {}
+        self.said: dict[int, tuple[Shown, int]] = {}
         self.rows = Rows([], [], [])
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
@@ -257,21 +247,17 @@ class _Reader:
         self.duels: list[tuple[int, ...]] = []
         """In the log of a bandit, the rankers of each impression taken since the last call of ``credit``."""
         self.met: list[list[Int]] = []
-        self.has_bound = True
         self.largest = 1.0
-        self.numbers: list[Int] = []
-        self.n_clicks: list[NDArray[np.int32]] = []
-        self.names = Digests()
+        self.numbers, self.names, self.clicked = array("q"), array("q"), array("b")
+        self.content = array("q")  # of a line without an id, its text
         self.n_same = 0
-        # a hash of what two lines with one id must agree in, or of the text of a line without an id
-        self.contents: list[int] = []
-        self.content: list[Int] = []
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
         """Add one impression."""
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
+        # the rankers agree: nothing to credit
         if about.same:
             self.n_same += 1
             return
@@ -288,7 +274,7 @@ class _Reader:
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
         if self.cluster is not None or self.n_taken < _LOOKED_AT:
             for by, ids in self.ids.items():
-                ids.add(about.user if by == "user" else about.session)
+                ids.append(_hash(about.user if by == "user" else about.session))
         self.n_taken += 1
         if self.weights is not None:
             impression = line.impression()
@@ -297,27 +283,27 @@ class _Reader:
             except ValueError as error:
                 raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
-        # equal lists share one Shown object (see Lines), so its id is a fast key of the record
-        known = self.records.get(id(shown))
-        if known is not None:
-            record = known[1]
-        else:
-            record = Record(shown.documents, shown.evidence, shown.bound)
-            if len(self.records) > _RECORDS_KEPT:
-                self.records.clear()
-            self.records[id(shown)] = shown, record  # the reference to ``shown`` keeps its id unique
         name = line.name
         if name is not None:
-            content = hash((record.said, line.clicks or (), about.query, about.session, about.user))
+            # equal lists share one Shown object (see Lines), so its id is a fast key of the hash
+            if id(shown) not in self.said:
+                if len(self.said) > _RECORDS_KEPT:
+                    self.said.clear()
+                # the reference to ``shown`` keeps its id unique
+                self.said[id(shown)] = shown, hash((shown.documents, shown.evidence))
+            said = self.said[id(shown)][1]
+            content = hash((said, line.clicks or (), about.query, about.session, about.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         if about.among:
             self.duels.append(tuple(map(about.among.index, about.rankers)))
         self.rows.numbers.append(number)
-        self.rows.records.append(record)
+        self.rows.records.append(shown)
         self.rows.places.append(line.places())
-        self.names.add(name)
-        self.contents.append(content)
+        self.numbers.append(number)
+        self.names.append(_hash(name))
+        self.clicked.append(bool(line.clicks))
+        self.content.append(content)
 
     def credit(self) -> None:
         """Credit the impressions taken since the last call and append to the columns."""
@@ -328,19 +314,11 @@ class _Reader:
             self._keep_duels(method)
         else:
             self._keep(method, self._credited(method, n_rankers, rows))
-        self.numbers.append(np.array(rows.numbers, dtype=np.int64))
-        self.n_clicks.append(np.array(list(map(len, rows.places)), dtype=np.int32))
-        self.content.append(np.array(self.contents, dtype=np.int64))
-        self.names.settle()
-        for ids in self.ids.values():
-            ids.settle()
-        self.rows, self.contents, self.psi, self.duels = Rows([], [], []), [], [], []
+        self.rows, self.psi, self.duels = Rows([], [], []), [], []
 
     def _credited(self, method: str, n_rankers: int, rows: Rows) -> Credits:
         made = credit_rows(method, n_rankers, rows, self.source)
-        bound = np.array([record.bound for record in rows.records], dtype=np.float64)
-        self.has_bound &= method != Optimized.name or not beyond_bound(made.spread, bound).any()
-        self.largest = max(self.largest, float(made.spread.max()))
+        self.largest = max(self.largest, float(made.largest.max()))
         return made
 
     def _keep(self, method: str, made: Credits) -> None:
@@ -349,7 +327,7 @@ class _Reader:
             delta, won = self.columns[p]
             if self.weights is not None:
                 delta.append(products(np.array([features[p] for features in self.psi]), self.weights))
-            elif method not in (Probabilistic.name, SOSM.name):
+            elif method not in DRAWN:
                 delta.append(credit[:, i] - credit[:, j])
             won.append(outcome[:, p].copy())
 
@@ -357,7 +335,7 @@ class _Reader:
         """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
         # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
         # pair (i, j) of the log may be stored as (j, i), with the opposite sign.
-        before, parts = sum(map(len, self.numbers)), []
+        before, parts = len(self.numbers) - len(self.duels), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
             groups.setdefault(len(arms), []).append(k)
@@ -375,121 +353,101 @@ class _Reader:
             rows = rows[np.argsort(at[rows], kind="stable")]
             impressions.append(at[rows])
             won.append(signed[rows])
-            if method not in (Probabilistic.name, SOSM.name):
+            if method not in DRAWN:
                 delta.append(difference[rows])
 
-    def _bound(self) -> float | None:
+    def _bound(self) -> float:
         """Return the largest absolute statistic of an impression for any clicks and any coins of its method."""
         assert self.like is not None
         largest, method = self.largest, self.like[0]
         if self.weights is not None:
-            # the largest value of each feature for a team of ``largest`` clicks: those that add up over clicks, and
-            # those that are positive for one click only
+            # the largest value of each feature for a team of ``largest`` clicks: features that add up over clicks, and
+            # features that are positive for one click only
             most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
             return dot(np.abs(self.weights), most)
         if method in DRAWN:
-            return 1.0 if self.has_bound else None
+            return 1.0
         # document constraints: a clicked document with each one above without a click (at most n/2 times n/2 pairs),
-        # and with the next one
+        # and with the next document
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
-    def log(self, origin: str, n_missing_record: int) -> CreditedLog:
+    def log(self, origin: str) -> CreditedLog:
         """Return the credited log, without repeated impressions."""
-        n = sum(map(len, self.numbers))
+        n = len(self.numbers)
         if not n and self.n_same:
             raise BadInput(
                 origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
             )
-        rankers = self.header.names(origin, n, n_missing_record)
+        rankers = self.header.names(origin, n)
         assert self.like is not None
-        # Columns are joined and freed one after another, so that the memory needed at once stays small.
-        numbers, content = joined(self.numbers), joined(self.content)
-        keep: Any = slice(None)
-        n_repeated = n_identical = 0
-        names = self.names.rows() if self.names.any else None
-        # repeated lines are found only if any line has an id
-        if names is not None:
-            keep, n_repeated = self._distinct(names, numbers, content)
-        # only lines of a file have a text; equal ones are adjacent after sorting
-        if self.source.endswith(":"):
-            if names is not None:
-                content = content[~names.any(axis=1)]
-            content = np.sort(content)
-            n_identical = int((content[1:] == content[:-1]).sum())
+        numbers, names, content = (
+            np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
+        )
+        # lines that a log shipper delivered again do not count
+        keep = self._distinct(names, numbers, content)
+        n_repeated = n - int(keep.sum())
+        # only lines of a file have a text
+        n_identical = _n_repeated(content[names == 0]) if self.source.endswith(":") else 0
         codes, again, n_without = None, None, 0
-        ids, cluster = {by: digests.rows() for by, digests in self.ids.items()}, self.cluster
+        ids = {by: np.frombuffer(hashes, dtype=np.int64) for by, hashes in self.ids.items()}
+        cluster = self.cluster
         # users (or sessions) return if ids of the first impressions occur twice
         if cluster in (None, "auto"):
-            looked = _mask(keep, n)[:_LOOKED_AT]
+            looked = keep[:_LOOKED_AT]
             n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
-        # a cluster needs an id in each impression: the user if some return, else the session
+        # a cluster needs an id in each impression: the user if users return, otherwise the session
         if cluster == "auto":
-            cluster = next((by for by, rows in ids.items() if n_again[by] and rows.any(axis=1).all()), None)
+            cluster = next((by for by, hashes in ids.items() if n_again[by] and hashes.all()), None)
         if cluster is not None:
-            keep, n_without = self._with_id(cluster, np.asarray(ids[cluster].any(axis=1)), numbers, keep)
-            codes, again = numbered(ids[cluster][keep]), None
-        del numbers, content, names
-        clicked = joined(self.n_clicks)[keep] > 0
+            # only impressions kept so far, as repeated lines do not count
+            without = np.flatnonzero(keep & (ids[cluster] == 0))
+            n_without = int(without.size)
+            if 0 < keep.sum() <= _FEW_WITHOUT * n_without:
+                raise BadInput(
+                    "cluster",
+                    f"expected a {cluster!r} in every impression, {self.source}{numbers[without[0]]} has none",
+                    "analyse without clusters, or log the id",
+                )
+            keep[without] = False
+            codes, again = _numbered(ids[cluster][keep]), None
+        clicked = np.frombuffer(self.clicked, dtype=np.bool_)[keep]
         pairs: list[PairColumns] = []
         met: list[Int] = []
-        # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
-        if self.header.is_duels:
-            kept = _mask(keep, n)
-            number = np.cumsum(kept) - 1
+        number = np.cumsum(keep) - 1
         for (own, won), lists in zip(self.columns, self.met, strict=True):
             stays = keep
+            # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
             if self.header.is_duels:
-                rows = joined(lists)
-                stays = kept[rows]
+                rows = _joined(lists)
+                stays = keep[rows]
                 met.append(number[rows[stays]])
-            outcome = joined(won)[stays]
-            if self.like[0] == Optimized.name and self.has_bound:
-                own.clear()  # the outcome is the statistic
-            pairs.append(PairColumns(joined(own)[stays] if own else outcome, outcome))
+            # columns are joined and freed one after another, so that the memory needed at once stays small
+            outcome = _joined(won)[stays]
+            pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
-            n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
+            n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
             again, tuple(met) if self.header.is_duels else None, n_without, self.n_same,
         )  # fmt: skip
 
-    def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
-        """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
-        # only impressions kept so far, as repeated lines do not count
-        without = np.flatnonzero(~has_id[keep])
-        if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
-            raise BadInput(
-                "cluster",
-                f"expected a {cluster!r} in every impression, {self.source}{numbers[keep][without[0]]} has none",
-                "analyse without clusters, or log the id",
-            )
-        if without.size:
-            keep = has_id if isinstance(keep, slice) else has_id & keep
-        return keep, int(without.size)
-
-    def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
-        """Drop repeated impression ids and return their number; raise BadInput if two lines of one id disagree."""
-        first = first_rows(names)
-        repeated = (first != np.arange(len(first))) & names.any(axis=1)
-        again = np.flatnonzero(repeated)
+    def _distinct(self, names: Int, numbers: Int, content: Int) -> NDArray[np.bool_]:
+        """Return which impressions do not repeat an id; raise BadInput if two lines of one id disagree."""
+        first = _first_equal(names)
+        is_first = (first == np.arange(len(first))) | (names == 0)
+        again = np.flatnonzero(~is_first)
         wrong = again[content[again] != content[first[again]]]
         if wrong.size:
             one, other = int(numbers[first[wrong[0]]]), int(numbers[wrong[0]])
             refuse_disagreement(self.source, one, other, "with this id")
-        return (~repeated if again.size else slice(None)), int(again.size)
+        return is_first
 
 
-def _mask(keep: Any, n: int) -> NDArray[np.bool_]:
-    """Return the impressions to keep, which may be a slice of all, as a mask."""
-    mask = np.zeros(n, dtype=bool)
-    mask[keep] = True
-    return mask
-
-
-def _n_repeated(digests: Int) -> int:
+def _n_repeated(hashes: Int) -> int:
     """Return the number of ids that equal an earlier one."""
-    return int((digests.any(axis=1) & (first_rows(digests) != np.arange(len(digests)))).sum())
+    known = hashes[hashes != 0]
+    return len(known) - len(np.unique(known))
 
 
 def _check_weights(weights: ArrayLike) -> Float:
@@ -499,55 +457,26 @@ def _check_weights(weights: ArrayLike) -> Float:
     return w
 
 
-class Digests:
-    """128 bits for each id, zeros for a missing one: two of Python's hashes, whose key differs in each process."""
-
-    def __init__(self) -> None:
-        self.any = False
-        self._recent: list[str | int | None] = []
-        self._settled: list[Int] = []
-        self.add = self._recent.append
-        """Add an id."""
-
-    def settle(self) -> None:
-        """Move the ids added since the last call to an array."""
-        self.any |= any(name is not None for name in self._recent)
-        self._settled.append(np.array(list(map(_digest, self._recent)), dtype=np.int64).reshape(-1, 2))
-        self._recent.clear()
-
-    def rows(self) -> Int:
-        """Return the digests, shape (n_ids, 2), and forget them."""
-        return joined(self._settled)
+def _hash(name: str | int | None) -> int:
+    """Return 64 bits of an id, 0 for a missing one, by Python's hashes, whose key differs in each process."""
+    # ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)
+    return 0 if name is None else hash(f"{'s' if type(name) is str else 'i'}{name}")
 
 
-def _digest(name: str | int | None) -> tuple[int, int]:
-    """Return the digest of an id. Ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)."""
-    if name is None:
-        return 0, 0
-    return (hash(name), hash("s" + name)) if type(name) is str else (hash(f"i{name}"), hash(f"j{name}"))
-
-
-def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return one array of the parts, and free these."""
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the parts as one array, and free the parts."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole
 
 
-def first_rows(digests: Int) -> Int:
-    """Return for each row the index of the first row that equals it."""
-    order = np.lexsort((digests[:, 1], digests[:, 0]))
-    placed = digests[order]
-    start = np.ones(len(order), dtype=bool)
-    start[1:] = (placed[1:] != placed[:-1]).any(axis=1)
-    del placed
-    first = np.empty(len(order), dtype=np.int64)
-    # equal rows are adjacent; the sort is stable, so the first of them has the lowest index
-    first[order] = order[start][np.cumsum(start) - 1]
-    return first
+def _first_equal(hashes: Int) -> Int:
+    """Return for each entry the index of the first one that equals it."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse], dtype=np.int64)
 
 
-def numbered(digests: Int) -> Int:
-    """Return a number from 0 for each row, by first appearance; equal rows have equal numbers."""
-    first = first_rows(digests)
+def _numbered(values: Int) -> Int:
+    """Return a number from 0 for each entry, by first appearance; equal entries have equal numbers."""
+    first = _first_equal(values)
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)

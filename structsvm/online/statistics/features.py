@@ -32,10 +32,10 @@ FEATURES = (
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
-    """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
+    """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other team.
 
-    Values that are not logged count as absent. Ranks of later pages continue those of the page before (``offset``).
-    Clicks of other teams matter only for whether the query has a single click, and which click was first and last
+    Values that are not logged count as absent. Ranks of later pages continue those of the previous page (``offset``).
+    Clicks of other teams only affect whether the query has a single click, and which click was first and last
     (thesis eq. 7.2 and 7.3.2; "followed by a click" means the next click).
     """
     shown, clicks = impression.shown, impression.clicks or ()
@@ -54,7 +54,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     words = impression.query_words
     phi = np.zeros(len(FEATURES))
     for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
-        # feature 3 is shared by the clicks of the team, so that it counts one per query
+        # feature 3 is shared by the clicks of the team, so that it counts once per query
         more = n[team] > n[rival] and downloads[team] > downloads[rival]
         for rank in teams[team]:
             # 4a, 4b: bold words per word of the query, only if both teams have equally many clicks

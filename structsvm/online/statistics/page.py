@@ -1,4 +1,4 @@
-"""Reports of the analysis of a click log: lines for a terminal, and an HTML page."""
+"""Reports of the analysis of a click log: text for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages
 
 _LOOKS = 40
-"""Number of points of the curves on the page; each takes a confidence interval."""
+"""Number of points of the curves on the page; each needs a confidence interval."""
 
 _WIDEST = 8.0
-"""Largest width of an interval that is drawn, in widths of the last one; wider ones would flatten the others."""
+"""Intervals wider than this multiple of the last interval are not drawn, since they would flatten the others."""
 
 
 def summary(answer: Analysis) -> list[str]:
@@ -44,7 +44,6 @@ def page(
     """Return the analysis as an HTML page, with the always-valid interval of each pair over the growing log."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
-    bound = log.bound
     column = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
     for pair in answer.pairs:
@@ -58,10 +57,10 @@ def page(
                 small=True,
             ),
         ]
-        # the curve needs the impressions themselves, the figures above only the analysis
+        # the curve needs the impressions themselves; the figures above need only the analysis
         k = column[pair.a, pair.b]
-        if bound is not None and len(log.pairs[k].delta):
-            values = log.pairs[k].delta / bound
+        if len(log.pairs[k].delta):
+            values = log.pairs[k].delta / log.bound
             clusters = log.clusters_of(k)
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
@@ -75,7 +74,9 @@ def page(
                 "upper": f"upper end of its {sure} interval",
             }  # fmt: skip
             lines = [
-                pages.Series(label, looks[drawn].tolist(), (bound * getattr(sequence, part)[drawn]).tolist())
+                pages.Series(
+                    label, looks[drawn].tolist(), (log.bound * getattr(sequence, part)[drawn]).tolist()
+                )
                 for part, label in labels.items()
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
@@ -99,7 +100,8 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
-    # the winner by the chosen test, and whether it holds at every look; otherwise who leads, and what is missing
+    # the winner by the chosen test, and whether it holds at every look; otherwise the leader, and the evidence that is
+    # missing
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
@@ -153,30 +155,28 @@ def _by_t(answer: Analysis) -> str:
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g}%"
-    always = pair.always_valid_lower is not None and pair.always_valid_upper is not None
     facts = [
         ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),
         ("difference", f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
-            + (f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g}" if always else "")
-            + ")"),
+            f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g})"),
         ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
             + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
     ]  # fmt: skip
     if answer.n_clusters is not None and pair.unit_wins is not None:
         counts = f"{pair.a} ahead in {pair.unit_wins:,}, {pair.b} in {pair.unit_losses:,}, which the sign test counts"
         facts.insert(1, (f"{answer.cluster}s", counts))
-    if pair.always_valid_p_value is not None:
-        facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
-    # two numbers of queries: for a size fixed beforehand, and for looks at any time
+    facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
+    # two numbers of queries: for a size fixed in advance, and for looks at any time
     needs = []
     if not math.isinf(pair.queries_needed):
         needs.append(
             f"{math.ceil(pair.queries_needed):,} queries in all to detect this difference{_by_t(answer)} with power "
             f"{answer.power:g} if their number is fixed beforehand"
         )
-    any_time = pair.always_valid_queries_needed or math.inf
-    if not math.isinf(any_time):
-        needs.append(f"about {math.ceil(any_time):,} queries if one looks at any time and stops")
+    if not math.isinf(pair.always_valid_queries_needed):
+        needs.append(
+            f"about {math.ceil(pair.always_valid_queries_needed):,} queries if one looks at any time and stops"
+        )
     if needs:
         facts.append(("needs", "; ".join(needs)))
     return facts

@@ -1,9 +1,9 @@
 """Statistics of a growing log, with a state that does not grow with it.
 
-:func:`~structsvm.online.statistics.analyse` depends on a log without clusters only by the number of times that each
-value of the statistic occurred: a few dozen numbers for team draft. The state also keeps the largest capital so far, so
-that a decision is final: by Ville's inequality the probability of a wrong one is at most alpha over all looks together.
-This requires that impressions are added in the order shown, each with all its clicks.
+:func:`~structsvm.online.statistics.analyse` depends on a log without clusters only through the counts of the values of
+the statistic: a few dozen numbers for team draft. The state also keeps the largest capital so far, so that a decision
+is final: by Ville's inequality the probability of a wrong one is at most alpha over all looks together. This requires
+that impressions are added in the order shown, each with all its clicks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
-from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
+from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
@@ -47,20 +47,20 @@ class _Pair:
     """Logarithm of the largest capital against mean 0 so far."""
     peak_n: int = 0
     peak_sign: int = 0
-    """Number of impressions at the peak, and the sign of the mean there, which says whom the capital favours."""
+    """Number of impressions at the peak, and the sign of the mean there, which indicates whom the capital favours."""
     crossed_n: int | None = None
     """Number of impressions at which the capital first reached one over alpha."""
     crossing: tuple[float, int] | None = None
-    """Logarithm of the capital there and the sign; used only while these impressions are added."""
+    """Logarithm of the capital at that point, and the sign; used only while these impressions are added."""
     rng: np.random.Generator | None = None
-    """Generator of the drawn wins and losses, for methods with fractional outcomes."""
+    """Generator that randomises wins and losses, for methods with fractional outcomes."""
 
 
 class RunningStatistics:
     """Statistics of one experiment, to which impressions are added when they are complete.
 
     ``length`` is the largest number of documents on a list. With the number of rankers it bounds the statistic of team
-    draft, which the always-valid decision (at level ``alpha``) needs before the clicks.
+    draft, which the always-valid decision (at level ``alpha``) needs in advance.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RunningStatistics:
 
     @property
     def bound(self) -> float:
-        """Bound of the statistic of an impression that is known before the clicks: the size of a team."""
+        """Bound of the statistic of an impression that is known in advance: the size of a team."""
         return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
 
     def p_values(self) -> list[float]:
@@ -92,7 +92,7 @@ class RunningStatistics:
         return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
-        """Return mean, always-valid interval and corrected p-value of each pair, as :meth:`analysis` has them."""
+        """Return mean, always-valid interval and corrected p-value of each pair, as in :meth:`analysis`."""
         sequences = []
         bound = self._bound_seen
         for pair in self._pairs:
@@ -108,24 +108,21 @@ class RunningStatistics:
         return 1.0 if self.method in DRAWN else self._largest
 
     def add(self, rows: Sequence[CreditRow]) -> Float:
-        """Add impressions in the order shown; return the outcome of each for every two rankers, from -1 to 1."""
+        """Add impressions in the order shown; return the outcome of each for every pair of rankers, from -1 to 1."""
         if not rows:
             return np.empty((0, len(self._pairs)))
-        credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
+        credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
         # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
-        if self.method in DRAWN:
-            wrong = self.method == "optimized" and beyond_bound(spread, np.array([row.bound for row in rows]))
-        else:
-            wrong = spread > self.bound
-        if np.any(wrong):
-            k = int(np.argmax(wrong))
-            problem = f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}"
+        # the first that is too large, or 0
+        k = int(np.argmax(largest > self.bound))
+        if largest[k] > self.bound:
+            problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
             raise BadInput(f"impression {rows[k].number}", problem, "log what show() returns, unchanged")
         # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
             self._add_pair(self._pairs[p], values, outcome[:, p])
-        self._largest = max(self._largest, float(spread.max()))
+        self._largest = max(self._largest, float(largest.max()))
         self.n_impressions += len(rows)
         self.n_clicked += sum(1 for row in rows if len(row.places))
         if self.decision is None:
@@ -176,7 +173,7 @@ class RunningStatistics:
             state: Mapping[str, Any] = json.loads(text)
             if state["version"] != VERSION:
                 raise ValueError(f"expected version {VERSION}")
-            # the constructor checks the settings; the counts are taken over as they are
+            # the constructor checks the settings; the counts are restored unchanged
             running = cls(**{name: state[name] for name in _SETTINGS})
             running.n_impressions, running.n_clicked = state["n"]
             running._largest, running.decision = state["largest"], state["decision"]
@@ -193,8 +190,8 @@ class RunningStatistics:
         return running
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
-        # The capital after each new impression is that of the values before it, in any order, times the new factors: so
-        # the peak does not depend on how a log is cut into batches.
+        # The capital after each new impression is the capital of the values before it, in any order, times the new
+        # factors: so the peak does not depend on how a log is cut into batches.
         before, counts = _table(pair.cells)
         capital = log_capitals(before / self.bound, counts, values / self.bound)
         best = int(np.argmax(capital))
@@ -208,7 +205,7 @@ class RunningStatistics:
                 first = int(above[0])
                 pair.crossed_n = self.n_impressions + first + 1
                 pair.crossing = float(capital[first]), int(np.sign(sums[first]))
-        # the table of values grows by the new ones; its size is the number of different values
+        # the new values extend the table; its size is the number of different values
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
         signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
@@ -216,9 +213,9 @@ class RunningStatistics:
         pair.losses += int((signs < 0).sum())
 
     def _decide(self) -> None:
-        """Decide for the ranker that beats each other one by the smallest p-values so far."""
+        """Decide for the ranker that beats every other ranker by the smallest p-values so far."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # with two rankers the figures are those of the impression that crossed, wherever the batch ends
+            # with two rankers the figures refer to the impression that crossed, wherever its batch ended
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]
@@ -234,7 +231,7 @@ class RunningStatistics:
         for name, n in wins.items():
             if n == len(self.rankers) - 1:
                 own = [(pair, p) for pair, p in pairs if name in pair.names]
-                at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ: that of the last peak
+                at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ by pair: use the last peak
                 self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
 

@@ -28,7 +28,7 @@ def queries_needed(
     power : float, default=0.5
         Probability of reaching the level; with 0.5 the median p-value reaches ``alpha``.
     clusters : sequence, optional
-        User or session of every query. The mean is then that over clusters, each counting once, and the answer assumes
+        User or session of every query. The mean is then taken over clusters, each counting once, and the answer assumes
         as many queries per cluster as in the data.
 
     Returns
@@ -39,12 +39,12 @@ def queries_needed(
 
     Notes
     -----
-    The observed effect is taken as the true one. If it is not yet significant it is known only up to a factor, and the
-    number of queries up to the square of that factor.
+    The observed effect is taken as the true one. If the effect is not yet significant, it is known only up to a factor,
+    and the number of queries up to the square of that factor.
 
     Examples
     --------
-    The two features of thesis 7.2 (three clicks, the last one right with probability 0.6, the others random):
+    The two features of thesis 7.2 (three clicks, the last of which is right with probability 0.6, the others random):
 
     >>> import numpy as np
     >>> last = np.repeat([1, -1], [12, 8])
@@ -61,7 +61,7 @@ def queries_needed(
 
 
 def units_needed(mean: float, variance: float, n: int, alpha: float, power: float) -> float:
-    """Return :func:`queries_needed` in units (queries or clusters), of which ``n`` have this mean and variance."""
+    """Return :func:`queries_needed` in units (queries or clusters), given the mean and variance of ``n`` of them."""
     from scipy.special import ndtri
 
     if mean == 0 or n < 2:

@@ -3,7 +3,7 @@
 Each test has one vectorised function, with values along the last axis, which tests thousands of resamples at once.
 
 With clusters (users, sessions) every test takes one value per cluster, the mean of its queries, and asks whether the
-mean over clusters is zero. Each cluster counts once, however many queries it has. This keeps the level where sizes
+mean over clusters is zero. Each cluster counts once, however many queries it has. This keeps the level when sizes
 differ: the cluster means are independent, and Student's t of independent values with mean zero and *different*
 variances is conservative at the usual levels (Ibragimov & Mueller 2010, section 2). A mean over queries would follow
 the largest cluster, whose share no standard error can repair. As all clusters have the same weight, the CR2 standard
@@ -25,7 +25,7 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 DECIMALS = 12
-"""Digits to which values are rounded for ties: sums of the same weights in another order differ in the last digits."""
+"""Number of digits to which values are rounded to find ties: the order of a sum changes its last digits."""
 
 
 class TestResult(NamedTuple):
@@ -43,7 +43,7 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
     Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric about
-    zero under the hypothesis, as the click difference of team draft; otherwise test :func:`drawn_signs` of the
+    zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
     outcomes.
 
     Examples
@@ -55,11 +55,11 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 
 
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Compute the z test of mean zero, with the variance over n, not n - 1 (thesis 7.1.1).
+    """Compute the z test of mean zero, dividing the variance by n, not n - 1 (thesis 7.1.1).
 
-    Parameters and result are as for :func:`t_test`. With clusters it is Student's t of their means, since the number of
-    clusters is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is significant
-    at level 0.05.
+    Parameters and result are as for :func:`t_test`. With clusters it is Student's t test of their means, since the
+    number of clusters is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is
+    significant at level 0.05.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def benjamini_hochberg(p: ArrayLike) -> Float:
 CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
     "holm": holm,
     "bh": benjamini_hochberg,
-    "none": p_values,  # right for one comparison that was chosen before the data were seen
+    "none": p_values,  # valid for a single comparison chosen before the data were seen
 }
 """Corrections by name."""
 
@@ -162,7 +162,7 @@ def check_delta(delta: ArrayLike) -> Float:
 
 
 def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None) -> Float:
-    """Return the independent values that a test uses: the clusters' means, or ``delta`` without clusters."""
+    """Return the independent values that a test uses: the cluster means, or ``delta`` without clusters."""
     values = check_delta(delta)
     if clusters is None:
         return values
@@ -178,9 +178,9 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
     """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``."""
-    # The sign of an outcome may favour a ranker although the outcome has mean zero, by many small wins against few
-    # large losses. A drawn sign does not: wins and losses are equally likely if and only if the mean outcome is zero.
-    # Outcomes of -1, 0 or 1 do not change.
+    # The sign of an outcome may favour a ranker although the outcome has mean zero, because of many small wins against
+    # few large losses. A randomised sign does not: wins and losses are equally likely if and only if the mean outcome
+    # is zero. Outcomes of -1, 0 or 1 do not change.
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     refuse_first("outcomes", values, ~(np.abs(values) <= 1), "a number in [-1, 1]")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
@@ -188,8 +188,9 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
 
 
 def sign_generator(random_state: int, k: int) -> np.random.Generator:
-    """Return the generator of the drawn wins and losses of pair ``k``."""
-    # each pair has its own generator: a growing log adds to all pairs in turn, and draws the signs of a log read whole
+    """Return the generator that randomises the wins and losses of pair ``k``."""
+    # each pair has its own generator: a growing log adds to all pairs in turn, and must draw the same signs as a log
+    # that is read at once
     return np.random.default_rng([random_state, k] if k else random_state)
 
 
@@ -209,7 +210,7 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
     from scipy.special import ndtr, stdtr
 
     mean, error = np.asarray(mean), np.asarray(error)
-    # a mean of zero has the statistic 0 whatever its error; equal values other than zero have an infinite one
+    # the statistic of a mean of zero is 0 whatever its error; the statistic of equal non-zero values is infinite
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(mean == 0, 0.0, mean / error)
     statistic = np.where(np.isnan(statistic), 0.0, statistic)

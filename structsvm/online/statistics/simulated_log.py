@@ -34,7 +34,7 @@ def simulate_log(
     Parameters
     ----------
     data : QueryData
-        Its ``y`` holds the grades, integers of the click model.
+        Its ``y`` holds the grades, as integers of the click model.
     scores : array-like, shape (n_rows, n_rankers)
         Higher is better; ties are broken at random, once for the log.
     interleaver : Interleaver
@@ -44,13 +44,14 @@ def simulate_log(
     rankers : sequence of str, optional
         Their names.
     n_users : int, optional
-        Number of users, of which a random one sees each impression; without it users are not logged.
+        Number of users, one of whom (at random) sees each impression; without it users are not logged.
     rng : Generator, int or None
 
     Yields
     ------
     Impression
-        With clicks from the top, synthetic times (some seconds per rank) and dwell times (longer for higher grades).
+        Clicks in order from the top, with synthetic times (some seconds per rank) and dwell times (longer for higher
+        grades).
 
     Examples
     --------
@@ -98,7 +99,8 @@ def simulate_log(
             ]
         shown = interleaver.show(orders[q], length=length, rng=generator)
         grades = data.y[start + np.array([rows[q][document] for document in shown.documents])]
-        # the user walks down the list: time between clicks by the ranks between them, then a stay by the grade
+        # the user walks down the list: the time between clicks grows with the ranks between them; the dwell time
+        # depends on the grade
         clicks, now, before = [], 0.0, 0
         for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
             now += generator.exponential(_SECONDS_PER_PLACE) * (position + 1 - before)

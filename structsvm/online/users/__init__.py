@@ -1,4 +1,4 @@
-"""Simulated users: click models with clicks, and their exact probabilities, by the grades of a shown list."""
+"""Simulated users: click models that draw clicks, with exact probabilities, from the grades of a shown list."""
 
 from __future__ import annotations
 

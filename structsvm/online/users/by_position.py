@@ -40,7 +40,7 @@ class PositionBasedUser(TableClicks):
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
         click = np.outer(self.attraction, check_places("examination", self.examination, length))
-        # the user never leaves: a position not examined only cannot be clicked
+        # the user never leaves: a rank that is not examined merely cannot be clicked
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
 
 
@@ -53,8 +53,8 @@ class DependentClickUser(TableClicks):
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
     continuation : sequence of float, one per place
-        Probability of reading on after a click at each rank (without a click the user always does); lists may not be
-        longer than this table.
+        Probability of reading on after a click at each rank (the user always reads on without a click); lists may not
+        be longer than this table.
 
     Notes
     -----

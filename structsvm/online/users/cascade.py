@@ -1,4 +1,4 @@
-"""Cascade click models: the user reads from the top, clicks by grade, and leaves after a click by grade."""
+"""Cascade click models: users read from the top; clicks, and leaving after a click, depend on the grade."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]
     ("random", 5): ((0.5, 0.5, 0.5, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0)),
     ("almost_random", 5): ((0.4, 0.45, 0.5, 0.55, 0.6), (0.5, 0.5, 0.5, 0.5, 0.5)),
 }
-"""Click and stop probabilities by grade, as in the papers, by name and number of grades."""
+"""Click and stop probabilities by grade, as published, keyed by name and number of grades."""
 
 
 @dataclass(frozen=True)
 class CascadeUser(TableClicks):
-    """A user who reads from the top, clicks by grade, and leaves after a click by grade.
+    """A user who reads from the top, and clicks and leaves with probabilities that depend on the grade.
 
     Parameters
     ----------

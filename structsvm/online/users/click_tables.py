@@ -1,4 +1,4 @@
-"""Clicks and probabilities of all click models, from tables of probabilities by grade and rank."""
+"""Clicks and click probabilities of all click models, from tables of probabilities by grade and rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structsvm.queries import refuse_first
 
 
 class TableClicks:
-    """Mixin of the click models: draws and probabilities from their ``tables``."""
+    """Mixin of the click models: draw clicks and compute probabilities from their ``tables``."""
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
@@ -27,7 +27,7 @@ class TableClicks:
         clicks = np.zeros(checked.shape[0], dtype=bool)
         for k, grade in enumerate(checked):
             clicks[k] = generator.random() < tables.click[grade, k]
-            # the user leaves with a probability by grade, which depends on whether she clicked
+            # the user leaves with a probability that depends on the grade and on whether the document was clicked
             stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
             if generator.random() < stop[grade, k]:
                 break
@@ -40,15 +40,15 @@ class TableClicks:
         click = tables.click[checked, positions]
         stay = click * (1 - tables.stop_after_click[checked, positions])
         stay += (1 - click) * (1 - tables.stop_after_skip[checked, positions])
-        # probability of reaching the rank, times that of a click there
+        # probability of reaching the rank, times the probability of a click there
         return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: checked.shape[0]]
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Return the exact probability of this vector of clicks."""
         tables, checked = self._tables_of(grades)
         clicked = check_clicks(clicks, checked.shape[0])
-        # sum over the rank at which the user stops: ``reading`` is the probability of these clicks so far with the user
-        # still reading, ``gone`` that with the user gone, which a later click rules out
+        # sum over the rank at which the user stops: ``reading`` is the probability of these clicks so far while the
+        # user still reads, ``gone`` the probability after the user left, which a later click rules out
         reading, gone = 1.0, 0.0
         for k, grade in enumerate(checked):
             click = tables.click[grade, k]
@@ -60,7 +60,7 @@ class TableClicks:
         return float(reading + gone)
 
     def _check_tables(self, *names: str) -> None:
-        """Make these attributes tuples of probabilities."""
+        """Convert these attributes to tuples of probabilities."""
         for name in names:
             object.__setattr__(self, name, check_table(name, getattr(self, name)))
 
@@ -87,7 +87,7 @@ def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np
 
 
 def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
-    """Return ``grades`` as integers ``0 .. n_grades - 1``; raise ValueError with the first that is not."""
+    """Return ``grades`` as integers ``0 .. n_grades - 1``; raise ValueError for the first invalid grade."""
     values = np.asarray(grades)
     if values.ndim != 1:
         raise BadInput("grades", f"expected one grade per place, got an array of shape {values.shape}")

@@ -1,4 +1,4 @@
-"""A fit in a file: the driver's bounds, weights and columns after each pass, so that another process can continue."""
+"""A fit in a file: bounds, weights and columns of the driver after each pass, so that another process can continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 
 
 _SAME_COLUMN, _COLUMN_ROUNDING = 1e-9, 1e-12
-"""Rounding between other partitions of the same rows: relative, and relative to the largest column."""
+"""Rounding between different partitions of the same rows: relative, and relative to the largest column."""
 
 
 def other_rows(difference: str) -> BadInput:
@@ -67,7 +67,7 @@ class Checkpoint:
         self._arrays: dict[str, Any] = {}
         self._at_zero: Float = np.empty(0)
         self.unproven = path.exists()
-        """Whether the file has a state whose slacks no pass has measured yet on the present rows."""
+        """Whether the file has a state whose slacks no pass has measured yet on the current rows."""
         self.slacks: Float = np.empty(0)
         if not self.unproven:
             return
@@ -111,14 +111,14 @@ class Checkpoint:
             )
 
     def same_parts(self, shares: Float) -> bool:
-        """Return whether the partitions are those of the file."""
+        """Return whether the partitions agree with the file."""
         kept = self._arrays["shares"]
         return kept.shape == shares.shape and bool(np.allclose(kept, shares, rtol=1e-12, atol=0.0))
 
     def restore(self, record: Recorder, columns: Columns, shares: Float) -> None:
         """Restore the bounds, and the columns if the partitions are the same."""
-        # Columns belong to partitions, and are valid for the same ones alone. Bounds are of all rows: other partitions
-        # of the same data may use them.
+        # Columns are valid only for the same partitions. Bounds refer to all rows: other partitions of the same data
+        # may use them.
         history = self._arrays["history"]
         record.history = [Progress(int(n), *map(float, rest)) for n, *rest in history]
         last = record.history[-1]

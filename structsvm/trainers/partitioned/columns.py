@@ -31,7 +31,7 @@ class Columns(GrowingPlanes):
 
     # The dual points of a partition are a convex set that contains zero. So any a >= 0, whose sum over the columns
     # (b_i, g_i) of each partition is at most one, is a dual point of the whole, of value a . b - 1/2 |sum a_i g_i|^2.
-    # The best a solves the small dual of ``structsvm.qp``. Bounds need the columns alone, not the state of a partition.
+    # The best a solves the small dual of ``structsvm.qp``. Bounds need only the columns, not the state of a partition.
 
     def __init__(self, n_parts: int, n_features: int) -> None:
         super().__init__(n_features, rounding=float, group=np.int64, alpha=float, idle=np.int64)

@@ -9,8 +9,8 @@ last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitione
 the lower bound, and the next round starts from it. The mix itself is not sent back: it suffices to place the local
 problems around its weights.
 
-Where a certificate leaves more than half of the gap, descents end, and each further pass is a certificate at the best
-point between the best weights so far and those of the mix. A few small rounds find it by slopes on the cached planes
+If a certificate leaves more than half of the gap, descents end, and each further pass is a certificate at the best
+point between the best weights so far and those of the mix. A few small rounds find it from slopes on the cached planes
 and a sample. A certificate that closes hardly any of the gap is followed by another descent.
 
 A round moves three vectors to a partition and at most two back, whatever the number of rows.
@@ -45,9 +45,9 @@ PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 
 _SIGMA = 0.3
 """Quadratic term of the local problems, in units of the safe one. As the driver mixes exactly, bounds hold for any
-value. A small value makes a local problem one of a smaller C, whose weights scatter less; the mix and the length set by
-the sample make up for it. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20
-passes at C = 1000 with .125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
+value. A small value corresponds to a local problem with a smaller C, whose weights scatter less; the mix and the length
+set by the sample make up for it. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12
+and 20 passes at C = 1000 with .125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
 
 _SLOW = 0.5
 """Share of the gap that a certificate may leave; if it leaves more, descents end, and each further pass is a
@@ -67,16 +67,16 @@ _SHARE = 0.05
 
 _MIXES = 10
 _WORTH = 0.05
-"""Most rounds of that kind after a certificate, and the share of the gap that a round must gain for another one. They
-do not read the data, and save most of the passes at a large C: 30 became 16 with one partition of 4,000 queries and C =
-1000, 28 became 8 with eight."""
+"""Maximum number of such rounds after a certificate, and the share of the gap that a round must gain for another round.
+They do not read the data, and save most of the passes at a large C: 30 became 16 with one partition of 4,000 queries
+and C = 1000, 28 became 8 with eight."""
 
 _COLUMNS_EACH = 24
-"""Columns of a partition that the driver must have memory for: those of a few rounds, until they are dropped as
+"""Number of columns per partition that the driver must have memory for: those of a few rounds, until dropped as
 idle."""
 
 _SAME_SLACK = 1e-9
-"""Relative difference of a partition's slack before and after a restart that is rounding."""
+"""Relative difference of a partition's slack before and after a restart that counts as rounding."""
 
 
 _TRAINERS = {
@@ -95,7 +95,7 @@ class Partitions(Protocol):
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
 
-        A call may be repeated, also on a partition that was rebuilt from its rows: the state of a partition improves
+        A call may be repeated, even on a partition that was rebuilt from its rows: the state of a partition improves
         its answers, but they are valid without it. Calls of one partition must not overlap.
         """
 
@@ -190,7 +190,7 @@ def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -
 
 
 class _Whole(NamedTuple):
-    """All partitions as one problem, with those members of ``Problem`` that one_slack and newton use."""
+    """All partitions as one problem, with the members of ``Problem`` that one_slack and newton use."""
 
     parts: Partitions
     shares: Float
@@ -301,7 +301,8 @@ def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fi
 def _fit(
     whole: _Whole, columns: Columns, record: Recorder, options: Options, guess: Float | None, kept: Checkpoint | None
 ) -> Fit:  # fmt: skip
-    """Train by rounds; where they gain too little, by one_slack from their cuts and their best mix as another cut."""
+    """Train by rounds; if they gain too little, continue with one_slack from their cuts, with the best mix as another
+    cut."""
     rounds = _Rounds(whole, columns, record, options, kept)
     try:
         stuck = rounds.run(guess, options.max_passes)
@@ -377,7 +378,7 @@ class _Rounds:
         self.record.lower(self.columns.value)
 
     def missing(self) -> float | None:
-        """Return how much of the gap partitions may leave; None before the first certificate."""
+        """Return the share of the gap that partitions may leave; None before the first certificate."""
         return _SHARE * (self.record.primal - self.columns.value) if np.isfinite(self.record.primal) else None
 
     def descend(self) -> Float:
@@ -434,9 +435,9 @@ class _Rounds:
                 return
 
     def next_point(self) -> Float | None:
-        """Return the point to certify next; None where a descent should find it."""
+        """Return the point to certify next; None if a descent should find it."""
         gap, before = self.record.gap, self.gaps[-2] if len(self.gaps) > 1 else np.inf
-        many = self.whole.n_blocks >= FEWEST  # else there is no sample to search a segment by
+        many = self.whole.n_blocks >= FEWEST  # otherwise there is no sample for searching a segment
         self.slow = self.slow or (many and len(self.gaps) > 1 and gap > _SLOW * before)
         # after a certificate that gained hardly anything, a descent brings new planes
         if self.slow and not self.record.done and gap <= _STALLED * before:
@@ -445,7 +446,7 @@ class _Rounds:
 
 
 def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
-    """Raise if the slacks at the weights of the checkpoint are not those in it, as those of other rows."""
+    """Raise if the slacks at the checkpoint's weights differ from the stored slacks, which means other rows."""
     before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
     now = measured if kept.same_parts(whole.shares) else np.array([measured.sum()])
     if not np.allclose(

@@ -63,7 +63,7 @@ class Description(NamedTuple):
 
 
 class Partition:
-    """Some queries of a larger problem, with a cache of their planes between calls; ``folds`` for cross-validation."""
+    """Some queries of a larger problem, whose planes are cached between calls; ``folds`` is for cross-validation."""
 
     # The cache makes answers better; they are valid without it. So a partition may be rebuilt from its rows at any
     # time. Every method returns zeros for a partition without weight (``share == 0``), such as one that is all in a
@@ -136,7 +136,8 @@ class Partition:
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
         """Run one pass on the local problem; return the average of its weights, and the dual point reached.
 
-        ``w`` are the weights of all partitions, ``own`` those of this one, ``target`` the share of the gap to leave.
+        ``w`` holds the weights of all partitions, ``own`` those of this partition; ``target`` is the share of the gap
+        to leave.
         """
         if task.share == 0.0:
             return np.zeros_like(w), Column(0.0, np.zeros_like(w), 0.0)
@@ -164,7 +165,7 @@ class Partition:
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
-        """Move mass among the cached planes, without reading the data; arguments are those of :meth:`descend`."""
+        """Move mass among the cached planes, without reading the data; arguments are as for :meth:`descend`."""
         if task.share == 0.0:
             return Column(0.0, np.zeros_like(w), 0.0)
         dual = self._placed(task, w, own)
@@ -173,7 +174,7 @@ class Partition:
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
         """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``."""
-        # ``among`` is the number of blocks in all partitions, which determines the rate of the sample
+        # ``among`` is the number of blocks in all partitions, which determines the sampling rate
         if task.share == 0.0:
             return 0.0, 0.0
         share, gain = sampled_slope(self._bound(task.fold), factor * w, w, among=among)
@@ -182,7 +183,7 @@ class Partition:
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
         """Return three parts of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
         # The slope of the hinges of the cached planes; the weight of the sample (0 for t = 0); and the weighted sum
-        # over the sample of the slopes of the cached planes less the true ones.
+        # over the sample of the slopes of the cached planes minus the true slopes.
         if task.share == 0.0:
             return 0.0, 0.0, 0.0
         problem = self._bound(task.fold)

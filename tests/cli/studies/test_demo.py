@@ -1,6 +1,7 @@
 """The demonstration: an honest task, the same result each time, and a page that stands on its own."""
 
 import dataclasses
+import html
 import re
 
 import numpy as np
@@ -110,19 +111,20 @@ def test_table_and_headline_say_what_was_measured_whichever_way_it_went(outcome)
     row = rows[outcome.systems.index(outcome.best)]
     assert row[2:4] == [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}"]
     for shift, verdict in (
-        (0.1, "ly better than"),
-        (-0.1, "ly worse than"),
-        (0.0, "no significant difference"),
+        (0.1, f"significantly better than the baseline {base.name} ({base.mean:.4f}"),
+        (-0.1, f"{base.name} has the best mean"),
+        (0.0, "equally have the best mean"),
     ):
         learned = dataclasses.replace(outcome.best, per_query=base.per_query + shift)
         text = demo.headline(demo.Outcome(outcome.task, (base, learned)))
-        assert all(words in text for words in (verdict, f"{learned.mean:.4f}", f"{base.mean:.4f}"))
+        assert verdict in text
+        assert f"{max(learned.mean, base.mean):.4f}" in text
 
 
 def test_page_stands_on_its_own(outcome):
     text = demo.page(outcome)
     assert not re.search(r"https?:|<script|<link|@import|url\((?!#)", text)
-    assert demo.headline(outcome).replace("<", "&lt;") in text
+    assert demo.headline(outcome) in html.unescape(text)
     for system in outcome.systems:
         assert system.name in text
         assert f"{system.mean:.4f}" in text

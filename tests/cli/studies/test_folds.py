@@ -157,8 +157,7 @@ def test_results_are_those_of_a_loop_by_hand(folder):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name for name in METHODS if not name.endswith("-LOSS")] + ["svm-precision@3", "svm-mrr", "tree"],
+    "name", [name for name in METHODS if not name.endswith("-LOSS")] + ["svm-precision@3", "svm-mrr", "tree"]
 )
 def test_every_method_runs(folder, name):
     result = run(find_folds(folder)[:1], [name], [0.1, 10.0]).methods[0]

@@ -9,17 +9,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from structsvm.common.checks import BadInput
-from structsvm.online.arena import Votes, add_models, arena, bandit_of, next_pairs
-from structsvm.online.arena.evidence import (
-    Evidence,
-    error_of_best,
-    error_of_top,
-    mixture,
-    shown_best,
-    shown_top,
-    thresholds,
-)  # fmt: skip
+from structsvm.online.arena import Votes, add_models, arena, bandit_of, evidence, next_pairs
 from structsvm.online.arena.page import summary
 from structsvm.online.arena.strengths import fit_p_value, strengths
 from structsvm.online.arena.votes import comparisons
@@ -69,7 +59,7 @@ def test_evidence_is_the_capital_of_exact_bets(epsilon: Fraction) -> None:
     shares = [Fraction(int(s), 4) for s in rng.choice([0, 1, 2, 3, 4, 4, 4], size=40)]
     ahead = np.log([float(c) for c in exact_capital(shares, epsilon)])
     behind = np.log([float(c) for c in exact_capital([1 - s for s in shares], epsilon)])
-    whole, single = Evidence(2, float(epsilon)), Evidence(2, float(epsilon))
+    whole, single = evidence.Evidence(2, float(epsilon)), evidence.Evidence(2, float(epsilon))
     paths = whole.extend(0, 1, np.array([float(s) for s in shares]))
     for share in shares:
         single.add(0, 1, float(share))
@@ -80,15 +70,15 @@ def test_evidence_is_the_capital_of_exact_bets(epsilon: Fraction) -> None:
 
 
 def test_a_comparison_keeps_the_mean_of_the_capital_where_both_arms_win_alike() -> None:
-    growth = Evidence(2)
+    growth = evidence.Evidence(2)
     growth.extend(0, 1, np.array([1.0, 0.0, 0.5, 1.0]))
-    before = np.exp(mixture(growth.growth[0, 1]))
+    before = np.exp(evidence.mixture(growth.growth[0, 1]))
     outcomes = []
     for share in (1.0, 0.0):
-        after = Evidence(2)
+        after = evidence.Evidence(2)
         after.growth = growth.growth.copy()
         after.add(0, 1, share)
-        outcomes.append(np.exp(mixture(after.growth[0, 1])))
+        outcomes.append(np.exp(evidence.mixture(after.growth[0, 1])))
     assert np.mean(outcomes) == pytest.approx(before, rel=1e-14)
 
 
@@ -128,19 +118,19 @@ def test_at_most_three_sets_have_one_pair_against_them(k: int) -> None:
 
 def test_levels_spend_alpha_and_no_more() -> None:
     for k in (2, 3, 5, 10, 100):
-        best, none = np.exp(-np.array(thresholds(0.05, k)))
-        assert error_of_best(best, k) == pytest.approx(0.05, abs=1e-12)
+        best, none = np.exp(-np.array(evidence.thresholds(0.05, k)))
+        assert evidence.error_of_best(best, k) == pytest.approx(0.05, abs=1e-12)
         # beside a winner: one arm with one rival that it does not beat, two more with each further one
         at_most = [min(k - 1, 2 * size - 1) for size in range(k)]
         beside = sum(
             (n - max(0, before)) * best ** (size + 1) for size, (before, n) in enumerate(pairwise(at_most))
         )
         assert beside + (k - 1) * none == pytest.approx(0.05, abs=1e-12)
-    assert np.exp(-thresholds(0.05, 2)[0]) == pytest.approx(0.025)
-    assert np.exp(-thresholds(0.05, 10)[0]) == pytest.approx(0.01648, abs=1e-5)
-    top = np.exp(-thresholds(0.05, 8, 0.0, 3)[0])
-    assert error_of_top(top, 8, 3) == pytest.approx(0.05, abs=1e-12)
-    assert thresholds(0.05, 10, 0.1)[0] == pytest.approx(np.log(200))
+    assert np.exp(-evidence.thresholds(0.05, 2)[0]) == pytest.approx(0.025)
+    assert np.exp(-evidence.thresholds(0.05, 10)[0]) == pytest.approx(0.01648, abs=1e-5)
+    top = np.exp(-evidence.thresholds(0.05, 8, 0.0, 3)[0])
+    assert evidence.error_of_top(top, 8, 3) == pytest.approx(0.05, abs=1e-12)
+    assert evidence.thresholds(0.05, 10, 0.1)[0] == pytest.approx(np.log(200))
 
 
 @pytest.mark.parametrize(
@@ -153,14 +143,14 @@ def test_levels_spend_alpha_and_no_more() -> None:
     ],
 )
 def test_what_is_shown_by_the_evidence(peak: list[list[float]], answer: int) -> None:
-    assert shown_best(np.array(peak, dtype=float), (4.1, 4.8)) == answer
+    assert evidence.shown_best(np.array(peak, dtype=float), (4.1, 4.8)) == answer
 
 
 def test_a_set_is_shown_where_each_member_beats_each_other_arm() -> None:
     peak = np.array([[0, 0, 5, 5], [0, 0, 5, 5], [0, 0, 0, 0], [0, 0, 0, 0]], dtype=float)
-    assert shown_top(peak, 4.1, np.array([0, 1]))
+    assert evidence.shown_top(peak, 4.1, np.array([0, 1]))
     peak[1, 3] = 4.0
-    assert not shown_top(peak, 4.1, np.array([0, 1]))
+    assert not evidence.shown_top(peak, 4.1, np.array([0, 1]))
 
 
 # --- error at every look
@@ -175,9 +165,9 @@ def peaks_of(P: np.ndarray, horizon: int, seed: int, ties: float) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "ties"), [(2, 0.0), (2, 0.4), (3, 0.0), (4, 0.0)])
 def test_equal_models_are_rarely_told_apart_at_any_look(k: int, ties: float) -> None:
-    P, n, levels = np.full((k, k), 0.5), 400, thresholds(0.05, k)
+    P, n, levels = np.full((k, k), 0.5), 400, evidence.thresholds(0.05, k)
     # peaks never fall: what was ever declared is declared by the last ones
-    wrong = sum(shown_best(peaks_of(P, 2000, seed, ties), levels) >= 0 for seed in range(n))
+    wrong = sum(evidence.shown_best(peaks_of(P, 2000, seed, ties), levels) >= 0 for seed in range(n))
     assert wrong / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
 
 
@@ -213,7 +203,7 @@ def test_matched_votes_pair_the_kth_of_either_order() -> None:
 
 def test_what_always_wins_when_shown_first_is_no_evidence() -> None:
     votes = votes_of("ab1 ba1 " * 200)
-    assert np.abs(mixture(bandit_of(votes).growth)).max() < 1e-12
+    assert np.abs(evidence.mixture(bandit_of(votes).growth)).max() < 1e-12
     assert not arena(votes).decided
 
 
@@ -337,10 +327,8 @@ def test_one_order_alone_allows_no_verdict() -> None:
 
 def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> None:
     rows = votes_of("ab1 " * 60 + "ab0 " * 40)
-    with pytest.raises(
-        BadInput, match=r"look sorted by winner; give a column 'time', or pass unordered=True"
-    ):
-        arena(rows, order="random")
+    message = r"look sorted by winner; give a column 'time', or pass unordered=True"
+    refused(message, arena, rows, order="random")
     found = arena(rows, order="random", unordered=True)
     assert any("one look" in note for note in found.notes)
     # the order of the rows does not matter then
@@ -401,7 +389,9 @@ def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> 
     )
     if not options:
         even = next(
-            n for n in range(200, 20_001, 200) if shown_best(peaks_of(P, n, 0, 0.0), thresholds(0.05, 6)) == 0
+            n
+            for n in range(200, 20_001, 200)
+            if evidence.shown_best(peaks_of(P, n, 0, 0.0), evidence.thresholds(0.05, 6)) == 0
         )
         assert bandit.t < even
         assert bandit.select(rng).arms == (0, 0)

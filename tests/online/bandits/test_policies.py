@@ -173,25 +173,6 @@ def test_beat_the_mean_forgets_comparisons_with_the_arm_that_left() -> None:
     assert bandit.plays[0, 1] == 40
 
 
-def test_rucb_unseen_pairs_come_first_and_self_duel_needs_strictness() -> None:
-    bandit = bandits.RUCB(3)
-    rng = np.random.default_rng(0)
-    bandit.wins[:] = [[0, 900, 0], [100, 0, 0], [0, 0, 0]]
-    bandit.t = 1000
-    for _ in range(20):
-        duel = bandit.select(rng)
-        assert 2 in duel.arms
-    bandit.wins[:] = [[0, 900, 900], [100, 0, 50], [100, 50, 0]]
-    assert bandit.select(rng).arms == (0, 0)
-    # the bound of arm 1 against arm 0 is back at 1/2 once ln t = N (1/2 - mu)^2 / alpha
-    bandit.wins[:] = [[0, 30, 900], [10, 0, 50], [100, 50, 0]]
-    back = 40 * 0.25**2 / 0.51
-    bandit.t = int(np.exp(back)) - 1
-    assert bandit.select(rng).arms == (0, 0)
-    bandit.t += 1
-    assert set(bandit.select(rng).arms) == {0, 1}
-
-
 def test_merge_rucb_batches_stay_in_range() -> None:
     from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
@@ -236,17 +217,6 @@ def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: 
     late.update(duels[4], 0)
     assert late.batches == parts[3]
     assert late.wins.sum() == 2
-
-
-def test_merge_rucb_cuts_chunks_in_order() -> None:
-    """Algorithm 1, line 2: chunks of p, the rest last."""
-    for n_arms, size, last in ((5, 4, [4]), (6, 4, [4, 5]), (245, 4, [244]), (16, 8, [*range(8, 16)])):
-        bandit = make("mergerucb", n_arms, size=size, partition="in order")
-        assert bandit.batches[0] == list(range(size))
-        assert bandit.batches[-1] == last
-        assert [len(batch) for batch in bandit.batches[:-1]] == [size] * (-(-n_arms // size) - 1)
-        assert bandit.select(np.random.default_rng(0)).note is None
-        assert from_json(bandit.to_json()).batches == bandit.batches
 
 
 def algorithm_1(K: int, p: int, alpha: float, delta: float, duel: Any, rng: np.random.Generator) -> Any:

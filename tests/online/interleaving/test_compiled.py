@@ -10,10 +10,7 @@ import pytest
 from experiments._multileaving import multileave_outcomes
 from structsvm.online.interleaving import SOSM, Probabilistic, TeamDraft
 from structsvm.online.interleaving.compiled import comparisons
-from structsvm.online.interleaving.compiled.comparisons import (
-    compare_pairs,
-    preference_matrix,
-)
+from structsvm.online.interleaving.compiled.comparisons import compare_pairs, preference_matrix
 from structsvm.online.interleaving.compiled.kernels import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
@@ -290,10 +287,6 @@ def _compare(pairs, **change):
     return lambda: compare_pairs(_world(), pairs, **{"clicks": USERS["any"], "n_samples": 5, **change})
 
 
-def _multileave(rankers, method="sosm"):
-    return lambda: multileave_outcomes(_world(), rankers, USERS["any"], method=method)
-
-
 def _scored(scores, grades=(0, 1), offsets=(0, 2)):
     return lambda: RankedQueries.from_scores(scores, grades, offsets)
 
@@ -308,10 +301,6 @@ test_bad_input_is_named = rejections(
     (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
     (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
     (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
-    (_multileave([0]), "rankers: expected at least 2"),
-    (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
-    (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
-    (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
     (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
     (_scored([[0.0], [1.0]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
     (_scored([[0.0], [1.0]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),

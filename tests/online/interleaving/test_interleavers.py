@@ -8,6 +8,7 @@ import pytest
 from structsvm.online.interleaving import Balanced, DocumentConstraints, Optimized, Probabilistic, TeamDraft
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.users import PositionBasedUser
+from tests.refusing import rejected
 
 # who does not look at documents: one grade only
 TOP_HEAVY = PositionBasedUser([0.7], [1.0, 0.5, 0.25, 0.1, 0.05, 0.01])
@@ -173,33 +174,28 @@ def test_probabilistic_extreme_decay_follows_a_ranking():
 
 
 @pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("credit_by", ["inverse", "linear"])
-def test_optimized_satisfies_its_constraints_and_is_optimal(n, credit_by):
-    rng, n_solved = np.random.default_rng(5), 0
+def test_optimized_satisfies_its_constraints_and_is_optimal(n):
+    rng = np.random.default_rng(5)
     for _ in range(4):
         rankings = [rng.permutation(8).tolist() for _ in range(n)]
-        method = Optimized(credit_by, max_lists=100_000)
+        method = Optimized(max_lists=100_000)
         distribution = method.distribution(rankings, 5)
         by_place = sum(p * np.array(shown.evidence) for shown, p in distribution)
-        if (n, credit_by) == (3, "linear") and distribution[0][0].slack > 0:
-            continue  # three linear credits cannot always be mixed to be equal
         assert distribution[0][0].slack == 0
         assert np.abs(by_place).max() <= 1e-9
-        n_solved += 1
         credit = np.array([shown.evidence for shown, _ in distribution])
         value = sensitivity(credit) @ [p for _, p in distribution]
         # no other fair distribution is more sensitive: try the corners that random objectives lead to
         lists = allowed_lists([tuple(r) for r in rankings], 5, 100_000)
         ranks = [{d: k for k, d in enumerate(r, 1)} for r in rankings]
         table = np.array([[[own[d] for d in shown] for own in ranks] for shown in lists], dtype=float)
-        table = 1 / table if credit_by == "inverse" else -table
+        table = 1 / table
         table -= table.mean(axis=1, keepdims=True)
         for _ in range(3):
             other, slack = fair_distribution(table, rng.normal(size=len(lists)))
             assert slack == 0
             assert np.abs(np.tensordot(other, table, axes=1)).max() <= 1e-9
             assert sensitivity(table) @ other <= value + 1e-9
-    assert n_solved >= 2
 
 
 def test_optimized_sensitivity_by_hand():
@@ -224,8 +220,7 @@ def test_optimized_without_solution_reports_the_least_slack():
 def test_optimized_samples_where_lists_are_too_many():
     rankings = [np.random.default_rng(i).permutation(20).tolist() for i in range(4)]
     method = Optimized(max_lists=200)
-    with pytest.raises(ValueError, match="more than max_lists=200 allowed lists"):
-        method.distribution(rankings, 8)
+    rejected("more than max_lists=200 allowed lists", method.distribution, rankings, 8)
     shown = method.show(rankings, 8, rng=1)
     assert len(shown.documents) == 8
     assert shown == method.show(rankings, 8, rng=1)

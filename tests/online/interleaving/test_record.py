@@ -110,25 +110,24 @@ GOOD = json.loads(TeamDraft().show([list("abc"), list("bca")], 3, 0).to_json())
 
 test_broken_records_are_named = rejections(
     lambda change: Shown.from_json(json.dumps({**GOOD, **change})),
-    ({"version": 2}, "expected version 1, got 2; credit it with the release that wrote it"),
-    ({"method": 3}, "method: expected a string"),
-    ({"documents": []}, "documents: expected a list"),
+    ({"version": 2}, "version: expected `int` <= 1, got 2; log what"),
+    ({"method": 3}, "method: expected `str`, got 3"),
+    ({"documents": []}, "documents: expected `array` of length >= 1"),
     ({"documents": ["a", "b", ["c"]]}, "documents: expected ids"),
     ({"documents": ["a", "b", "a"]}, "document 'a' occurs twice"),
-    ({"n_rankers": 1}, "n_rankers: expected an integer from 2 to 1000, got 1"),
-    ({"n_rankers": True}, "n_rankers: expected an integer"),
-    ({"evidence": []}, "evidence: expected rows"),
+    ({"n_rankers": 1}, "n_rankers: expected `int` >= 2, got 1"),
+    ({"n_rankers": True}, "n_rankers: expected `int`, got True"),
+    ({"evidence": []}, "evidence: expected `array` of length >= 1"),
     ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
-    ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]\[2\]: expected finite numbers up to 1e\+12 or null, got 'x'"),
-    ({"slack": "no"}, "slack: expected a number"),
-    ({"bound": 0}, "bound: expected a positive number"),
+    ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]\[2\]: expected `int \| float \| null`, got 'x'"),
+    ({"slack": "no"}, r"slack: expected `int \| float`, got 'no'"),
 )  # fmt: skip
 
 
 def test_texts_that_are_no_record():
     for text in ("oops", '{"a":' * 100_000):
         rejected(f"expected one line of JSON, got '{text[:60]}", Shown.from_json, text)
-    rejected("expected an object", Shown.from_json, "[1]")
+    rejected("expected `object`", Shown.from_json, "[1]")
     with pytest.raises(ValueError, match="expected the key 'method', got none; log what"):
         Shown.from_dict({k: v for k, v in GOOD.items() if k not in ("method", "evidence")})
     # a record that reads well but does not fit its method
@@ -176,7 +175,6 @@ test_bad_settings = rejections(
     called,
     (lambda: Probabilistic(-1), "tau=-1: expected a finite number >= 0"),
     (lambda: Probabilistic(float("nan")), "tau"),
-    (lambda: Optimized("rank"), "credit_by='rank': expected 'inverse' or 'linear'"),
     (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
     (lambda: Shown.from_dict(GOOD).with_impression(True), "expected a string or an integer, got True"),
 )

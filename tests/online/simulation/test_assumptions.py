@@ -8,6 +8,7 @@ import pytest
 from experiments._worlds import subset_shares
 from structsvm.online import assumption_report
 from structsvm.online.simulation.worlds import Utilities, condorcet_winner
+from tests.refusing import rejected
 
 
 def random_matrix(seed: int, k: int) -> np.ndarray:
@@ -69,8 +70,7 @@ def test_shares_over_subsets() -> None:
         assert share == pytest.approx(np.mean([condorcet_winner(sub) is not None for sub in subsets]))
         exact = np.mean([brute_order(sub) is not None for sub in subsets])
         assert abs(order - exact) < 4 * np.sqrt(exact * (1 - exact) / 3000) + 1e-9
-    with pytest.raises(ValueError, match="from 1 to 6"):
-        subset_shares(P, [7])
+    rejected("from 1 to 6", subset_shares, P, [7])
 
 
 def test_real_rankers(shared_data) -> None:

@@ -11,6 +11,7 @@ from structsvm.online import PreferenceMatrix, simulate
 from structsvm.online.simulation.page import duel_map, headline, leaders, results_table, simulation_page
 from structsvm.online.simulation.play import Simulation
 from structsvm.plots import figures, pages
+from tests.refusing import rejected
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
 
@@ -140,5 +141,4 @@ def test_heat_map_counts_pairs_once_and_orders_arms() -> None:
 
 
 def test_nothing_to_report_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        simulation_page({}, world="w", gaps=[0.0])
+    rejected("at least one", simulation_page, {}, world="w", gaps=[0.0])

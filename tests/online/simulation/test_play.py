@@ -17,7 +17,6 @@ from experiments._worlds import worst_case
 from structsvm.common.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
-from structsvm.online.simulation import runs
 from structsvm.online.simulation.play import RunProgress, Simulation
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
@@ -164,12 +163,9 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, bandi
     with pytest.raises(Interrupt):
         simulate(bandit, WORLD, **settings, checkpoint=path, callback=stop)
     assert told[-1].n_done == (2 if compiled else 1)
-    left = sorted(file.name for file in tmp_path.iterdir())
-    assert left == (["state.npz"] if compiled else ["state.npz", "state.npz.run1"])
     again: list[RunProgress] = []
     resumed = simulate(bandit, WORLD, **settings, checkpoint=path, callback=again.append)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
-    assert min(progress.step for progress in again if progress.run == 1 or compiled) >= 100
     assert all(progress.run > 0 for progress in again)
     assert_same(resumed, whole)
     # all done: nothing is played again
@@ -177,37 +173,6 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, bandi
     assert_same(simulate(bandit, WORLD, **settings, checkpoint=path, callback=again.append), whole)
     assert not again
     rejected("seed differ", simulate, bandit, WORLD, **{**settings, "seed": 5}, checkpoint=path)
-
-
-class PulledPlug(PreferenceMatrix):
-    """A world in which the user presses Ctrl-C within a step."""
-
-    def __init__(self, left: float) -> None:
-        super().__init__(WORLD.preferences)
-        self.left = left
-
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> object:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().compare(arms, rng)
-
-
-@pytest.mark.parametrize("name", ["rucb", "mdb", "savage"])
-def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
-    # few times to record at: saving must not wait for them
-    play = partial(simulate, partial(make, name), horizon=1000, seed=4, times=[1])
-    whole = play(PulledPlug(np.inf))
-    with pytest.raises(KeyboardInterrupt):
-        play(PulledPlug(700), checkpoint=tmp_path / "state.npz")
-    saved = json.loads((tmp_path / "state.npz.run0").read_text())
-    assert 600 < saved["step"] <= 700
-    resumed = play(PulledPlug(1000 - saved["step"]), checkpoint=tmp_path / "state.npz")
-    assert_same(resumed, whole)
-    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signal to one thread here")
@@ -236,51 +201,20 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
     assert not heard
 
 
-def test_a_run_under_way_is_resumed_by_its_own_simulation_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
-    settings: dict[str, Any] = {"horizon": 1000, "seed": 4, "checkpoint": tmp_path / "state.npz"}
-    with pytest.raises(KeyboardInterrupt):
-        simulate(FORMS[1], PulledPlug(700), **settings)
-    (left,) = tmp_path.iterdir()
-    refused = pytest.raises(
-        ValueError, match=r"state\.npz\.run0: expected an unfinished run of this simulation"
-    )
-    for change in (
-        {"seed": 5},
-        {"horizon": 2000},
-        {"regret": "weak"},
-        {"bandit": partial(make, "rucb", alpha=0.6)},
-    ):
-        with refused as caught:
-            simulate(**{"bandit": FORMS[1], "world": PulledPlug(np.inf), **settings, **change})
-        assert "of other settings" in str(caught.value)
-    saved = json.loads(left.read_text())
-    for key, value in (("bandit", "{}"), ("rng", 3), ("k", 10**6), ("duels", [[9, 9, 1]]), ("regret", None)):
-        left.write_text(json.dumps({**saved, key: value}))
-        with refused:
-            simulate(FORMS[1], PulledPlug(np.inf), **settings)
-
-
 @pytest.mark.parametrize("content", [b"", b"PK", b"\x00" * 9, b"[1, 2", b'{"bandit": 3}', b"[" * 100_000])
-@pytest.mark.parametrize("name", ["state.npz", "state.npz.run0"])
-def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_broken_checkpoints_are_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state.npz"
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name}: expected an? .*or delete the file"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"state.npz: expected a .*or delete the file"):
         simulate(FORMS[1], WORLD, horizon=100, checkpoint=path)
-    assert (tmp_path / name).read_bytes() == content
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"horizon": 0}, "horizon=0: expected a whole number"),
-        ({"horizon": 2.5}, "horizon"),
-        ({"horizon": float("inf")}, "horizon=inf: expected a whole number >= 1"),
         ({"horizon": 1e19}, r"horizon: expected at most 1e\+18 comparisons, got 1e\+19"),
-        ({"horizon": 1e300}, "horizon: expected at most"),
         *(({key: True}, f"^{key}=True: expected") for key in ("horizon", "n_runs", "seed", "n_jobs")),
         ({"times": [True]}, "^times.*: expected"),
         ({"seed": -1}, "seed=-1: expected a whole number >= 0"),
@@ -341,14 +275,6 @@ def test_explore_agrees_with_the_literal_policy(name: str) -> None:
     assert compiled.correct.all()
     assert (compiled.steps > 100).all()  # past the horizon
     assert explore(name, world, horizon=100, max_steps=7).steps.tolist() == [7]
-
-
-def test_explore_refuses_what_never_ends() -> None:
-    rejected("end of exploration", explore, "rucb", WORLD, horizon=10)
-    assert explore("savage", WORLD, horizon=100).correct.all()
-    for key in ("horizon", "n_runs", "seed", "n_jobs", "max_steps"):
-        with pytest.raises(ValueError, match=rf"^{key}=True: expected"):
-            explore("savage", WORLD, **{"horizon": 10, key: True})  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_is_known_whatever_the_order_of_attributes(tmp_path: Path) -> None:

@@ -5,19 +5,12 @@ import pytest
 from scipy.stats import norm
 
 from experiments._worlds import SYNTHETIC, bradley_terry, synthetic_utilities, worst_case
-from structsvm.online.simulation.worlds import (
-    LINKS,
-    NormalScores,
-    PreferenceMatrix,
-    Utilities,
-    check_preferences,
-    condorcet_winner,
-)
+from structsvm.online.simulation import worlds
 from structsvm.protocols import World
 from tests.refusing import rejected, rejections
 
 test_bad_matrices_are_refused_by_name = rejections(
-    PreferenceMatrix,
+    worlds.PreferenceMatrix,
     ([[0.5, 0.5]], r"shape \(K, K\)"),
     ([], r"shape \(K, K\)"),
     ([0.5], r"shape \(K, K\)"),
@@ -34,30 +27,30 @@ test_bad_matrices_are_refused_by_name = rejections(
 
 def test_without_condorcet_winner_utilities_measure_regret() -> None:
     cycle = [[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]]
-    world = PreferenceMatrix(cycle, utilities=[0.2, 0.5, 0.5])
+    world = worlds.PreferenceMatrix(cycle, utilities=[0.2, 0.5, 0.5])
     np.testing.assert_allclose(world.gaps, [0.3, 0, 0])
     assert world.winners.tolist() == [1, 2]
-    rejected("one for each of 3 arms, got 2", PreferenceMatrix, cycle, utilities=[0.2, 0.5])
+    rejected("one for each of 3 arms, got 2", worlds.PreferenceMatrix, cycle, utilities=[0.2, 0.5])
 
 
 def test_links() -> None:
     x = np.array([-1.0, 0.0, 0.3])
-    np.testing.assert_allclose(LINKS["linear"](x), (1 + x) / 2)
-    np.testing.assert_allclose(LINKS["logistic"](x), 1 / (1 + np.exp(-x)))
-    np.testing.assert_allclose(LINKS["gaussian"](x), norm.cdf(x, scale=np.sqrt(2)))
-    for link in LINKS:
-        P = Utilities([0.1, 0.9, 0.5, 0.5], link).preferences
-        check_preferences(P)
-        assert condorcet_winner(P) == 1
-    rejected("range of at most 1", Utilities, [0.0, 1.5])
-    rejected("link", Utilities, [0.0], "probit")
-    rejected("finite", Utilities, [0.0, np.inf])
+    np.testing.assert_allclose(worlds.LINKS["linear"](x), (1 + x) / 2)
+    np.testing.assert_allclose(worlds.LINKS["logistic"](x), 1 / (1 + np.exp(-x)))
+    np.testing.assert_allclose(worlds.LINKS["gaussian"](x), norm.cdf(x, scale=np.sqrt(2)))
+    for link in worlds.LINKS:
+        P = worlds.Utilities([0.1, 0.9, 0.5, 0.5], link).preferences
+        worlds.check_preferences(P)
+        assert worlds.condorcet_winner(P) == 1
+    rejected("range of at most 1", worlds.Utilities, [0.0, 1.5])
+    rejected("link", worlds.Utilities, [0.0], "probit")
+    rejected("finite", worlds.Utilities, [0.0, np.inf])
 
 
 def test_frequencies_of_pairs_and_sets() -> None:
     rng = np.random.default_rng(0)
     n = 6000
-    for world in (Utilities([0.8, 0.3, 0.5]), NormalScores([0.8, 0.3, 0.5])):
+    for world in (worlds.Utilities([0.8, 0.3, 0.5]), worlds.NormalScores([0.8, 0.3, 0.5])):
         assert isinstance(world, World)
         exact = np.array([world.preferences[0, 2], world.preferences[0, 1], world.preferences[2, 1]])
         together = np.mean([world.compare((0, 2, 1), rng) for _ in range(n)], axis=0)
@@ -69,7 +62,7 @@ def test_frequencies_of_pairs_and_sets() -> None:
 
 def test_scores_make_the_pairs_of_a_set_consistent() -> None:
     rng = np.random.default_rng(0)
-    world = NormalScores([0.0, 0.1, 0.2])
+    world = worlds.NormalScores([0.0, 0.1, 0.2])
     for _ in range(500):
         ab, ac, bc = world.compare((0, 1, 2), rng)
         assert not (ab == bc and ac != ab)  # no cycle
@@ -81,7 +74,7 @@ def test_the_fifteen_synthetic_problems() -> None:
     for name, utilities in SYNTHETIC.items():
         assert utilities[0] == 0.8
         assert (utilities[1:] < 0.8).all()
-        assert NormalScores(utilities).winners.tolist() == [0]
+        assert worlds.NormalScores(utilities).winners.tolist() == [0]
         mixed = synthetic_utilities(name, np.random.default_rng(0))
         assert sorted(mixed) == sorted(utilities)
     good = SYNTHETIC["41good160poor"]
@@ -92,8 +85,8 @@ def test_the_fifteen_synthetic_problems() -> None:
 
 
 def test_thesis_instances() -> None:
-    check_preferences(worst_case(7, 0.1))
-    assert condorcet_winner(worst_case(7, 0.1)) == 0
+    worlds.check_preferences(worst_case(7, 0.1))
+    assert worlds.condorcet_winner(worst_case(7, 0.1)) == 0
     P = bradley_terry(30, 0.1, np.random.default_rng(0))
-    check_preferences(P)
+    worlds.check_preferences(P)
     assert P[0, 1:].min() == pytest.approx(0.6)

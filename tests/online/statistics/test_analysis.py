@@ -1,6 +1,5 @@
 """The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
 
-import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -70,34 +69,6 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert mirrored.winner == "better"
     biased = [note for note in answer.notes if "may be its bias" in note]
     assert bool(biased) == (method.name in ("balanced", "document_constraints", "sosm"))
-
-
-def test_linear_credit_has_the_bound_of_its_query(data):
-    method = interleaving.Optimized(credit_by="linear")
-    shown = method.show([list("abcd"), list("dcba")], length=2, rng=0)
-    assert shown.bound == 3  # of documents a and d, at ranks 1 and 4
-    assert method.show([list("abcd"), list("abcd")], rng=0).bound == 1
-    log = simulated(data, ideal_and_worse(data, 0.1, 3.0), method, 400, rng=1)
-    answer = analyse(log)
-    assert answer.always_valid_winner == answer.winner == log.rankers[0]
-    pair = answer.pairs[0]
-    assert 0 < pair.always_valid_lower < pair.mean < pair.always_valid_upper < 1
-    by_hand = [
-        (i.shown.bound, max(i.clicked.sum(), 1), np.subtract(*method.credit(i.shown, i.clicked)))
-        for i in log.impressions
-    ]
-    assert pair.mean == pytest.approx(np.mean([credit / (b * n) for b, n, credit in by_hand]))
-
-
-def test_a_record_that_does_not_say_its_bound_has_no_always_valid_figures(data):
-    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
-    old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
-    for line in old:
-        del line["shown"]["bound"]
-    answer = analyse(ClickLog.of(map(Impression.from_dict, old)))
-    assert answer.pairs[0].always_valid_p_value is None
-    assert "no always-valid figures" in answer.notes[0]
-    json.dumps(answer.to_dict(), allow_nan=False)
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):
@@ -311,28 +282,6 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     assert "no ranker is ahead" in Path("log.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--ranker 1", "two or more, got 1"),
-        ("--ranker 1 --ranker 01", "different rankers"),
-        ("--ranker 1 --ranker 11", "expected a feature from 1 to 10"),
-        ("--ranker 1 --ranker absent.npz", "absent.npz: expected a file"),
-    ],
-)
-def test_commands_refuse_bad_options(cli, options, message):
-    assert message in cli.refuses("interleave simulate -o log.jsonl", options)
-    assert list(Path.cwd().iterdir()) == []
-
-
-def test_lines_left_out_are_told(cli):
-    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
-    with Path("log.jsonl").open("a") as file:
-        file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
-    text = cli("interleave analyse log.jsonl --missing-record skip")
-    assert "note: 2 lines have no record of the list and were left out" in text
-
-
 def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
     """Also where lines before it were empty or left out, and braces are in the name of the file."""
     log = Path("log{1}.jsonl")
@@ -345,14 +294,6 @@ def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
         assert "log{1}.jsonl:4: shown: expected teams from 0 to 1, got 7" in cli.refuses(command, log)
     write_log(log, made[:2])
     assert "log{1}.jsonl:1 has none" in cli.refuses("interleave analyse --cluster user", log)
-
-
-def test_a_page_in_place_of_the_log_is_refused(cli):
-    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))])
-    before = Path("log.jsonl").read_bytes()
-    said = cli.refuses("interleave analyse log.jsonl --report log.jsonl")
-    assert "got the same; choose another --report" in said
-    assert Path("log.jsonl").read_bytes() == before
 
 
 def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:

@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 from _click_logs import heavy_user, interleaved
 
+from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
-from structsvm.online.interleaving import (
-    SOSM,
-    Balanced,
-    DocumentConstraints,
-    Optimized,
-    Probabilistic,
-    Shown,
-    TeamDraft,
-)
 from structsvm.online.statistics import analyse, confidence_sequence, queries_needed, sign_test
 from structsvm.online.statistics.credited_log import credit_log, read_credits
 from structsvm.online.statistics.page import summary
@@ -88,7 +80,11 @@ def test_headlines_follow_the_intervals_and_name_ties():
         assert sum(said in line for line in lines) == 1
 
 
-@pytest.mark.parametrize("method", [TeamDraft(), Balanced(), DocumentConstraints()], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "method",
+    [interleaving.TeamDraft(), interleaving.Balanced(), interleaving.DocumentConstraints()],
+    ids=lambda m: m.name,
+)
 def test_no_clicks_exceed_the_bound(method):
     """Every list of several rankings and every vector of clicks."""
     for other, length in (("dcba", 4), ("bcda", 3), ("efab", 4), ("dcba", 1)):
@@ -109,7 +105,7 @@ def test_no_features_exceed_the_bound_of_their_weights():
     bold = {"query_words": 1, "title_bold": (3, 0, 3, 0), "abstract_bold": (3, 0, 3, 0)}
     made = [
         Impression(
-            Shown("team_draft", tuple("abcd"), 2, (teams,)),
+            interleaving.Shown("team_draft", tuple("abcd"), 2, (teams,)),
             tuple(Click(k, download=download) for k in order),
             **bold,
         )
@@ -125,7 +121,7 @@ def test_no_features_exceed_the_bound_of_their_weights():
 
 # -- wins and losses of outcomes that are fractions ----------------------------------------------------------
 
-FRACTIONS = [Probabilistic(), Optimized(), SOSM()]
+FRACTIONS = [interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM()]
 
 
 def test_drawn_signs_are_outcomes_on_average():
@@ -165,7 +161,7 @@ def test_analysis_draws_signs_and_has_no_wilcoxon_test_for_fractions(method):
 
 
 def _log(n, **ids):
-    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    shown = interleaving.Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     return ClickLog.of(
         Impression(shown.with_impression(k), (Click(k % 2 + 1),), **{by: of(k) for by, of in ids.items()})
         for k in range(n)

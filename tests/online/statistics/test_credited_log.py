@@ -22,7 +22,7 @@ from tests.refusing import refused, rejected
 
 METHODS = [
     interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
-    interleaving.Optimized("linear"), interleaving.Balanced(), interleaving.DocumentConstraints(),
+    interleaving.Balanced(), interleaving.DocumentConstraints(),
 ]  # fmt: skip
 TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
@@ -160,7 +160,7 @@ def test_a_repeated_impression_counts_once(tmp_path):
         line(1, impression="i1", user="u"),
         line(1, impression="i1", shown=TEAMS.to_dict() | {"documents": ["a", "c"]}),
         line(1, impression="i1", clicks=[{"rank": 1}, {"rank": 2}]),
-        line(1, impression="i1", shown=TEAMS.to_dict() | {"bound": 2.0}),
+        line(1, impression="i1", shown=TEAMS.to_dict() | {"evidence": [[1, 0]]}),
     ],
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):

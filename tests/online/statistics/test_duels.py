@@ -89,8 +89,8 @@ def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"among": "abc"}, "among: expected a list of names"),
-        ({"among": ["a", 1]}, r"among\[1\]: expected a name, got 1"),
+        ({"among": "abc"}, r"among: expected `array \| null`, got .abc"),
+        ({"among": ["a", 1]}, r"among\[1\]: expected `str`, got 1"),
         ({"among": ["a", "a", "b", "c", "d"]}, "among: expected different, printable names"),
         ({"among": ["c", "d"]}, "among: expected the names of 'rankers' among them"),
         ({"rankers": []}, "the names of 'rankers' among them"),

@@ -38,7 +38,7 @@ def made_log(method, n, n_rankers, seed, lean=0.3, length=6):
 def row(k, impression):
     shown = impression.shown
     places = sorted({click.rank - 1 for click in impression.clicks})
-    return CreditRow(k, shown.documents, shown.evidence, places, shown.bound)
+    return CreditRow(k, shown.documents, shown.evidence, places)
 
 
 def folded(impressions, method, n_rankers, cuts, length=6):
@@ -130,8 +130,8 @@ def test_the_decision_is_that_of_looking_after_every_impression():
 
 def test_a_decision_stays():
     running = RunningStatistics("team_draft", ["a", "b"], length=2)
-    won = CreditRow(0, ("x", "y"), ((0, 1),), (0,), 1.0)
-    lost = CreditRow(0, ("x", "y"), ((0, 1),), (1,), 1.0)
+    won = CreditRow(0, ("x", "y"), ((0, 1),), (0,))
+    lost = CreditRow(0, ("x", "y"), ((0, 1),), (1,))
     running.add([won] * 30)
     decided = running.decision
     running.add([lost] * 300)
@@ -143,7 +143,7 @@ def test_a_decision_stays():
 def test_refuses_what_it_cannot_bound():
     running = RunningStatistics("team_draft", ["a", "b"], length=2)
     with pytest.raises(ValueError, match="expected credit of at most 1"):
-        running.add([CreditRow(7, ("x", "y", "z", "w"), ((0, 0, 1, 1),), (0, 1), 1.0)])
+        running.add([CreditRow(7, ("x", "y", "z", "w"), ((0, 0, 1, 1),), (0, 1))])
     assert running.n_impressions == 0
     rejected("one impression or more", running.analysis)
     with pytest.raises(ValueError, match="expected one of sign, z, t"):

@@ -1,4 +1,4 @@
-"""The outcome of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
+"""The result of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -26,27 +26,12 @@ def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]
 
 
 def headline(outcome: Outcome) -> str:
-    """Return the result in words, with the models that are as good."""
-    best, base = outcome.best, outcome.baseline
-    test = compare(best.per_query, base.per_query)
-    best_models = leaders({system.name: system.per_query for system in outcome.learned})
-    if test.p_value >= 0.05:
-        verdict = "no significant difference to"
-    else:
-        verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
-    n = best.per_query.shape[0]
-    text = (
-        f"{pages.listed(best_models.first)} {'reaches' if len(best_models.first) == 1 else 'equally reach'} a mean "
-        f"average precision of {best.mean:.4f} on {n} test queries: "
-        f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {pages.p_said(test.p_value)})."
-    )
-    if best_models.level:
-        means = {system.name: system.mean for system in outcome.learned}
-        level = [f"{name} ({means[name]:.4f}, {pages.p_said(p)})" for name, p in best_models.level.items()]
-        text += (
-            f" No significant difference between {pages.listed(best_models.first)} and {pages.listed(level)}."
-        )
-    return text
+    """Return the result in words, with the models that perform equally well."""
+    shown = [outcome.baseline, *outcome.learned]
+    best = leaders({system.name: system.per_query for system in shown})
+    means = {system.name: f"{system.mean:.4f}" for system in shown}
+    measure = f"average precision on {shown[0].per_query.shape[0]} test queries"
+    return pages.best_said(best, means, measure, baseline=outcome.baseline.name)
 
 
 def page(outcome: Outcome) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +46,7 @@ class System:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task and the systems tried: the baselines first, then the learned ones."""
+    """A task and the systems compared: the baselines first, then the learned rankers."""
 
     task: Task
     systems: tuple[System, ...]
@@ -117,19 +115,7 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
             callback(name)
         cv = min(3, task.train.n_queries)
         model = structsvm.StructuralRankerCV(loss, _CS, cv=cv, scoring="map", n_jobs=n_jobs)
-        with _without_remarks():
-            model.fit(task.train.X, task.train.y, qid=task.train.qid)
+        model._fixed_grid = True  # no remark on a C at an end of the grid
+        model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
     return Outcome(task, tuple(systems))
-
-
-@contextmanager
-def _without_remarks() -> Iterator[None]:
-    """Filter out remarks on the chosen C: the grid of the demonstration is fixed."""
-    log = logging.getLogger("structsvm")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

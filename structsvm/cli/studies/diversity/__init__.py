@@ -1,4 +1,4 @@
-"""Comparison of diverse result sets: models and fixed methods of choosing on the same labelled sets.
+"""Comparison of diverse result sets: models and fixed selection methods on the same labelled sets.
 
 ``comparison`` measures them, ``summary`` shows the result. The models are in :mod:`structsvm.estimators.diversity`, the
 fixed methods in :mod:`structsvm.estimators.baselines`.

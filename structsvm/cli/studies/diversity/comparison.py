@@ -1,4 +1,4 @@
-"""Models and fixed methods of choosing, measured on the same labelled sets."""
+"""Models and fixed selection methods, measured on the same labelled sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from structsvm.estimators import baselines
 from structsvm.metrics import Comparison, compare
 from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.oracles.subtopic_gain import SubtopicGain
-from structsvm.plots import pages
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
 
@@ -35,10 +34,10 @@ WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signatu
 
 @dataclass(frozen=True, eq=False)
 class DiversityResult:
-    """Result of :func:`compare_methods`; dictionaries go by method, models first.
+    """Result of :func:`compare_methods`; dictionaries are keyed by method, models first.
 
-    ``values`` has for each method and loss one minus the loss of each set; methods are compared by ``loss``. A method
-    chooses ``limit``, such as "5 documents".
+    ``values`` holds, for each method and loss, one minus the loss of each set; methods are compared by ``loss``. Each
+    method chooses ``limit``, such as "5 documents".
     """
 
     labelled: LabelledSets
@@ -60,9 +59,9 @@ class DiversityResult:
 
     @property
     def seen(self) -> dict[str, int | None]:
-        """Number of the sets that each model was trained on; None if its file is too old to say.
+        """Number of these sets that each model was trained on; None if its file is too old to record it.
 
-        Measures on such sets tell how well the model fits them, not how well it chooses from new ones.
+        Measures on such sets show how well the model fits them, not how well it chooses from new sets.
         """
         here = [candidates.fingerprint for candidates in self.labelled.sets]
         trained_on = {name: getattr(model, "fingerprints_", None) for name, model in self.models.items()}
@@ -77,7 +76,8 @@ class DiversityResult:
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
-    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name."""
+    """Raise ValueError for unknown fixed methods, and for models with the name of a fixed method: the table has one row
+    per name."""
     for name in methods:
         check_choice("method", name, METHODS)
     for name in models:
@@ -86,7 +86,7 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 
 
 def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
-    """Return the fixed methods that these sets have all inputs for, and a remark on each group left out."""
+    """Return the fixed methods for which these sets have all inputs, and a remark on each group left out."""
     wordless = any(one.kind == "similarity" and one.documents is None for one in labelled.sets)
     without = {
         "documents have no texts": ("bm25", "coverage", "essential") if wordless else (),
@@ -120,17 +120,17 @@ def compare_methods(
     degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose documents from sets :func:`with_subtopics` by models and fixed methods, and measure what they cover.
+    """Choose documents from sets :func:`with_subtopics` with models and fixed methods, and measure their coverage.
 
     ``k`` documents are chosen, under a budget of ``costs`` as many as fit if ``k`` is None. ``rivals`` are further
-    selectors, such as a fitted ``MMR``. ``degrees`` are labels of marks, by which is measured in place of
+    selectors, such as a fitted ``MMR``. ``degrees`` are labels from marks, used for measuring in place of
     ``labelled.labels``.
     """
     check_choice("loss", loss, COVERAGE_LOSSES)
     models = {} if models is None else dict(models)
     methods = usual_methods(labelled)[0] if methods is None else methods
     check_names(models, methods)
-    # each selector takes the same limits; the clairvoyant one maximises what is measured
+    # each selector has the same limits; the clairvoyant selector maximises the measure itself
     limits: Any = {"k": k, "costs": costs, "budget": budget}
     everyone = models | dict(rivals or {})
     chosen = {name: one.predict(labelled.sets, **limits) for name, one in everyone.items()}
@@ -147,10 +147,7 @@ def compare_methods(
         }
         for name, rows in chosen.items()
     }
-    limits_said = [
-        "" if k is None else f"{k} documents",
-        "" if budget is None else f"a cost of {budget:g} at most",
-    ]
-    return DiversityResult(
-        labelled, models, chosen, values, loss, pages.listed(list(filter(None, limits_said)))
-    )
+    limit = "documents" if k is None else f"{k} documents"
+    if budget is not None:
+        limit = f"{limit} of a total cost of {budget:g} at most"
+    return DiversityResult(labelled, models, chosen, values, loss, limit)

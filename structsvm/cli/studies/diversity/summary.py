@@ -9,7 +9,7 @@ from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
 
 MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
-"""Names of one minus each loss."""
+"""Names of the measures, one minus each loss."""
 
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
@@ -25,7 +25,7 @@ def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]
 
 
 def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """Return the same, unrounded, as plain objects; ``means`` are of one minus each loss."""
+    """Return the same, unrounded, as plain objects; ``means`` refer to one minus each loss."""
     records = []
     for name, values in result.values.items():
         entry: dict[str, Any] = {
@@ -43,28 +43,17 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
 
 
 def headline(result: DiversityResult) -> str:
-    """Return the result in words: the best method, those as good, and the sets seen in training."""
-    # those that use the subtopics as input are no rivals, unless there are no others
+    """Return the result in words: the best method, the methods that perform equally well, and the sets seen in
+    training."""
+    # methods that use the subtopics as input are not rivals, unless there are no others
     rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
     best = leaders({name: result.compared[name] for name in rivals})
-    n, measure = len(result.labelled.sets), MEASURES[result.loss]
-
-    def mean(name: str) -> str:
-        return f"{result.compared[name].mean():.3f}"
-
+    means = {name: f"{result.compared[name].mean():.3f}" for name in rivals}
     text = (
-        f"Of {len(result.chosen)} methods that choose {result.limit} for each of {n} queries, "
-        f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {measure}, "
-        f"{mean(best.first[0])}"
+        f"Of {len(result.chosen)} methods that choose {result.limit} for each of {len(result.labelled.sets)} queries, "
+        f"{pages.best_said(best, means, MEASURES[result.loss])}"
     )
-    if best.level:
-        level = [f"{name} ({mean(name)}, {pages.p_said(p)})" for name, p in best.level.items()]
-        text += f"; no significant difference to {pages.listed(level)}"
-    elif best.p_values:
-        text += ", significantly better than each of the others"
-    if best.p_values:
-        text += f" ({pages.tests_said(len(best.p_values))})"
-    return " ".join([f"{text}.", *seen_in_training(result)])
+    return " ".join([text, *seen_in_training(result)])
 
 
 def seen_in_training(result: DiversityResult) -> list[str]:

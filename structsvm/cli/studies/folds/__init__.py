@@ -1,6 +1,6 @@
 """Comparison of methods on the folds of a benchmark, which can be resumed.
 
-C is chosen on validation queries, and measures are of test queries.
+C is chosen on validation queries, and measures are computed on test queries.
 
 >>> import tempfile, pathlib
 >>> from structsvm.readers import make_ranking, write_letor

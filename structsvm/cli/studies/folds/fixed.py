@@ -1,4 +1,5 @@
-"""Baselines that are not trained: a feature, a saved model or a TREC run, measured on the queries of the others."""
+"""Baselines that are not trained: a feature, a saved model or a TREC run, measured on the same queries as the
+methods."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from structsvm.queries import QueryData, dense_column, row_groups
 
 
 class Measured(NamedTuple):
-    """The name of the baseline, the part of a fold, and by measure a value per query."""
+    """The name of the baseline, the part of a fold, and for each measure one value per query."""
 
     name: str
     part: QueryData
@@ -40,7 +41,7 @@ def measure_fixed(
 ) -> list[Measured]:
     """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
 
-    Equal scores of a feature count with the mean over their orders, as a file may list relevant documents first.
+    Ties of a feature are averaged over their orders, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, name = _scorer(baseline, parts[0])
@@ -57,7 +58,7 @@ def measure_fixed(
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], str]:
-    """Return the function that scores rows, and the name of the baseline, in which a feature is called one."""
+    """Return the function that scores rows, and the name of the baseline, which says "feature" for a feature."""
     path = Path(baseline)
     if path.is_file():
         return (_by_model(path) if is_model(path) else _by_run(path)), baseline

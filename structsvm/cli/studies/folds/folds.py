@@ -1,4 +1,5 @@
-"""Sources of training, validation and test queries: benchmark folders, parts to rotate, or one file cut up."""
+"""Sources of training, validation and test queries: benchmark folders, parts to rotate, or one file split into
+parts."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Fold:
 
 
 class FoldData(NamedTuple):
-    """A fold in memory (or mapped); all parts have the same features."""
+    """A fold in memory or mapped from disk; all parts have the same features."""
 
     train: QueryData
     validation: QueryData
@@ -68,7 +69,7 @@ def find_folds(
     test: bool = True,
     columns: Mapping[str, Any] | None = None,
 ) -> tuple[Fold, ...]:
-    """Return the folds that ``data`` holds or can be cut into.
+    """Return the folds that ``data`` holds or can be split into.
 
     ==========================================  =======================================================
     ``data``                                    folds
@@ -77,7 +78,7 @@ def find_folds(
     folder with ``train``, ``vali``, ``test``   this fold
     folder with ``S1`` ... ``Sn``, n >= 3       fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
                                                 the next fold starts one part later (LETOR 4.0)
-    one file or store                           its queries, shuffled and dealt to parts S1 ... Sn
+    one file or store                           its queries, shuffled and assigned to parts S1 ... Sn
     ==========================================  =======================================================
 
     Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
@@ -163,7 +164,8 @@ def _cut(
 
 
 def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None = None) -> FoldData:
-    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`, words by those of training.
+    """Read the parts of a fold; tables with their ``columns`` (see :func:`find_folds`), with the categories of the
+    training part.
 
     ``fill="median"`` puts the medians of the training part in place of missing features, ``fill="keep"`` leaves NaN.
     """
@@ -183,7 +185,7 @@ def _loaded(
     if "categorical" in options:
         from structsvm.readers.categories import category_features
 
-        # a file cut into folds has words of other queries, too: constant in training, they get no weight
+        # a file split into folds has words from other queries, too: constant in training, they get no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []
@@ -256,7 +258,7 @@ def _in_two(pieces: Sequence[QueryData]) -> list[str]:
 
 
 def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
-    """Return the same rows with ``width`` features, omitted ones being 0, as a dense or a CSR matrix."""
+    """Return the same rows with ``width`` features (omitted features are 0) as a dense or CSR matrix."""
     X: Any = data.X
     if bool(sparse.issparse(X)) != as_sparse:
         X = sparse.csr_matrix(X) if as_sparse else X.toarray()
@@ -275,7 +277,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a text, or of a store; a compressed text counts five times."""
+    """Return the size of a text or a store in bytes; compressed text counts five times."""
     packed = 5 if is_packed(path) else 1
     return packed * sum(file.stat().st_size for file in _files(path))
 

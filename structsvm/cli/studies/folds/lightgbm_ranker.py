@@ -1,4 +1,4 @@
-"""LightGBM's LambdaRank, which stops early on the validation queries, to compare with."""
+"""LightGBM's LambdaRank with early stopping on the validation queries, for comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Point(NamedTuple):
     graded: bool
     """Whether labels are graded."""
     n_leaves: int
-    """Number of leaves of a tree; the largest number for XGBoost and CatBoost."""
+    """Number of leaves of a tree; the maximum for XGBoost and CatBoost."""
     rate: float
     l2: float | None = None
     """``lambda_l2``, ``lambda`` or ``l2_leaf_reg``; None is the library's default: 0, 1 and 3."""
@@ -37,7 +37,7 @@ Grown = Callable[[Any, int, int], Float]
 
 @dataclass(frozen=True)
 class Boosted:
-    """Ranker by the first trees of a booster."""
+    """Ranker that uses the first trees of a booster."""
 
     grown: Grown
     n_trees: int
@@ -78,7 +78,7 @@ def best_stage(
 
 
 def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -> Grown:
-    """Return the scores by some trees, which are grown when first needed."""
+    """Return the scores of some trees, which are grown when first needed."""
     import lightgbm
 
     lengths = np.diff(train.offsets)

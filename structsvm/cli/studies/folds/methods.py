@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from structsvm.queries import QueryData, dense_column
 
 METHODS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
-    "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
+    "ranksvm": "pairwise ranking SVM, hinge loss, every query has the same weight",
     "ranksvm-l2": "the same with the squared hinge",
     "ordinal": "ordinal regression SVM",
     "acc": "classification SVM",
@@ -34,7 +33,7 @@ METHODS = {
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
-    "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
+    "lightgbm": "LightGBM's LambdaRank, the best of a grid, stopped early on the validation part; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
 """The methods by name, with descriptions."""
@@ -46,7 +45,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Options that methods share, as far as they apply."""
+    """Options shared by the methods to which they apply."""
 
     scale: Any = "none"
     relevance: float = 1.0
@@ -56,11 +55,11 @@ class Training:
     monotone: tuple[tuple[str, int], ...] = ()
     """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
     positive: bool = False
-    """Whether all weights have to be at least 0; likewise."""
+    """Whether all weights have to be at least 0; only methods ``svm-LOSS`` take it."""
 
     @property
     def exact(self) -> dict[str, Any]:
-        """The options of methods with a certificate, but for the scaling."""
+        """The options of methods with a certificate, without the scaling."""
         return {name: getattr(self, name) for name in ("relevance", "tol", "max_passes")}
 
 
@@ -75,7 +74,7 @@ class Candidate(NamedTuple):
 
 
 class OneFeature:
-    """Ranking by one column, a baseline for learning."""
+    """Ranking by one column, as a baseline for learning."""
 
     def __init__(self, feature: int, sign: int, n_features: int) -> None:
         self.coef_ = np.zeros(n_features)
@@ -86,7 +85,7 @@ class OneFeature:
 
 
 def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) -> tuple[int, int]:
-    """Return the feature that ranks best by itself, from 0, and its direction.
+    """Return the index of the single feature that ranks best, and its direction.
 
     The direction is 1 if high values come first, -1 if low ones do.
     """
@@ -99,7 +98,7 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 
 
 def full_name(name: str) -> str:
-    """Return a name of a method as the table has it: in lower case, a loss by itself as ``svm-LOSS``."""
+    """Return the name of a method as in the table: in lower case, with a bare loss as ``svm-LOSS``."""
     if name.endswith("-LOSS"):
         return name
     lower = "lightgbm" if name.lower() == "lambdamart" else name.lower()
@@ -110,7 +109,7 @@ def full_name(name: str) -> str:
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
+    """Return ``name`` in full if it is a method; a bare loss is short for ``svm-LOSS``."""
     name = full_name(name)
     if takes_missing(name):
         lightgbm_ranker.check_installed("lightgbm")
@@ -128,7 +127,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
 
 def takes_missing(name: str) -> bool:
-    """Whether a method learns from missing features as they are."""
+    """Whether a method can learn from missing features directly."""
     return name == "lightgbm" or _is_tree(name)
 
 
@@ -144,14 +143,6 @@ def walk(
             seconds = clock() - started
             yield _described(C, model, seconds)
             started = clock()
-
-
-@contextlib.contextmanager
-def _unjudged() -> Iterator[None]:
-    """Silence the warning of a fit that learns nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
-        yield
 
 
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:
@@ -196,7 +187,9 @@ def _structural(loss: str, train: QueryData, options: Training) -> Any:
 def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
     for C in grid:
         model = _separate(name, C, options)
-        with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
+        with warnings.catch_warnings():
+            if grid[-1] != C:  # as in a path over C, only the last fit warns that it learned nothing
+                warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
             model.fit(train.X, train.y, qid=train.qid)
         yield model
 
@@ -212,7 +205,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
         problem = f"expected features as they are, got scale={options.scale!r}"
-        remedy = "scale the files, or compare acc3 and acc4, which scale within queries by themselves"
+        remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
         raise BadInput(f"method {name!r}", problem, remedy)
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 

@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, remarks
 from structsvm.plots import figures, pages
 
-_PER_CHART = 4  # most lines per chart, so that they can be distinguished
+_PER_CHART = 4  # maximum number of lines per chart, so that they can be distinguished
 
 
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
@@ -73,32 +73,11 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 
 
 def headline(results: Results) -> str:
-    """Return the result in words: the best method, those as good, and the baseline."""
-    first = results.measures.report[0]
+    """Return the result in words: the best method, the methods that perform equally well, and the baseline."""
+    first, tests = results.measures.report[0], results.tests
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
-    best = results.tests.best
-    n = len(results.methods[0].query_ids)
-    text = (
-        f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
-        f"test queries, {means[best.first[0]]}"
-    )
-    if not best.p_values:
-        return f"{text}."
-
-    def with_mean(name: str, p: float) -> str:
-        return f"{name} ({means[name]}, {pages.p_said(p)})"
-
-    findings = []
-    if results.baseline not in (*best.first, *best.level):
-        p = best.p_values[results.baseline]
-        findings.append(f"significantly better than the baseline {with_mean(results.baseline, p)}")
-    if best.level:
-        findings.append(
-            f"no significant difference to {pages.listed([with_mean(*other) for other in best.level.items()])}"
-        )
-    elif len(best.p_values) > 1 or results.baseline in best.first:
-        findings = ["significantly better than each of the others"]
-    return f"{text}: {'; '.join(findings)} ({pages.tests_said(results.tests.n)})."
+    measure = f"{first} on {len(results.methods[0].query_ids)} test queries"
+    return pages.best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
 
 
 def page(results: Results, title: str) -> str:
@@ -152,7 +131,7 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
     """Return the method whose chosen C has the best validation mean, the first on ties.
 
-    Methods without C come after all others: those that stop early chose their settings on the same queries in each
-    fold, so that their means are too high to be compared.
+    Methods without C come last: methods with early stopping chose their settings on the same queries in each fold, so
+    that their means are too high for a comparison.
     """
     return max(results, key=lambda m: (m.best()[0] is not None, m.best()[1]))

@@ -63,8 +63,8 @@ class Measures:
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
 
-        Equal scores count with the mean over their orders in choices and in the TREC convention; otherwise the other
-        conventions keep the rule of the programs that they reproduce.
+        Ties are averaged over their orders when choosing and in the TREC convention; otherwise the other conventions
+        keep the rule of the programs that they reproduce.
         """
         rules = self.rules | ({"ties": "average"} if choosing else {})
         return evaluate_part(name, data.y, scores, qid=data.qid, **rules).result.per_query
@@ -139,7 +139,7 @@ class MethodResult:
         return grid[chosen], float(means[chosen])
 
     def validation(self) -> Float:
-        """Return the validation measure, a row per query and a column per C."""
+        """Return the validation measure, with one row per query and one column per C."""
         return np.concatenate([cell["validation"] for cell in self.cells])
 
 
@@ -173,9 +173,9 @@ class Results:
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
     """Estimate the score of the best method of a search on new queries, by crossing over methods and C.
 
-    The queries of each validation part are measured by the method and C that are best on the other parts. Of a single
-    part five are made; its models are the same for all, so that the standard error is the usual one. None where all
-    methods stop early, or for fewer than three queries. ``baseline`` has a value per validation query.
+    The queries of each validation part are measured by the method and C that are best on the other parts. A single part
+    is divided into five; its models are the same for all, so that the usual standard error applies. None if all methods
+    stop early, or for fewer than three queries. ``baseline`` has one value per validation query.
     """
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
     methods = with_C or [m for m in results.methods if m.name not in STOPPED_EARLY]
@@ -226,7 +226,7 @@ LEVEL = 0.05
 class PairedTest(NamedTuple):
     """A method against a baseline on the test queries: the difference with its 95 % interval (Student's t), and tests.
 
-    All p-values are two-tailed: ``p_value`` is Wilcoxon's; ``holm`` is that adjusted for all tests of the study.
+    All p-values are two-tailed: ``p_value`` is from Wilcoxon's test; ``holm`` is adjusted for all tests of the study.
     """
 
     measure: str
@@ -251,7 +251,7 @@ class Tests(NamedTuple):
     """Measure by measure, against each baseline."""
 
     best: Leaders
-    """The best by the first measure, and the p-values of its differences from the others."""
+    """The best method by the first measure, and the p-values of its differences from the others."""
 
     n: int
     """Distinct pairs of a measure and two methods."""
@@ -290,7 +290,7 @@ def _tests_of(results: Results) -> Tests:
 
 
 def remarks(results: Results) -> list[str]:
-    """Return a remark on each method whose C is at an end of the grid, beyond which a better one may lie."""
+    """Return a remark on each method whose C is at an end of the grid, beyond which a better C may lie."""
     found = []
     for m in results.methods:
         for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
@@ -333,7 +333,7 @@ def run(
 ) -> Results:
     """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
 
-    Without ``fill`` missing features are an error, unless all methods take them as they are. A baseline other than
+    Without ``fill`` missing features are an error, unless all methods accept them. A baseline other than
     the methods is a feature, by name or number from 1, or the file of a model or a TREC run.
     """
     measures, training = measures or Measures(), training or Training()
@@ -372,7 +372,7 @@ def run(
 
 
 PROCESSES_PAY_FROM = 20.0
-"""Estimated seconds of training from which several processes are used, as each takes about five seconds to start."""
+"""Estimated training seconds above which several processes are used, as each takes about five seconds to start."""
 
 _SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # on MQ2008
 _OTHER_SECONDS_PER_MB = 0.01
@@ -381,7 +381,7 @@ _OTHER_SECONDS_PER_MB = 0.01
 def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
     """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
 
-    It is the same on every machine, so that the choice of processes is, too.
+    The estimate, and so the number of processes, is the same on every machine.
     """
     queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
     share = queries[0] / sum(queries) if sum(queries) else 1.0
@@ -405,7 +405,7 @@ def _checked(
 
 
 def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
-    """Return everything that a cell depends on, the version of the package included."""
+    """Return everything that a cell depends on, including the version of the package."""
     return {
         "format": _FORMAT,
         "structsvm": __version__,
@@ -413,7 +413,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "Cs": list(plan.grid),
         "measures": asdict(plan.measures) | {"report": list(plan.measures.report)},
         "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
-        "fill": None if plan.fill == "keep" else plan.fill,  # a study with other methods shares the cell
+        "fill": None if plan.fill == "keep" else plan.fill,  # studies with other methods share the cell
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
@@ -446,10 +446,10 @@ def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
 def _compute(
     fold: Fold, key: dict[str, Any], cell_name: tuple[str, str], plan: _Plan
 ) -> tuple[tuple[str, str], dict[str, Any]]:
-    """Train one cell and save it; runs in a process of its own."""
+    """Train one cell and save it; runs in a separate process."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    with threadpool_limits(1):  # sums in another order could change the order of a tie
+    with threadpool_limits(1):  # a different order of sums could change the order of a tie
         cell = _cell(fold, cell_name[0], plan)
     if plan.work is not None:
         with replacing(_file(plan.work, key)) as file:
@@ -464,9 +464,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores, choosing=True).mean()
 
-    check_method(
-        name, relevance=training.relevance
-    )  # loads the library that it needs, outside of its seconds
+    check_method(name, relevance=training.relevance)  # load the library before the timing starts
     candidates, per_candidate = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
@@ -496,14 +494,12 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
 
 
 def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -> int:
-    """Return the number of the C to use; a method without C has one candidate."""
+    """Return the index of the C to use; a method without C has one candidate."""
     if len(grid) == 1:
         return 0
     return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
 
 
 def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
-    return {
-        "query_ids": test.query_ids.astype(str).tolist(),
-        "values": {name: each.tolist() for name, each in values.items()},
-    }
+    as_lists = {name: each.tolist() for name, each in values.items()}
+    return {"query_ids": test.query_ids.astype(str).tolist(), "values": as_lists}

@@ -1,4 +1,4 @@
-"""Nested cross-validation of a learned fusion on held-out topics, beside runs and fusions without learning."""
+"""Nested cross-validation of a learned fusion on held-out topics, compared with runs and fusions without learning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _INNER_FOLDS = 3
 
 
 class PoolJudge:
-    """Measure of rankings of a pool against all judgments: a relevant document that no run found counts as missed."""
+    """Measure of rankings of a pool against all judgments: a relevant document that no run retrieved counts as
+    missed."""
 
     def __init__(
         self, pool: Candidates, qrels: Qrels, *, relevance: float = 1.0, depth: int | None = None
@@ -45,11 +46,11 @@ class PoolJudge:
         self._qid = np.concatenate((self._topic, topics))
 
     def __call__(self, scores: Any, measure: str = "map") -> Float:
-        """Return the measure of each topic, for scores of the pool's rows; NaN or minus infinity: not retrieved.
+        """Return the measure of each topic, for scores of the pool's rows; NaN or minus infinity means not retrieved.
 
         Equal scores are ranked as by trec_eval, by descending docid.
         """
-        rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are by docid
+        rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are sorted by docid
         return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, **rules).result.per_query
 
     def _padded(self, scores: Any) -> Float:
@@ -65,10 +66,10 @@ class PoolJudge:
 
 @dataclass(frozen=True, eq=False)
 class FusionResult:
-    """Result of :func:`cross_validate_fusion`; the topics are the judged ones of the pool, in its order.
+    """Result of :func:`cross_validate_fusion`; the topics are the judged topics of the pool, in its order.
 
-    ``scores`` are those of models not trained on the topic, ``fold`` the outer fold of each topic and ``chosen`` its C;
-    ``curve`` is the measure of each held-out topic for every C, ``values`` that of each topic by system.
+    ``scores`` come from models not trained on the topic, ``fold`` is the outer fold of each topic and ``chosen`` its C;
+    ``curve`` is the measure of each held-out topic for every C, ``values`` the measure of each topic by system.
     With ``whole_runs`` single runs were measured deeper than the fusions. ``best_sum`` is the measure of each topic by
     the weighted sum of the ``sum_sizes[k]`` runs that are best on the training topics of fold k: see :func:`_best_sum`.
     """
@@ -91,7 +92,7 @@ class FusionResult:
     def on_training(self) -> tuple[tuple[str, ...], Float]:
         """The run that is best on the training topics of each fold, and its measure of each topic of the fold.
 
-        This run could be chosen in advance; :attr:`best_run` is known only afterwards.
+        This run could be chosen in advance; :attr:`best_run` is known only in hindsight.
         """
         held_out = np.empty(self.pool.n_topics)
         names = []
@@ -103,7 +104,7 @@ class FusionResult:
 
     @property
     def best_run(self) -> str:
-        """The single run with the best mean, which is chosen on the topics it is compared on."""
+        """The single run with the best mean, chosen on the same topics as it is compared on."""
         return _best_run(self.values, self.runs)
 
     def against(self, name: str) -> Comparison:
@@ -129,8 +130,8 @@ def cross_validate_fusion(
     """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
 
     For each of ``folds`` C is chosen on three folds of the other topics. The final model is trained on all judged
-    topics with the C chosen on the outer folds. ``depth`` is that to which the runs were pooled: rankings count up to
-    it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
+    topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; rankings count up to it.
+    ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
     """
     from joblib import Parallel, delayed
 
@@ -145,7 +146,7 @@ def cross_validate_fusion(
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
-    # each topic is scaled by itself, so once is enough for all paths
+    # each topic is scaled separately, so scaling once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
@@ -180,7 +181,11 @@ def cross_validate_fusion(
         callback(len(splits) + 1, len(splits) + 1)
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
-    systems = _systems(known, rows)
+    systems = {LEARNED: rows} | {name: known.scores[:, i] for i, name in enumerate(known.names)}
+    systems |= {  # a run may have the name of a fusion as its tag
+        f"{name} (of these runs)" if name in systems else name: combine(known.scores, known.offsets)
+        for name, combine in FUSIONS.items()
+    }
     judges, ranked = dict.fromkeys(systems, judge), dict(systems)
     if whole is not None:
         alone = whole.select(whole.judged)
@@ -210,14 +215,6 @@ def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, lis
     return fold, splits
 
 
-def _systems(pool: Candidates, learned: Float) -> dict[str, Float]:
-    """Return scores by name: the learned fusion, the runs, the fusions without learning."""
-    systems = {LEARNED: learned}
-    systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
-    fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
-    return systems | fused
-
-
 def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
     return max(runs, key=lambda name: float(values[name].mean()))
 
@@ -225,10 +222,10 @@ def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
 def _best_sum(
     scaled: Candidates, values: Float, fold: Int, judge: PoolJudge, measure: str
 ) -> tuple[Float, tuple[int, ...]]:
-    """Return the measure of each topic by a fusion chosen on the training topics, and its numbers of runs by fold.
+    """Return the measure of each topic for a fusion chosen on the training topics, and its number of runs per fold.
 
-    It is the sum of the scaled scores of the best m runs on the training topics, each weighted by its mean there, with
-    the m (a Fibonacci number, or all) that is best there. ``values`` has a row per run.
+    It is the sum of the scaled scores of the best m runs on the training topics, each weighted by its mean there, for
+    the m (a Fibonacci number, or all) that is best there. ``values`` has one row per run.
     """
     sizes = [m for m in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89) if m < len(values)] + [len(values)]
     found, chosen = np.empty(fold.size), []
@@ -246,21 +243,16 @@ def _best_sum(
     return found, tuple(chosen)
 
 
-def _free(name: str, used: dict[str, Any]) -> str:
-    """Return the name of a fusion, changed if a run has it as its tag."""
-    return name if name not in used else f"{name} (of these runs)"
-
-
 def _order(values: Float, topic: Int) -> Int:
     """Return the rows topic by topic, best first.
 
-    As rows of a pool are by docid, the last of equal scores comes first.
+    Rows of a pool are sorted by docid, so the last of equal scores comes first.
     """
     return np.lexsort((-np.arange(values.shape[0]), -values, topic))
 
 
 def _missed(pool: Candidates, qrels: Qrels) -> tuple[Float, Int]:
-    """Return grades and topic numbers of the documents with a grade above 0 that are not in the pool."""
+    """Return the grades and topic indices of the documents with a grade above 0 that are not in the pool."""
     number_of = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
     grades, topics = [np.empty(0)], [np.empty(0, dtype=np.int64)]
     for t, topic in enumerate(pool.topics.tolist()):

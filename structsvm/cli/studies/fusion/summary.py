@@ -14,7 +14,7 @@ from structsvm.protocols import Float
 def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows, best system first.
 
-    They have the gain of the learned fusion over each system, with its p-value and Holm's correction.
+    They include the gain of the learned fusion over each system, with its p-value and Holm's correction.
     """
     names = (pages.measure_name(result.measure), "gain", "better/worse", "p", "Holm")
     columns = pages.columns("system", numbers=names)
@@ -63,12 +63,12 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 
 
 _RUN, _SUM = 0, 1
-"""Alternatives chosen on the training topics: the best run, and the weighted sum of the best ones."""
+"""Alternatives chosen on the training topics: the best run, and the weighted sum of the best runs."""
 
 
 def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
-    """Return the test of the learned fusion against each system and each choice on the training topics, with its
-    p-value by Holm for all of them."""
+    """Return the test of the learned fusion against each system and each choice on the training topics, with the
+    p-value corrected for all of them by Holm's method."""
     learned = result.values[LEARNED]
     found: dict[str | int, Comparison] = {
         name: result.against(name) for name in result.values if name != LEARNED
@@ -86,7 +86,7 @@ def _as_entry(test: Comparison, adjusted: float) -> dict[str, Any]:
 
 
 def headline(result: FusionResult) -> str:
-    """Return the result in words: learned fusion against the alternatives that could be chosen in advance."""
+    """Return the result in words: the learned fusion compared with the alternatives that could be chosen in advance."""
     tests, best, runs = _tests(result), result.best_run, list(result.runs)
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
@@ -121,7 +121,7 @@ def _by_fold(values: Sequence[object]) -> str:
 
 
 def _equal(result: FusionResult, best: str, names: list[str]) -> str:
-    """Return ``best`` and the systems of the same mean, which a headline would otherwise omit."""
+    """Return ``best`` and the systems with the same mean, which a headline would otherwise omit."""
     mean = result.values[best].mean()
     return pages.listed(
         [best, *(n for n in names if n != best and abs(result.values[n].mean() - mean) <= 1e-12)]

@@ -35,7 +35,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
     t = 0
     while t < horizon and n_alive > 1:
         t += 1
-        # an arm of fewest comparisons: the one at position ``pos`` among them, as ``tied`` draws it
+        # an arm with the fewest comparisons: index ``pos`` among them, drawn as in ``tied``
         pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
         a = -1
         while pos >= 0:
@@ -75,7 +75,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
                         alive[d] = alive[d + 1]
                         won[d] = won[d + 1]
                         played[d] = played[d + 1]
-                    # comparisons with it leave the records too: the mean arm is that of the remaining ones
+                    # comparisons with it leave the records too: the mean arm averages the remaining arms only
                     for d in range(n_alive):
                         won[d] -= wins[alive[d], loser]
                         played[d] -= plays[alive[d], loser]

@@ -28,13 +28,13 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 @kernel
 def _filter(run, candidate, rivals, wins, log_t, prune, limit):
-    """Explore; ``wins[r]`` are those of the candidate over r, and ``rivals`` the arms left in its first n entries."""
+    """Explore; ``wins[r]`` counts the candidate's wins over r, and ``rivals[:n]`` holds the remaining arms."""
     n = len(rivals)
     rounds = 0
     t = 0
     while n > 0 and t < limit:
         rounds += 1
-        # a round: the candidate meets each rival once, so that all shares are of ``rounds`` comparisons
+        # a round: the candidate meets each rival once, so that every share is based on ``rounds`` comparisons
         met = 0
         while met < n and t < limit:
             rival = rivals[met]
@@ -53,8 +53,8 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
                     worst = r
             successor = rivals[worst]
             dethroned = wins[successor] / rounds + radius < 0.5
-            # Keep the rivals that the candidate does not surely beat. If it falls, its successor leaves the rivals,
-            # and with pruning (Algorithm 6) also each rival that the candidate was ahead of.
+            # Keep the rivals that the candidate is not shown to beat. If the candidate loses, its successor is removed
+            # from the rivals, and with pruning (Algorithm 6) so is each rival that the candidate was ahead of.
             left = 0
             for r in range(n):
                 share = wins[rivals[r]] / rounds

@@ -1,6 +1,7 @@
-"""MDB, compiled: one threshold per arm serves the narrow and the wide bounds; a round costs time in its pairs only.
+"""MDB, compiled: one threshold per arm serves the narrow and the wide bounds; the cost of a round depends on its pairs
+only.
 
-An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known beforehand.
+An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known in advance.
 All arms are visited only then.
 """
 
@@ -72,7 +73,8 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
             arm = 0
             while needed[arm] > log_t:
                 arm += 1
-            # no threshold changes while it plays alone, so E stays until ln t reaches that of another arm
+            # no threshold changes while it plays alone, so E stays the same until ln t reaches the threshold of another
+            # arm
             steps = steps_before(least_other(needed, arm), t, horizon)
             t = skip(run, arm, t, steps, wins)
             continue

@@ -77,7 +77,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
         if current < 0 and remaining > 1:
             return True
         if remaining > 1:
-            # line 8: drop the arms with a bound below 1/2; the loop compares with those that are still there
+            # line 8: drop the arms with a bound below 1/2; the loop compares with the arms that remain
             a = 0
             while a < sizes[current]:
                 arm = members[current, a]

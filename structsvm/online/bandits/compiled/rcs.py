@@ -1,4 +1,4 @@
-"""RCS, compiled: the tournament needs only who wins each pair, and only the pairs that decide it.
+"""RCS, compiled: the tournament needs only the winners of the pairs that decide it.
 
 ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` exceeds 1/2 with the binomial tail probability
 ``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a recurrence of two terms updates after a duel. Pairs are independent, so a
@@ -30,7 +30,7 @@ def play(policy: Any, run: Run) -> None:
 @kernel
 def _tail_step(tail, pmf, n, w, won):
     """Update ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` after one more comparison, won (1) or lost (0)."""
-    # With m = n + 1 flips before and m + 1 after the comparison, Pascal's rule P(Bin(m + 1) <= w) = P(Bin(m) <= w)
+    # With m = n + 1 flips before the comparison and m + 1 after it, Pascal's rule P(Bin(m + 1) <= w) = P(Bin(m) <= w)
     # - P(Bin(m) = w) / 2 gives both tails, and ratios of binomial coefficients give the probability of the count.
     m = n + 1
     if won:
@@ -41,7 +41,7 @@ def _tail_step(tail, pmf, n, w, won):
     else:
         tail -= 0.5 * pmf
         pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
-    # The product cannot come back from 0: close to underflow compute the probability from its definition.
+    # The product cannot come back from 0: close to underflow, compute the probability from its definition.
     if pmf < 1e-280:
         top = m + 1
         log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
@@ -74,8 +74,8 @@ def _champion(beats, lead, u, rng):
             prefix *= beats[lead, j]
             if prefix <= u:
                 break
-    # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: whoever loses a pair
-    # is not champion, so only the last winner may be, if it also beats the arms that it has not met.
+    # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: the loser of a pair is
+    # not champion, so only the last winner may be, if it also beats the arms that it has not met.
     champion, beaten = start, lead
     for j in range(start + 1, k):
         if j != lead and rng.random() >= beats[champion, j]:
@@ -93,10 +93,10 @@ def _champion(beats, lead, u, rng):
 def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
     """Play a run."""
     # Row c of ``share`` and ``root`` (1/sqrt(N)) holds the results of the other arms against c, so that the challenger
-    # is found in one row. The bound of a pair never compared is 2; that of the champion itself is never the maximum.
-    # ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
+    # is found in one row. The bound of a pair never compared is 2; the bound of the champion itself is never the
+    # maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a type of its own to Numba),
+    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a separate type to Numba),
     # and ``chance`` the probability that it does so again. ``defeated``: the next tournament is known to be lost.
     lead = np.int64(0)
     chance = _all(beats, lead)
@@ -127,7 +127,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
         highest = largest(bounds)
         if highest < 0.5:
             # The champion plays itself. Nothing changes until a bound against it reaches 1/2, or it loses the
-            # tournament. The number of tournaments that it wins before is geometric: draw it by inversion, and
+            # tournament. The number of tournaments that it wins until then is geometric: draw it by inversion, and
             # remember the defeat for the step after them.
             steps = 1
             if champion == lead:
@@ -146,7 +146,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
             t = skip(run, champion, t, steps, wins)
             continue
         reigns[champion] += 1
-        # ``beats`` and ``pmf`` belong to ordered pairs i < j: update those of i and mirror the tail
+        # ``beats`` and ``pmf`` belong to ordered pairs i < j: update the entries of i and mirror the tail
         challenger = one_of_largest(bounds, highest, rng)
         i, j = min(champion, challenger), max(champion, challenger)
         w = wins[i, j]

@@ -61,7 +61,7 @@ def least_of(values):
 
 @kernel
 def least_other(values, arm):
-    """Return the least of ``values`` except that of ``arm``."""
+    """Return the least of ``values``, excluding the value of ``arm``."""
     least = np.inf
     for i in range(len(values)):
         if i != arm:
@@ -73,15 +73,16 @@ def least_other(values, arm):
 def half_reached(n, won, alpha):
     """Return the least ``ln t`` at which the bound ``won / n + sqrt(alpha ln t / n)`` is at least 1/2."""
     # sqrt(alpha ln t / n) >= 1/2 - won / n  <=>  ln t >= n (1/2 - won / n)^2 / alpha, if the right side is positive.
-    # A bound falls only by a comparison, so an arm that is ruled out stays so until a time known beforehand.
+    # A bound decreases only after a comparison, so an arm that is ruled out stays ruled out until a time known in
+    # advance.
     short = 0.5 - won / n
     return n * short * short / alpha if short > 0 else 0.0
 
 
 @kernel
 def steps_before(soonest, t, horizon):
-    """Return the number of steps from ``t`` on that surely precede ``ln t >= soonest``, at least 1."""
-    # exp would overflow for a time far behind the horizon
+    """Return the number of steps from ``t`` on that certainly precede ``ln t >= soonest``, at least 1."""
+    # exp would overflow for a time far beyond the horizon
     if soonest > log(horizon) + 1:
         return horizon - t + 1
     # stop just before the change, so that rounding cannot skip it

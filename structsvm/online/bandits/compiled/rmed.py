@@ -25,7 +25,7 @@ def play(policy: Any, run: Run) -> None:
 @kernel
 def _sum(values):
     """Return the sum of ``values``, added up in four parts."""
-    # an addition takes about four cycles, in which three independent ones can begin
+    # an addition takes about four cycles, during which three independent additions can start
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     n = len(values)
     for i in range(0, n - 3, 4):
@@ -55,7 +55,8 @@ def _choose(values, limit, rng):
 # Without NaN and signed zeros the loop over arms becomes vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _join(divergence, limit, is_waiting, joining):
-    """Add the arms of a divergence of at most ``limit`` that do not wait to the next list (Algorithm 1, J_j(t))."""
+    """Add the arms whose divergence is at most ``limit`` and that are not waiting to the next list (Algorithm 1,
+    J_j(t))."""
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
 
@@ -64,7 +65,7 @@ def _join(divergence, limit, is_waiting, joining):
 def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
     """Play a run."""
     # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) where j is ahead of i, otherwise 0; ``divergence`` holds the sums of its
-    # rows. ``ahead`` counts the arms ahead of or level with i (O_i), among which are those that i never met.
+    # rows. ``ahead`` counts the arms ahead of or level with i (O_i), including the arms that i never met.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     # L_C is ``waiting[:n_waiting]``, and L_R its arms from ``position`` on, marked in ``is_waiting``; ``joining`` is
     # L_N. ``least`` is I*(t).
@@ -84,7 +85,8 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                 second = first + 1
             arm, opponent = first, second
         else:
-            # Algorithm 2: the arm of least divergence if it is in O_l or O_l is empty, else the arm that l beats least
+            # Algorithm 2: the arm with the least divergence if it is in O_l or O_l is empty, else the arm that l beats
+            # least often
             arm = waiting[position]
             leader = _choose(divergence, least + tie, rng)
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
@@ -95,7 +97,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             won = duel(run, arm, opponent)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
-            # take the pair out of both counts of O_i with its old shares, and enter it with the new ones
+            # remove the pair with its old shares from both counts of O_i, and add it with its new shares
             plays = wins[arm, opponent] + wins[opponent, arm]
             ahead[arm] -= share[arm, opponent] <= 0.5
             ahead[opponent] -= share[opponent, arm] <= 0.5
@@ -104,7 +106,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             share[arm, opponent], share[opponent, arm] = mu, nu
             ahead[arm] += mu <= 0.5
             ahead[opponent] += nu <= 0.5
-            # KL(mu, 1/2) = mu ln 2 mu + nu ln 2 nu, the same for both arms; it counts for the one that is behind
+            # KL(mu, 1/2) = mu ln 2 mu + nu ln 2 nu, the same for both arms; it counts for the arm that is behind
             distance = 0.0
             if mu > 0:
                 distance += mu * log(2 * mu)
@@ -121,7 +123,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             position += 1
             _join(divergence, least + log(t) + margin, is_waiting, joining)
             if position == n_waiting:
-                # all of L_C was drawn: the next list becomes the present one
+                # all of L_C was drawn: the next list becomes the current list
                 alone = n_waiting == 1
                 position = n_waiting = 0
                 for j in range(k):

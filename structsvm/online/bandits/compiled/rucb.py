@@ -22,7 +22,7 @@ def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RUCB."""
     k = policy.n_arms
     # Row c holds the results of the other arms against c, so that the challenger is found in one row. The bound of a
-    # pair never compared is 2; that of the champion itself is never the maximum.
+    # pair never compared is 2; the bound of the champion itself is never the maximum.
     share, root, wins, threshold = zeros(4, k, k)  # root: 1/sqrt(N)
     share[:] = 2.0
     np.fill_diagonal(share, -1.0)

@@ -30,9 +30,9 @@ class Run(NamedTuple):
     """Means of the normal scores that decide all pairs of a set; empty in other worlds."""
     gaps: Float
     costs: Float
-    """Regret of each pair, (K, K); the diagonal is an arm against itself."""
+    """Regret of each pair, (K, K); the diagonal holds the regret of an arm against itself."""
     weak: bool
-    """Whether the regret of a set is the least gap (otherwise the mean gap)."""
+    """Whether the regret of a set is the least gap rather than the mean gap."""
     times: Int
     """Steps after which the answer and the regret are recorded, increasing; the last is the horizon."""
     rng: np.random.Generator
@@ -49,7 +49,7 @@ class Run(NamedTuple):
     winners: Int
     """Regret and answer at each of the times."""
     duels: Int
-    """Comparisons of each pair, (K, K): upper triangle, and the diagonal for an arm against itself."""
+    """Number of comparisons of each pair, (K, K): upper triangle, with an arm against itself on the diagonal."""
 
 
 def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.random.Generator) -> Run:
@@ -57,7 +57,7 @@ def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.
     gaps, scores, k = world.gaps, getattr(world, "scores", None), world.n_arms
     matrix = getattr(world, "preferences", None)
     sums = gaps[:, None] + gaps
-    # regret of a pair by kind; sets have no sum, and their mean or least gap is computed from the gaps
+    # regret of a pair by kind; sets have no sum: their mean or least gap is computed from the gaps
     costs = {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}
     return Run(
         np.empty((0, 0)) if matrix is None else matrix,
@@ -80,7 +80,7 @@ def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.
 
 
 def zeros(*shape: int) -> Float:
-    """Return zeros that start with a line of the cache, which those of NumPy need not do."""
+    """Return an array of zeros aligned to a cache line, which NumPy does not guarantee."""
     # vector loads that cross a line of 64 bytes take twice as long
     size = math.prod(shape)
     room = np.zeros(size + 8)
@@ -102,14 +102,14 @@ def duel(run, first, second):
 
 @kernel(inline="always")
 def pay(run, first, second):
-    """Count a comparison of two arms and add its regret."""
+    """Count a comparison of two arms, and add its regret."""
     run.total[0] += run.costs[first, second]
     run.duels[min(first, second), max(first, second)] += 1
 
 
 @kernel(inline="always")
 def compare(run, wins, first, second):
-    """Compare two different arms, count the win and the regret; return the number of their comparisons."""
+    """Compare two different arms and count the win and the regret; return how often the two were compared."""
     won = duel(run, first, second)
     wins[first, second] += won
     wins[second, first] += 1.0 - won
@@ -142,7 +142,7 @@ def record_leader(run, wins, t):
 @kernel(inline="always")
 def skip(run, arm, t, steps, wins):
     """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of them."""
-    # Outcomes of an arm against itself change no wins, but ties are broken again at each time recorded meanwhile.
+    # Outcomes of an arm against itself change no wins, but ties are broken again at each recorded time.
     last = t + steps - 1
     while is_due(run, last):
         record(run, copeland_leader(wins, run.ahead, run.ties), t - 1, run.costs[arm, arm])

@@ -47,7 +47,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         n_tied = 0
         for c in range(n_alive):
             n_tied += at_level[c]
-        # the pair at position ``pos`` among those, in the order of ``pair_indices``: first its row, then its column
+        # the pair at index ``pos`` among them, in the order of ``pair_indices``: first its row, then its column
         pos = int(rng.random() * n_tied) if n_tied > 1 else 0
         a = 0
         while pos >= at_level[a]:
@@ -62,7 +62,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         second = alive[b]
         n = compare(run, wins, first, second)
         plays[first, second] = plays[second, first] = n
-        # Hoeffding's radius with a union bound over pairs and times; only the two arms compared can lose by it
+        # Hoeffding's radius with a union bound over pairs and times; only the two compared arms can be eliminated
         radius = np.sqrt(log_t / (2 * n))
         dropped = -1
         if wins[first, second] / n + radius < 0.5:

@@ -1,19 +1,19 @@
-"""Simulated comparisons, a million per second: list, clicks and credit in one compiled pass.
+"""Simulated comparisons, about a million per second: list, clicks and credit in one compiled pass.
 
-A list is built only as far as the user reads it. The distributions are those of ``TeamDraft``, ``Probabilistic`` and
-``SOSM`` with the click models of ``structsvm.online.users``.
+A list is built only as far as the user reads it. The distributions agree with ``TeamDraft``, ``Probabilistic`` and
+``SOSM`` and the click models of ``structsvm.online.users``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.machine import in_threads
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled import kernels
@@ -22,7 +22,7 @@ from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
 _PIECE = 1 << 17
-"""Comparisons per compiled call, at most half a second, since Ctrl-C is noticed only between calls."""
+"""Comparisons per compiled call; at most half a second of work, since Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15
 """Comparisons of a pair per random stream; constant, so that results do not depend on the number of threads."""
 
@@ -74,7 +74,7 @@ def compare_pairs(
     check_choice("method", method, ("team_draft", "probabilistic"))
     check_choice("credit", credit, get_args(Credit))
     tables = tables_for(ranked, clicks, length, n_samples)
-    # a task is a chunk of the comparisons of one pair, with a random stream of its own
+    # a task is a chunk of the comparisons of one pair, with its own random stream
     chunks = -(-n_samples // _CHUNK)
     first, second = np.repeat(both.T, chunks, axis=1)
     counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
@@ -84,14 +84,22 @@ def compare_pairs(
     # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
-    def run(part: slice) -> None:
-        own = kernels.Tasks(*(column[part] for column in tasks))
+    # several tasks in each compiled call, which is short all the same
+    size = max(1, _PIECE // min(n_samples, _CHUNK))
+
+    def run(start: int) -> None:
+        own = kernels.Tasks(*(column[start : start + size] for column in tasks))
         if method == "team_draft":
             kernels.team_draft(ranked, tables, own)
         else:
             kernels.probabilistic(ranked, tables, decay, credit == "difference", own)
 
-    _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
+    pieces = range(0, n_tasks, size)
+    # a pool would double the time of a small call
+    done = map(run, pieces) if n_jobs <= 1 or len(pieces) <= 1 else in_threads(run, pieces, n_jobs)
+    for k, _ in enumerate(done, 1):
+        if callback is not None:
+            callback(k / len(pieces))
     by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (tasks.wins, tasks.losses))
     return PairCounts(n_samples, *by_pair)
 
@@ -112,7 +120,7 @@ def preference_matrix(
 
 
 class LiveComparisons:
-    """Single comparisons: merges the rankings of some rankers for a random query and simulates the clicks of a user."""
+    """Single comparisons: merge the rankings of some rankers for a random query and simulate the clicks of a user."""
 
     def __init__(
         self,
@@ -140,7 +148,7 @@ class LiveComparisons:
         return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
-        """Return the arrays for comparisons by compiled bandits, with new scratch in each call."""
+        """Return the arrays for comparisons by compiled bandits; each call allocates new scratch arrays."""
         by = self.method == "team_draft", self.credit == "difference"
         return kernels.live_arrays(self.ranked, self._tables, self._decay, *by)
 
@@ -153,30 +161,3 @@ def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
-
-
-def _in_threads(
-    run: Callable[[slice], object],
-    n_tasks: int,
-    size: int,
-    n_jobs: int,
-    callback: Callable[[float], object] | None,
-) -> None:
-    """Run all tasks of ``size`` comparisons in threads, in pieces, so that Ctrl-C is noticed between them."""
-    step = max(1, _PIECE // size)
-    pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
-
-    def report(results: Iterable[object]) -> None:
-        for piece, _ in zip(pieces, results, strict=True):
-            if callback is not None:
-                callback(piece.stop / n_tasks)
-
-    if n_jobs <= 1 or len(pieces) <= 1:  # a pool would double the time of a small call
-        report(map(run, pieces))
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        try:
-            report(pool.map(run, pieces))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise

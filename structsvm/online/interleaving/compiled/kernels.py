@@ -1,7 +1,7 @@
 """Kernels of simulated comparisons: two rankings by team draft or probabilistically, several by team draft or SOSM.
 
 The ranker with the larger credit wins a comparison. With ``by_difference`` it wins with a probability equal to the
-difference, as a share of the largest possible. All other comparisons are ties.
+difference, as a share of its maximum. All other comparisons are ties.
 
 The state of a random stream is a number that functions take and return. Numba would count the references to an array
 at each call, which takes twice as long as the rest.
@@ -19,11 +19,12 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
-"""Largest difference in credit, relative to the largest credit, that is a tie: rounding of sums in another order."""
+"""Differences in credit up to this, relative to the largest credit, are ties: the order of a sum changes its
+rounding."""
 
 
 class Tasks(NamedTuple):
-    """Comparisons of two rankers with their random streams, and their results; each array has an entry per task."""
+    """Comparisons of two rankers with their random streams and results; each array has one entry per task."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -44,14 +45,14 @@ def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def uniform(state: np.uint64) -> tuple[np.uint64, float]:
-    """Return the next state and a number from [0, 1), a multiple of 2^-53."""
+    """Return the next state and a uniform number in [0, 1), a multiple of 2^-53."""
     state, bits = next_bits(state)
     return state, np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
 def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
-    """Return the next state and a whole number from 0 to ``n - 1``."""
+    """Return the next state and an integer from 0 to ``n - 1``."""
     # with 53 bits the probability of an option is off by less than n * 2^-53
     state, u = uniform(state)
     return state, int(u * n)
@@ -71,7 +72,8 @@ def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
 
 @kernel
 def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.uint64, bool, bool]:
-    """Return the next state, whether a user clicks the document at rank ``k`` (from 0), and whether she leaves then."""
+    """Return the next state, whether a user clicks the document at rank ``k`` (from 0), and whether the user then
+    leaves."""
     click, stop_after_click, stop_after_skip = tables
     state, clicks = happens(state, click[grade, k])
     state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
@@ -98,8 +100,8 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
             state, q = below(state, n_queries)
             start = offsets[q]
             pointer_a, pointer_b, difference = start, start, 0
-            # a coin decides who picks first in a round of two picks; the other ranker picks next. One word of 64 bits
-            # has the coins of 128 ranks
+            # a coin decides who picks first in a round of two picks; the other ranker picks next. One 64-bit word holds
+            # the coins of 128 ranks
             coins = np.uint64(0)
             turn_a = False
             for k in range(min(length, offsets[q + 1] - start)):
@@ -168,8 +170,8 @@ def probabilistic(
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # One number gives coin and document: the half of [0, 1) it lies in is the coin, and its position in
-                # that half is uniform.
+                # One number gives coin and document: the half of [0, 1) that it falls in is the coin, and its position
+                # in that half is uniform.
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
@@ -237,7 +239,8 @@ def multileave(
     by_difference: bool,
     outcome: NDArray[np.int64],
 ) -> None:
-    """Add who beats whom, 1 or -1, in ``n_samples`` team drafts of several rankings credited by teams or by SOSM."""
+    """Add the outcome of each pair, 1 or -1, in ``n_samples`` team drafts of several rankings credited by teams or by
+    SOSM."""
     rankings, places, grades, offsets = ranked
     n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
@@ -271,7 +274,7 @@ def multileave(
             document = rankings[rankers[i], pointer[i]]
             last_shown[document] = number
             documents[k] = document
-            # SOSM ranks all shown documents, so the list goes on after the user has left
+            # SOSM ranks all shown documents, so the list continues after the user has left
             if not reading:
                 continue
             state, clicks, stops = look(state, tables, grades[start + document], k)
@@ -317,7 +320,7 @@ def live_arrays(
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:
-    """Return the arrays that :func:`interleave` and :func:`merge` read, and scratch; empty ones without rankings."""
+    """Return the arrays that :func:`interleave` and :func:`merge` read, and scratch arrays; empty without rankings."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
@@ -329,7 +332,7 @@ def live_arrays(
 
 @kernel(inline="always")
 def _seed(rng: np.random.Generator) -> np.uint64:
-    """Return the 53 random bits of one number as the seed of a stream of its own."""
+    """Return the 53 random bits of one number as the seed of a separate stream."""
     # ``Generator.integers`` would make an array for one number of 64 bits, which takes 80 ns
     return np.uint64(rng.random() * 9007199254740992.0)
 

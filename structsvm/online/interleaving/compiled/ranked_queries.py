@@ -14,8 +14,8 @@ from structsvm.online.users.click_tables import check_grades
 class RankedQueries(NamedTuple):
     """The documents of all queries as ranked by several rankers.
 
-    A row of ``rankings`` has, for each query, its documents, numbered from 0, in the order of a ranker; a row of
-    ``places`` has the rank of each document, from 0. Build it with :meth:`from_scores` or :meth:`from_rankings`; the
+    A row of ``rankings`` holds, for each query, its documents (numbered from 0) in the order of a ranker; a row of
+    ``places`` holds the rank of each document, from 0. Build it with :meth:`from_scores` or :meth:`from_rankings`; the
     constructor does not check anything.
     """
 

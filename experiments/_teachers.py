@@ -1,6 +1,6 @@
-"""Synthetic ranking data whose best ranking is not linear in the features: a teacher of trees, of products or of steps.
+"""Synthetic ranking data whose best ranking is not linear in the features: a teacher made of trees, products or steps.
 
-As in :mod:`~structsvm.readers.synthetic`, each query has its own random stream.
+As in ``structsvm.readers.synthetic``, each query has its own random stream.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def make_taught(
 ) -> QueryData:
     """Generate queries of equal length whose grades follow a teacher that is not linear.
 
-    Behind the features are normal variables that share five factors. A quarter of the features are these variables, a
+    The features derive from normal variables that share five factors. A quarter of the features are these variables, a
     quarter their exponentials times a scale of the query, a quarter are zero where the variable is negative, and a
-    quarter are counts. The teacher sees the variables. Within a query, documents are ordered by the teacher's value,
+    quarter are counts. The teacher uses the variables. Within a query, documents are ordered by the teacher's value,
     scaled to a standard deviation of 1, plus noise; the best 2 % have grade 4, then 3 % grade 3, 5 % grade 2, 10 %
     grade 1, and 80 % grade 0.
 
@@ -54,7 +54,7 @@ def make_taught(
     noise : float, default=0.7
         Standard deviation.
     grades : int, 2 to 5
-        Number of grades, the highest ones merged.
+        Number of grades; the highest are merged.
     dtype : {float32, float64}
     random_state : int
 
@@ -70,7 +70,7 @@ def make_taught(
     (QueryData(3 queries, 300 rows, 8 features, dense float32), array([0.8 , 0.1 , 0.05, 0.03, 0.02]))
     """
     check_choice("teacher", teacher, TEACHERS)
-    check_sizes(n_queries, n_docs, n_features, noise, grades, fewest_features=2)
+    check_sizes(n_queries, n_docs, n_features, noise, grades)
     rng = np.random.default_rng([random_state, 0, list(TEACHERS).index(teacher)])
     mixing = rng.normal(size=(_N_FACTORS, n_features)) * 0.6 / np.sqrt(_N_FACTORS)
     taught = TEACHERS[teacher](n_features, rng)

@@ -8,92 +8,52 @@ whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shar
 choice. The last three documents are found by visiting all triples: ``w(abc) = sum of gains - sum of weights shared by
 two + weights shared by three``, the last of which is computed only if the bound does not exclude the triple.
 
-For seven documents or more the bounds by pairs are weak.
+For seven documents or more the bounds by pairs are weak. Five of a hundred take about a tenth of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.candidates import Coverage
+from structsvm import SVMDiv
+from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import matmul, products
-from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
+from structsvm.oracles.selection import Selection, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 
-_WORK = 2e7
-"""Inner steps between two calls of ``stop``, some hundredths of a second."""
+
+def exact_choices(model: SVMDiv, sets: list[CandidateSet]) -> list[Selection]:
+    """Return the best ``model.k`` documents of each set by the value that a fitted model gives them."""
+    features, benefits = model._word_features(model.levels_), model.benefits_.ravel()
+    choices = []
+    for one in sets:
+        coverage, values = model._value(features, one)
+        choices.append(best_subset(coverage, benefits, values, model.k))
+    return choices
 
 
-def best_subset(
-    coverage: Coverage,
-    benefits: Float,
-    values: Float,
-    k: int,
-    *,
-    subtopics: Subtopics | None = None,
-    stop: Callable[[], bool] | None = None,
-) -> Selection:
-    """Return the best ``k`` documents.
+def best_subset(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
+    """Return the best ``k`` documents; the arguments are those of :func:`structsvm.oracles.greedy`.
 
-    Parameters
-    ----------
-    coverage, benefits, values, k
-        As for :func:`structsvm.oracles.selection.greedy`.
-    subtopics : Subtopics, optional
-        A coverage loss to add to the value: the loss-augmented argmax.
-    stop : callable, optional
-        Called every few hundredths of a second; a true answer ends the search with the best choice so far. It is needed
-        as Ctrl-C does not reach the threads of a pool.
-
-    Returns
-    -------
-    Selection
-        In the order in which greedy would choose the documents; the optimum up to rounding (1e-12 of the sum of all
-        weights).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm import CandidateSet
-    >>> from structsvm.features import Level, WordFeatures
-    >>> from structsvm.oracles import best_subset, greedy
-    >>> texts = CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"])
-    >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(texts)
-    >>> found = best_subset(coverage, np.array([1.0]), np.zeros(3), 2)
-    >>> found.chosen, found.value
-    (array([1, 2]), 6.0)
-    >>> greedy(coverage, np.array([1.0]), np.zeros(3), 2).value  # begins with the longest text
-    5.0
+    They are in the order in which greedy would choose them, and the optimum up to rounding (1e-12 of the sum of all
+    weights).
     """
-    n = coverage.n_documents
-    start = swap(coverage, benefits, values, k, subtopics=subtopics)
-
-    def value(selection: Selection) -> float:
-        return selection.value + (0.0 if subtopics is None else subtopics.loss(selection.chosen))
-
-    if k >= n:
+    start = swap(coverage, benefits, values, k)
+    if k >= coverage.n_documents:
         return start
-    linear, element_start, element_documents, weights = _elements(coverage, benefits, values, k, subtopics)
-    search = _Search(linear, element_start, element_documents, weights, k)
-    search.offer(start.chosen)
-    while search.advance() and not (stop is not None and stop()):
-        pass
-    selection = in_greedy_order(coverage, benefits, values, np.sort(search.best))
-    return selection if value(selection) > value(start) else start
+    best = _search(*_elements(coverage, benefits, values, k), k, start.chosen)
+    selection = in_greedy_order(coverage, benefits, values, np.sort(best))
+    return selection if selection.value > start.value else start
 
 
-def _elements(
-    coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
-) -> tuple[Float, Int, Any, Float]:
-    """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
-    # Elements that the same documents have count as one, with the sum of their weights. Those of a single document
-    # belong to its own value. A labelled subtopic is an element of negative weight: covering it lowers the loss that
-    # is to be maximised.
+def _elements(coverage: Coverage, benefits: Float, values: Float, k: int) -> tuple[Float, Int, Any, Float]:
+    """Return the value of each single document, and weighted elements, one per distinct set of documents."""
+    # Elements that occur in the same documents are merged, and their weights are added. Those of a single document
+    # belong to its own value.
     n = coverage.n_documents
     linear = values + products(coverage.counts, benefits)
     by_documents: dict[bytes, float] = {}
@@ -104,17 +64,10 @@ def _elements(
     for e, gain in enumerate(gains.tolist()):
         key = documents[start[e] : start[e + 1]].tobytes()
         by_documents[key] = by_documents.get(key, 0.0) + gain
-    if subtopics is not None:
-        covering = np.repeat(np.arange(n, dtype=np.int32), np.diff(subtopics.start))
-        for t, weight in enumerate(subtopics.weights.tolist()):
-            key = covering[subtopics.members == t].tobytes()
-            by_documents[key] = by_documents.get(key, 0.0) - weight
     sets, weights = [], []
     for key, weight in by_documents.items():
         members = np.frombuffer(key, dtype=np.int32)
-        if members.shape[0] == 1:
-            linear[members] += weight
-        elif weight != 0 and members.shape[0] <= n - k:  # an element that any k documents cover is a constant
+        if weight != 0 and members.shape[0] <= n - k:  # an element that any k documents cover is a constant
             sets.append(members)
             weights.append(weight)
     sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
@@ -141,14 +94,14 @@ class _Levels(NamedTuple):
     gain: Float
     """Gain of each document over those chosen."""
     against: Float
-    """The part of it that are elements of negative weight, without the sign."""
+    """The part of the gain from elements of negative weight, without the sign."""
     shared: Float
-    """(depths, 2, n, n): weights of uncovered elements that two have in common; positive ones, negative ones without
-    sign."""
+    """(depths, 2, n, n): weights of uncovered elements that two documents share: positive weights, and negative weights
+    without sign."""
     bounds: Float
     """Bound on every choice with a document, in descending order."""
     order: Int
-    """The documents in that order."""
+    """The documents in the order of the bounds."""
     size: Int
     position: Int
     """Number of documents of the depth that were tried, in order."""
@@ -163,65 +116,47 @@ class _Best(NamedTuple):
     covered: NDArray[np.int32]
     """Depth at which each element was covered, 0 if it is not."""
     chosen: Int
-    state: Float
-    """Value of ``chosen``; present depth, -1 at the end."""
+    value: Float
+    """Of ``chosen``, an array of one number."""
 
 
-class _Search:
-    """The tree of partial choices, searched depth first; the search can be interrupted and continued."""
-
-    def __init__(
-        self, linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int
-    ) -> None:
-        n, n_elements, depths = linear.shape[0], weights.shape[0], max(1, k - 2)
-        self.k, self._linear, self._fresh = k, linear, True
-        self._tolerance = 1e-12 * (float(np.abs(linear).sum()) + float(np.abs(weights).sum()))
-        element_of = np.repeat(np.arange(n_elements), np.diff(element_start))
-        by_document = np.argsort(element_documents, kind="stable")
-        member = np.zeros((n_elements, n), dtype=np.bool_)
-        member[element_of, element_documents] = True
-        self._elements = _Elements(
-            np.append(0, np.cumsum(np.bincount(element_documents, minlength=n))),
-            element_of[by_document].astype(np.int32), element_start, element_documents, weights, member,
-        )  # fmt: skip
-        self._levels = levels = _Levels(
-            np.zeros((depths, n), np.int64), np.zeros((depths, n)), np.zeros((depths, n)),
-            np.zeros((depths, 2, n, n)), np.full((depths, n), np.inf), np.zeros((depths, n), np.int64),
-            np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths),
-        )  # fmt: skip
-        self._best = _Best(
-            np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), np.zeros(k, np.int64),
-            np.array([-np.inf, 0.0]),
-        )  # fmt: skip
-        # the search writes into it
-        self.best = self._best.chosen
-        self._room = np.empty((3, n)), np.empty((2, n), np.int64)
-        # at the root nothing is chosen: two documents share the weights of the elements that both have
-        signed = np.where(member, weights[:, None], 0.0)
-        levels.ids[0], levels.size[0] = np.arange(n), n
-        levels.gain[0] = linear + signed.sum(axis=0)
-        levels.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
-        levels.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member.astype(np.float64))
-        levels.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member.astype(np.float64))
-
-    def offer(self, chosen: Int) -> None:
-        """Start from a known choice."""
-        covered = self._elements.member[:, chosen].any(axis=1)
-        self._best.state[0] = float(self._linear[chosen].sum() + self._elements.weights[covered].sum())
-        self._best.chosen[:] = chosen
-
-    def advance(self) -> bool:
-        """Continue the search for some steps; return whether it is unfinished."""
-        _advance(
-            self.k, self._tolerance, _WORK, self._fresh, self._elements, self._levels, self._best, *self._room
-        )
-        self._fresh = False
-        return bool(self._best.state[1] >= 0)
+def _search(
+    linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, known: Int
+) -> Int:
+    """Search the tree of partial choices from a known choice; return the best one."""
+    n, n_elements, depths = linear.shape[0], weights.shape[0], max(1, k - 2)
+    tolerance = 1e-12 * (float(np.abs(linear).sum()) + float(np.abs(weights).sum()))
+    element_of = np.repeat(np.arange(n_elements), np.diff(element_start))
+    by_document = np.argsort(element_documents, kind="stable")
+    member = np.zeros((n_elements, n), dtype=np.bool_)
+    member[element_of, element_documents] = True
+    elements = _Elements(
+        np.append(0, np.cumsum(np.bincount(element_documents, minlength=n))),
+        element_of[by_document].astype(np.int32), element_start, element_documents, weights, member,
+    )  # fmt: skip
+    levels = _Levels(
+        np.zeros((depths, n), np.int64), np.zeros((depths, n)), np.zeros((depths, n)),
+        np.zeros((depths, 2, n, n)), np.full((depths, n), np.inf), np.zeros((depths, n), np.int64),
+        np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths),
+    )  # fmt: skip
+    value = linear[known].sum() + weights[member[:, known].any(axis=1)].sum()
+    best = _Best(
+        np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), known.copy(), np.array([value])
+    )
+    # at the root nothing is chosen: two documents share the weights of the elements that both have
+    signed = np.where(member, weights[:, None], 0.0)
+    levels.ids[0], levels.size[0] = np.arange(n), n
+    levels.gain[0] = linear + signed.sum(axis=0)
+    levels.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
+    levels.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member.astype(np.float64))
+    levels.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member.astype(np.float64))
+    _descend(k, tolerance, elements, levels, best, np.empty((3, n)), np.empty((2, n), np.int64))
+    return best.chosen
 
 
 @kernel
-def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
-    """Insert a value into a descending list of the ``most`` largest, which has ``held``; return its new length."""
+def _insert(top, held, most, value):
+    """Insert a value into a descending list of at most ``most`` values, which holds ``held``; return its new length."""
     if held < most:
         rank = held
         held += 1
@@ -237,8 +172,8 @@ def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ignore[no-untyped-def]
-    """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
+def _bound(r, n, fixed, gain, against, shared, bounds, order, room):
+    """Compute, for each document, a bound on every choice of ``r`` documents that includes it, and sort the bounds."""
     # The inequalities of the module's head make the value of r documents a sum over singles and pairs. For a fixed
     # document d its pairs are exact; the pairs of the others are bounded by half the best r - 2 of each (``half``), as
     # each pair is counted from both ends; the best r - 1 of the others complete the choice. Each whole t gives a valid
@@ -280,7 +215,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ig
 
 
 @kernel(inline="always")
-def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, most):  # type: ignore[no-untyped-def]
+def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, most):
     """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of ``best`` if better."""
     # Inclusion and exclusion: gains of singles, less weights shared by two, plus weights shared by three. The last are
     # computed only where the triple would win with the most that three can share: the least of what its pairs share.
@@ -336,8 +271,8 @@ def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, 
 
 
 @kernel
-def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare):  # type: ignore[no-untyped-def]
-    """Continue the depth-first search for about ``work`` inner steps; the state is in the arrays and ``state``."""
+def _descend(k, tolerance, elements, levels, search, room, spare):
+    """Search the tree depth first; the best choice is in ``search`` at the end."""
     # A document whose bound is not above the best value ends its depth, as those after it have lower bounds. Depth
     # k - 3 is a leaf: the last three are found by trying all.
     doc_start, doc_elements, element_start, element_documents, weights, _ = elements
@@ -345,11 +280,10 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
     path, covered, best, state = search
     local, alive = spare[0], spare[1]
     leaf = max(0, k - 3)
-    depth = np.int64(state[1])
-    if fresh and leaf > 0:
+    depth = np.int64(0)
+    if leaf > 0:
         _bound(k, size[0], 0.0, gain[0], against[0], shared[0], bounds[0], order[0], room)
-    done = 0.0
-    while depth >= 0 and done < work:
+    while depth >= 0:
         m, r = size[depth], k - depth
         if depth == leaf:
             if _finish(
@@ -358,7 +292,6 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
             ):  # fmt: skip
                 for j in range(depth):
                     best[j] = path[j]
-            done += m * m * m / 6
             back = True
         else:
             i = position[depth]
@@ -371,8 +304,8 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
                         covered[doc_elements[entry]] = 0
             depth -= 1
             continue
-        # Choose document i. Those before it were tried with all others, so that only those after it, as far as their
-        # bounds allow, go on to the child: each set is visited once.
+        # Choose document i. Those before it were tried with all others, so that only the documents after it, as far as
+        # their bounds allow, are passed to the child: each set is visited once.
         position[depth] = i + 1
         chosen = order[depth, i]
         d = ids[depth, chosen]
@@ -390,7 +323,6 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
             gain[child, n_left] = gain[depth, other]
             against[child, n_left] = against[depth, other]
             n_left += 1
-        done += n_left * n_left
         for a in range(n_left):
             for b in range(n_left):
                 shared[child, 0, a, b] = shared[depth, 0, alive[a], alive[b]]
@@ -413,7 +345,6 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
             # d covers e now: no other document gains its weight, and no two share it
             weight = weights[e]
             side = 0 if weight > 0 else 1
-            done += n_alive * n_alive
             for a in range(n_alive):
                 gain[child, alive[a]] -= weight
                 if weight < 0:
@@ -426,6 +357,4 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
                 r - 1, size[child], fixed[child], gain[child], against[child], shared[child], bounds[child],
                 order[child], room,
             )  # fmt: skip
-            done += 3 * n_left * n_left
         depth = child
-    state[1] = depth
