@@ -33,11 +33,12 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0, in any order; they are visited in ascending order.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
-        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
-        else frank_wolfe, or one_slack below ten queries, without memory for three planes per query, and if C is large
-        for the number of queries. It picks only trainers that support the options.
+    solver : str, default="auto"
+        A name of the reference's table of trainers. All reach the same optimum: one_slack by cutting planes of the mean
+        hinge, n_slack of each query (for a few hundred), frank_wolfe by updates of one query at a time, newton for
+        smooth losses only. "auto" is newton for smooth losses; else frank_wolfe, or one_slack below ten queries,
+        without memory for three planes per query, and if C is large for the number of queries. It picks only trainers
+        that support the options.
     **options
         Fields of :class:`~structsvm.trainers.Options`: ``tol``, ``max_passes``, ``callback`` and others.
 

@@ -232,12 +232,12 @@ def test_searches_route_qid(model):
 
 test_bad_losses_are_named = rejections(
     lambda loss: StructuralRanker(loss).fit(X, Y, qid=QID),
-    ("mapp", "loss='mapp': expected one of map, .*roc"),
+    ("mapp", "loss='mapp': expected one of .*map, .*roc"),
     ("map@3", "takes no cut-off"),
     ("precision", "expected a cut-off"),
     ("ndcg@0", "at least 1"),
-    *((f"precision@{k}", "expected one of map, .*roc") for k in ("２", "", "-1", "1.5", " 2")),
-    ("@", "expected one of map, .*roc"),
+    *((f"precision@{k}", "expected one of .*map, .*roc") for k in ("２", "", "-1", "1.5", " 2")),
+    ("@", "expected one of .*map, .*roc"),
 )
 
 

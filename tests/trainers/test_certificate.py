@@ -132,18 +132,18 @@ def test_the_warning_points_to_the_line_of_the_user(solver):
 
 
 REFUSED = [
-    ({"solver": "sgd"}, r"solver='sgd': expected one of 'auto', 'one_slack'"),
+    ({"solver": "sgd"}, r"solver='sgd': expected one of 'auto', .*'one_slack'"),
     (
         {"solver": "n_slack", "cone": np.eye(2)},
-        r"solver='n_slack': expected a trainer that supports linear constraints on weights; use solver='one_slack'",
+        r"solver='n_slack': expected a trainer that supports linear constraints on weights; use .*'one_slack'",
     ),
     ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
-    ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of 'one_slack', 'n_s"),
-    ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use solver='one_slack'"),
+    ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of .*'one_slack'"),
+    ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use .*'one_slack'"),
     ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
-    ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use solver='one_slack'"),
+    ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use .*'one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
-    ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of 'one_slack', 'n_slack'"),
+    ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of .*'one_slack', .*'n_slack'"),
     ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
 ]  # fmt: skip
 
