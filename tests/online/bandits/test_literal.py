@@ -1,7 +1,7 @@
 """The policies take the steps of their papers: twins written line by line, with the same random numbers.
 
-A twin yields arms and is sent whether the first won, or, if it yields a set, the outcome of each pair. Where a text leaves
-ties open, twins draw as policies do.
+A twin yields arms and is sent whether the first won, and for sets the outcome of each pair. Where a text leaves ties
+open, twins draw as policies do.
 """
 
 from collections.abc import Callable, Generator, Iterable
