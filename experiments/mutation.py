@@ -185,6 +185,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/online/clicklog.py": (
         "tests/online/test_clicklog.py",
         "tests/readers/test_bad_lines.py",
+        "tests/online/statistics/test_duels.py",
         "tests/online/statistics/test_analysis.py",
     ),
     "structsvm/online/statistics/always_valid.py": (
