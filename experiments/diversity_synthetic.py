@@ -244,23 +244,27 @@ def _verdict(run, title, means, line, Cs):
 
 
 def main() -> None:
-    run = Experiment("diversity_synthetic", __doc__, judge=judge)
+    run = Experiment("diversity_synthetic", __doc__, ("figure_4_7", "figure_4_5", "figure_4_6"), judge=judge)
     if run.judged_again():
         return
     seeds = range(run.seed, run.seed + 5)
     ks = [1, 2, 3, 5, 7, 10] if run.quick else list(range(1, 11))
     Cs = [0.1, 1.0, 10.0] if run.quick else np.logspace(-1.5, 3, 7).tolist()
     levels = [Level.appears()]
-    by_k(run, "Fig. 4.7: loss against K", 0.0, seeds, ks, Cs, levels)
-    by_k(run, "Fig. 4.7 with background words", 0.6, seeds, ks, Cs, levels)
-    by_training_size(run, seeds[:3], [1, 2, 5, 10, 15], Cs, levels)
-    if run.quick:
-        by_C(run, "one level", seeds[:1], 50, 15, [0.1, 1.0, 10.0, 1000.0], levels)
-        by_C(run, "seven levels", seeds[:1], 25, 15, [0.1, 10.0], SEVEN)
-    else:
-        by_C(run, "one level", seeds[:3], 60, 15, np.logspace(-1, 3, 5).tolist(), levels)
-        by_C(run, "seven levels", seeds[:2], 40, 15, np.logspace(-1, 2, 4).tolist(), SEVEN)
-    judge(run)
+    if run.part("figure_4_7"):
+        by_k(run, "Fig. 4.7: loss against K", 0.0, seeds, ks, Cs, levels)
+        by_k(run, "Fig. 4.7 with background words", 0.6, seeds, ks, Cs, levels)
+    if run.part("figure_4_5"):
+        by_training_size(run, seeds[:3], [1, 2, 5, 10, 15], Cs, levels)
+    if run.part("figure_4_6"):
+        if run.quick:
+            by_C(run, "one level", seeds[:1], 50, 15, [0.1, 1.0, 10.0, 1000.0], levels)
+            by_C(run, "seven levels", seeds[:1], 25, 15, [0.1, 10.0], SEVEN)
+        else:
+            by_C(run, "one level", seeds[:3], 60, 15, np.logspace(-1, 3, 5).tolist(), levels)
+            by_C(run, "seven levels", seeds[:2], 40, 15, np.logspace(-1, 2, 4).tolist(), SEVEN)
+    if run.options.only == list(run.all_parts):
+        judge(run)
     run.save()
 
 
@@ -277,6 +281,7 @@ def judge(run: Experiment) -> None:
     run.verdict(
         "Figure 4.7",
         paper="thesis",
+        part="figure_4_7",
         ours=f"SVM-div below Essential Pages at {below} of {len(rows)} K (p <= {worst:.0e} at each).",
         length=("5 draws of 100 sets", "100 sets"),
         verdict="agrees" if below == len(rows) else "differs",
@@ -297,6 +302,7 @@ def judge(run: Experiment) -> None:
     run.verdict(
         "Figure 4.6",
         paper="thesis",
+        part="figure_4_6",
         ours="Least training loss and that of the clairvoyant choice: "
         + "; ".join(f"{kind} {mine:.3f}, {line:.3f}" for kind, (mine, line) in best.items())
         + ".",

@@ -421,7 +421,7 @@ def judge(run: Experiment) -> None:
         "6 gold pairs x 1000 sessions, 12 new pairs x 600, 1000 resamples",
         "the same, 400 to 650 a new pair",
     )
-    options: dict[str, Any] = {"paper": "thesis", "part": "all", "length": length}
+    options: dict[str, Any] = {"paper": "thesis", "part": " ".join(WORLDS), "length": length}
     needed = {}
     for name in WORLDS:
         rows = {row["statistic"]: row for row in run.record[f"{name}_fig_7_2"]}

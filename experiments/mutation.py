@@ -62,6 +62,52 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/oracles/selection.py": (
         "tests/oracles/test_coverage.py",
         "tests/estimators/test_diversity.py",
+        "tests/estimators/test_diverse_ranker.py",
+    ),
+    **dict.fromkeys(
+        ("structsvm/estimators/diverse_ranker.py", "structsvm/features/greedy_steps.py"),
+        ("tests/estimators/test_diverse_ranker.py", "tests/estimators/test_baselines.py"),
+    ),
+    **dict.fromkeys(
+        ("structsvm/estimators/hybrid.py", "structsvm/features/hybrid.py", "structsvm/export/hybrid.py"),
+        ("tests/estimators/test_hybrid.py", "tests/cli/test_hybrid_and_explain.py"),
+    ),
+    **dict.fromkeys(
+        ("structsvm/estimators/fusion.py", "structsvm/features/fusion.py"),
+        ("tests/features/test_fusion.py", "tests/cli/test_fuse.py"),
+    ),
+    "structsvm/export/": ("tests/export", "tests/estimators/test_hybrid.py"),
+    **dict.fromkeys(
+        ("structsvm/metrics/estimates.py", "structsvm/metrics/intervals.py"),
+        ("tests/estimators/test_estimate.py", "tests/metrics/test_significance.py"),
+    ),
+    "structsvm/metrics/": ("tests/metrics",),
+    "structsvm/online/arena/reading.py": (
+        "tests/online/arena/test_reading.py",
+        "tests/readers/test_bad_lines.py",
+    ),
+    "structsvm/online/arena/": ("tests/online/arena",),
+    "structsvm/online/bandits/best_arm.py": (
+        "tests/online/arena/test_arena.py",
+        "tests/online/bandits/test_policies.py",
+    ),
+    "structsvm/common/tables/": (
+        "tests/readers/test_tables.py",
+        "tests/readers/test_roles_of_columns.py",
+        "tests/clicks/test_readers_of_clicks.py",
+    ),
+    "structsvm/clicks/tables.py": (
+        "tests/clicks/test_readers_of_clicks.py",
+        "tests/readers/test_roles_of_columns.py",
+        "tests/cli/test_clicks_command.py",
+    ),
+    **dict.fromkeys(
+        ("structsvm/readers/tables.py", "structsvm/readers/column_names.py"),
+        (
+            "tests/readers/test_tables.py",
+            "tests/readers/test_roles_of_columns.py",
+            "tests/cli/test_tables_and_runs.py",
+        ),
     ),
     "structsvm/oracles/ordinal.py": (
         "tests/oracles/test_ordinal.py",
@@ -91,8 +137,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_every_trainer.py",
     ),
     **dict.fromkeys(
-        ("structsvm/trainers/frank_wolfe.py", "structsvm/trainers/path.py"),
-        ("tests/trainers/test_every_trainer.py", "tests/trainers/test_newton_on_planes.py"),
+        (
+            "structsvm/trainers/frank_wolfe.py",
+            "structsvm/trainers/path.py",
+            "structsvm/trainers/block_dual.py",
+        ),
+        (
+            "tests/trainers/test_certificates.py",
+            "tests/trainers/test_every_trainer.py",
+            "tests/trainers/test_newton_on_planes.py",
+        ),
     ),
     **dict.fromkeys(
         ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py"),
@@ -128,7 +182,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_n_slack.py",
         "tests/estimators/test_structural.py",
     ),
-    "structsvm/online/clicklog.py": ("tests/online/test_clicklog.py",),
+    "structsvm/online/clicklog.py": (
+        "tests/online/test_clicklog.py",
+        "tests/readers/test_bad_lines.py",
+        "tests/online/statistics/test_duels.py",
+        "tests/online/statistics/test_analysis.py",
+    ),
     "structsvm/online/statistics/always_valid.py": (
         "tests/online/statistics/test_always_valid.py",
         "tests/online/statistics/test_analysis.py",

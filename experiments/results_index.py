@@ -16,6 +16,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE / "RESULTS.md"
 COLUMNS = ("table or figure", "verdict", "in brief", "length: ours, paper's", "computed by", "CPU")
 NOTHING = "nothing to measure"
+Lines = list[tuple[str, ...]]
 WORDS = 40
 """Maximum number of words in a verdict."""
 
@@ -99,8 +101,25 @@ def place(item: dict[str, str]) -> str:
     return f"[{Path(item['page']).stem}](../{item['page']})" if "page" in item else f"– ({item['nothing']})"
 
 
-def table(columns: tuple[str, ...], rule: str, lines: list[tuple[str, ...]]) -> list[str]:
+def table(columns: tuple[str, ...], rule: str, lines: Lines) -> list[str]:
     return [f"| {' | '.join(columns)} |", rule, *(f"| {' | '.join(map(cell, line))} |" for line in lines)]
+
+
+def by_chapter(rows: Lines, items: Lines) -> Iterator[tuple[str, Lines, Lines]]:
+    """Yield the rows and items of each chapter, which fit a screen.
+
+    "Table 3.1", "(3.1)" and "Section 3.3" are of chapter 3; a name without chapter, "OP 4", is of that before it.
+    """
+    numbered = re.compile(r"(?:Table |Figure |Sections? |\()(\d)\.\d")
+    chapters: dict[str, tuple[Lines, Lines]] = {}
+    for kind, lines in enumerate((rows, items)):
+        chapter = ""
+        for line in lines:
+            named = numbered.search(line[0])
+            chapter = named[1] if named else chapter
+            chapters.setdefault(chapter, ([], []))[kind].append(line)
+    for chapter in sorted(chapters):
+        yield f"### Chapter {chapter}", *chapters[chapter]
 
 
 def page(
@@ -119,17 +138,21 @@ def page(
     total: Counter[str] = Counter()
     faults = []
     for paper in papers:
-        lines = []
+        lines: Lines = []
         for figure in paper["rows"]:
             try:
                 lines.append(row(paper, figure, found))
             except ValueError as fault:
                 faults.append(str(fault))
         total.update(line[1].partition("]")[0].removeprefix("[") for line in lines)
-        out += ["", f"## {paper['title']}", "", *table(COLUMNS, "|---|---|---|---|---|---:|", lines)]
-        items = [(item["name"], item["what"], place(item)) for item in paper.get("items", ())]
-        if items:
-            out += ["", *table(("in the text", "what it is", "here"), "|---|---|---|", items)]
+        items: Lines = [(item["name"], item["what"], place(item)) for item in paper.get("items", ())]
+        out += ["", f"## {paper['title']}"]
+        parts = by_chapter(lines, items) if "chapters" in paper else [("", lines, items)]
+        for heading, shown, listed in parts:
+            out += ["", heading] if heading else []
+            out += ["", *table(COLUMNS, "|---|---|---|---|---|---:|", shown)] if shown else []
+            if listed:
+                out += ["", *table(("in the text", "what it is", "here"), "|---|---|---|", listed)]
     if faults:
         raise ValueError("; ".join(faults))
     commands = {name: (said["command"], said["cpu seconds"]) for name, said in found.items()}

@@ -389,7 +389,7 @@ def judge(run: Experiment) -> None:
         return ", ".join(cells)
 
     run.verdict(
-        "Table 3.5", part="all", ours="The sizes of our data beside those of the thesis.",
+        "Table 3.5", part=" ".join(PARTS.values()), ours="The sizes of our data beside those of the thesis.",
         reason="The Web tracks' submissions are for participants only; Robust 2003 and DL 2020 stand in, and "
         "MQ2008 and NP2004 for the Indri functions.",
         **options,

@@ -8,7 +8,7 @@ import pytest
 
 from structsvm.estimators import hybrid_weights
 from structsvm.export.hybrid import ENGINES
-from structsvm.features.hybrid import clause_columns
+from structsvm.features.hybrid import NORMALIZERS, clause_columns
 from structsvm.queries import QueryData
 from structsvm.readers import Qrels, Run, candidates, read_qrels, read_run
 from tests.refusing import rejected
@@ -116,6 +116,11 @@ def test_the_columns_are_those_of_the_engine(to):
     assert reversed_pairs(to, pool, rng.dirichlet(np.ones(4))) == 0
 
 
+def test_a_lower_bound_of_0_takes_scores_of_0_beside_others():
+    assert NORMALIZERS["by_max"](np.array([0.0, 2.0]), 1).tolist() == [0.001, 1.0]
+    rejected("some above it", NORMALIZERS["by_max"], np.zeros(2), 1)
+
+
 def test_qdrant_is_linear_only_at_k_1():
     rng = np.random.default_rng(1)
     lists = [(list(range(9)), np.arange(9.0)), (list(range(8, -1, -1)), np.arange(9.0))]
@@ -176,8 +181,8 @@ def test_a_table_of_scores_is_the_same(learned):
 def test_holes_that_are_written_as_zeros_are_noticed(learned):
     _, runs, qrels = learned
     pool = candidates(runs, qrels, depth=40)
-    table = QueryData(np.nan_to_num(pool.scores), pool.y, pool.offsets, pool.topics, feature_names=pool.names)
-    with pytest.warns(UserWarning, match=r"many scores are 0: run0 \(..%\), .*; if the list lacks these"):
+    table = QueryData(np.nan_to_num(pool.scores), pool.y, pool.offsets, pool.topics)
+    with pytest.warns(UserWarning, match=r"many scores are 0: score_1 \(..%\), .*; if the list lacks these"):
         hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
 
 
@@ -189,6 +194,23 @@ def test_equal_weights_are_kept_where_nothing_better_is_shown():
     assert result.advice.startswith("keep equal weights: the learned ones are not shown to be better")
     processor = json.loads(result.text())["phase_results_processors"][0]["normalization-processor"]
     assert processor["combination"]["parameters"]["weights"] == [0.25] * 4
+    # two resamples: of one nothing is learned, which are equal weights, of the other the last list alone
+    worse = lists_of(np.random.default_rng(0), n=12, gain=(-3, -3, -3))
+    result = hybrid_weights(*worse, to="sql", n_boot=2)
+    assert result.lower == pytest.approx([0.25 * 0.025] * 3 + [0.25 + 0.75 * 0.025])
+
+
+BOUND = '{ "mode": "apply", "min_score": 0.0 }'
+TEXTS = {
+    "opensearch-hybrid": '"normalization": { "technique": "min_max" }',
+    "opensearch-lower-bounds": f'"parameters": {{ "lower_bounds": [ {BOUND}, {BOUND} ] }}',
+    "elasticsearch-linear": '{ "linear": { "rank_window_size": 100, "retrievers"',
+    "elasticsearch-l2": '"weight": 0.6666666666666666, "normalizer": "l2_norm" }',
+    "elasticsearch-rrf": '"weight": 0.6666666666666666 }',
+    "vespa": "0.6666666666666666 * normalize_linear(dense)",
+    "vespa-rrf": "0.6666666666666666 * reciprocal_rank(dense, 60)",
+}
+"""The parts in which configurations of one engine differ."""
 
 
 def test_texts_have_the_weights_in_full():
@@ -196,6 +218,8 @@ def test_texts_have_the_weights_in_full():
     for to, engine in ENGINES.items():
         text = engine.text(["bm25", "dense"], weights, 100, 60)
         assert repr(2 / 3) in text, to
+        assert TEXTS.get(to, "") in " ".join(text.split())
+        assert ({6, 99} <= set(engine.clauses)) != to.startswith(("opensearch", "weaviate"))
         if text.startswith("{"):
             json.loads(text)
 

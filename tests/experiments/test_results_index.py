@@ -42,10 +42,23 @@ def test_every_caption_of_the_papers_has_a_row(paper, shared_data):
 
 
 def test_verdicts_name_figures_that_are_listed(index):
+    """And the parts that compute them, unless a script has nothing else to compute."""
     listed = {f"{paper['key']}: {row['name']}" for paper in PAPERS for row in paper["rows"]}
     said = [key for found in index.records(FOLDER / "results").values() for key in found["figures"]]
     assert set(said) <= listed
     assert len(said) == len(set(said))
+    for script, found in index.records(FOLDER / "results").items():
+        source = (FOLDER / f"{script}.py").read_text()
+        for row in found["figures"].values():
+            alone = row["part"] == "all" and len(found["figures"]) == 1
+            assert alone or all(f'"{part}"' in source for part in row["part"].split())
+
+
+def test_a_thesis_is_shown_by_chapter(index):
+    rows, items = [("**Table 2.1**: x",), ("**Figure 3.1**: x",)], [("OP 1, (2.3)",), ("OP 2",), ("(4.1)",)]
+    assert list(index.by_chapter(rows, items)) == [
+        ("### Chapter 2", rows[:1], items[:2]), ("### Chapter 3", rows[1:], []), ("### Chapter 4", [], items[2:])
+    ]  # fmt: skip
 
 
 def test_a_figure_without_a_verdict_is_an_error(index):

@@ -9,7 +9,7 @@ import pytest
 from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles.coverage import CoverageProblem
-from structsvm.oracles.selection import bind_loss, budgeted, greedy, swap
+from structsvm.oracles.selection import Selection, bind_loss, budgeted, greedy, swap
 from structsvm.trainers.contract import Options
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.n_slack import n_slack
@@ -250,6 +250,37 @@ def test_slack_is_at_most_the_exhaustive_one():
         equal += slack >= most - 1e-9
     assert missed > 5
     assert equal > 20
+
+
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_training_is_op_5_with_every_constraint(monkeypatch, C):
+    """With the most violated of all outputs; two documents do not cover every subtopic."""
+    import cvxpy as cp
+
+    rng, k, bins = np.random.default_rng(3), 2, FEATURES.bins()
+    ones = [Instance(rng, n=6, n_words=10, n_subtopics=12) for _ in range(4)]
+
+    def psi(one, y):
+        return np.append(bins.T @ one.counts(y), one.coverage.features[list(y)].sum(axis=0))
+
+    def exhaustive(coverage, benefits, values, k, subtopics):
+        one = next(one for one in ones if one.coverage is coverage)
+        y = one.best(k, lambda y: one.value(y, benefits, values) + subtopics.loss(y))
+        return Selection(np.array(y), np.zeros(k), one.counts(y))
+
+    monkeypatch.setattr("structsvm.oracles.coverage.greedy", exhaustive)
+    problem = CoverageProblem([one.coverage for one in ones], [one.labels for one in ones], bins, k)
+    w, slack = cp.Variable(8), cp.Variable(len(ones))
+    constraints = []
+    for one, target, xi in zip(ones, problem.targets, slack, strict=True):
+        loss, best = bind_loss("weighted", one.labels, k).loss, psi(one, target)
+        constraints += [w @ (best - psi(one, y)) >= loss(y) - xi for y in itertools.combinations(range(6), k)]
+        assert loss(target) > 0
+    optimum = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + C * cp.sum(slack) / len(ones)), constraints)
+    optimum.solve(solver=cp.CLARABEL)
+    fit = one_slack(problem, C, Options(tol=1e-7))
+    assert fit.primal == pytest.approx(optimum.value, rel=1e-6)
+    np.testing.assert_allclose(fit.w, w.value, atol=1e-4)
 
 
 @pytest.mark.parametrize("separation", ["greedy", "swap"])

@@ -395,6 +395,7 @@ def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> 
         )
         assert bandit.t < even
         assert bandit.select(rng).arms == (0, 0)
+        assert [duel.arms for duel in bandit.select_batch(3, rng)] == [(0, 0)] * 3
 
 
 @pytest.mark.parametrize("n_models", [2, 4])

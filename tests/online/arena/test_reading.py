@@ -52,7 +52,7 @@ def test_shares_names_positions_and_aliases() -> None:
 def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
     votes = read_votes(
         {"a": ["x", "y", "x"], "b": ["y", "x", "y"], "winner": ["a", "a", "b"], "tstamp": [1.7e9 + 5, 1.7e9, 1.7e9 + 2],
-         "question": ["q", None, None]}
+         "question": [None, "q", None]}
     )  # fmt: skip
     assert votes.first.tolist() == [0, 1, 1]
     assert votes.models == ["y", "x"]
@@ -79,6 +79,8 @@ def test_missing_columns_are_named(tmp_path) -> None:
     refused("expected a column 'winner', got 'a, b, w'", read_votes, {"a": ["x"], "b": ["y"], "w": ["a"]})
     with pytest.raises(BadInput, match="column 'winner': expected texts or numbers, got list"):
         read_votes({"a": ["x"], "b": ["y"], "winner": [["a"]]})
+    with pytest.raises(BadInput, match="expected a time, got none"):
+        read_votes({"a": ["x"], "b": ["y"], "winner": ["a"], "time": [None]})
     with pytest.raises(BadInput, match="expected keys among a, b, winner, question, judge, time, got 'c'"):
         read_votes({"a": ["x"], "b": ["y"], "winner": ["a"]}, columns={"c": "a"})
 

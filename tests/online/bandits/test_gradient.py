@@ -24,6 +24,27 @@ def test_one_step_by_hand() -> None:
         np.testing.assert_allclose(descent.best(), np.array([1.0, 0.0]) + step * u)
 
 
+@pytest.mark.parametrize("radius", [0.6, None])
+def test_takes_the_steps_of_algorithm_7(radius):
+    """With the same random directions; W is a ball, or the sphere."""
+    descent = DBGD([0.1, 0.2, 0.3], delta=0.5, gamma=0.2, radius=radius)
+    ours, theirs, wins = (np.random.default_rng(seed) for seed in (5, 5, 9))
+
+    def projected(w):  # P_W
+        length = np.sqrt((w**2).sum())
+        return w / length * (1 if radius is None else min(length, radius))
+
+    w = projected(np.array([0.1, 0.2, 0.3]))
+    for won in wins.random(200) < 0.5:
+        u = theirs.standard_normal(3)
+        u /= np.sqrt((u**2).sum())
+        probe = descent.select(ours)
+        np.testing.assert_allclose(probe.w, w, rtol=1e-9)
+        np.testing.assert_allclose(probe.candidate, projected(w + 0.5 * u), rtol=1e-9)
+        descent.update(probe, won)
+        w = projected(w + 0.2 * u) if won else w
+
+
 def test_projections() -> None:
     rng = np.random.default_rng(0)
     ball = DBGD([3.0, 4.0], delta=1, gamma=1, radius=2.0)

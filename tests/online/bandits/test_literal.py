@@ -1,12 +1,14 @@
 """The policies take the steps of their papers: twins written line by line, with the same random numbers.
 
-A twin yields a pair and is sent whether its first arm won. Where a text leaves ties open, twins draw as policies do.
+A twin yields arms and is sent whether the first won, and for sets the outcome of each pair. Where a text leaves ties
+open, twins draw as policies do.
 """
 
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from itertools import combinations, product
 from math import inf, log, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from scipy.stats import beta
 from structsvm.online.bandits import make
 
 Twin = Generator[tuple[int, int], bool, None]
+SetTwin = Generator[tuple[int, ...], list[bool], None]
 Rng = np.random.Generator
 
 
@@ -227,7 +230,22 @@ def dts(k: int, rng: Rng, horizon: int, alpha: float = 0.51) -> Twin:
         w.add(first, second, (yield first, second))
 
 
-TWINS = {twin.__name__: twin for twin in (rucb, rcs, rmed1, savage, sparring, multisbm, doubler, dts)}
+def mdb(k: int, rng: Rng, horizon: int, alpha: float = 0.5, beta: float = 1.5) -> SetTwin:
+    """Brost et al. (CIKM 2016), Algorithm 1."""
+    w, t, chosen = Wins(), 1, list(range(k))
+    while True:
+        for (i, j), won in zip(combinations(chosen, 2), (yield tuple(chosen)), strict=True):
+            w.add(i, j, won)
+        t += 1
+        E, F = (
+            [i for i in range(k) if min(w.bound(i, j, width * log(t)) for j in range(k) if j != i) >= 0.5]
+            for width in (alpha, beta * alpha)
+        )
+        chosen = F if len(E) > 1 else E or list(range(k))
+
+
+POLICIES = (rucb, rcs, rmed1, savage, sparring, multisbm, doubler, dts, mdb)
+TWINS: dict[str, Callable[..., Twin | SetTwin]] = {twin.__name__: twin for twin in POLICIES}
 CYCLE = np.array([[0, 9, 1], [1, 0, 9], [9, 1, 0]]) / 10
 WORLDS = [
     np.full((4, 4), 0.5),
@@ -246,13 +264,14 @@ def test_the_policy_takes_the_steps_of_the_paper(name: str) -> None:
         bandit, ours = make(name, len(P), steps, **options), np.random.default_rng(seed)
         twin = TWINS[name](len(P), np.random.default_rng(seed), steps, **options)
         outcomes = np.random.default_rng(seed + 100)
-        pair = next(twin)
+        arms = next(twin)
         for _ in range(steps):
             duel = bandit.select(ours)
-            assert duel.arms == pair
-            won = bool(outcomes.random() < P[pair])
+            assert duel.arms == arms
+            won: Any = [bool(outcomes.random() < P[pair]) for pair in duel.pairs()]
+            won = won if name == "mdb" else won[0]
             bandit.update(duel, won)
-            pair = twin.send(won)
+            arms = twin.send(won)
 
 
 def test_double_thompson_duels_have_the_probabilities_of_the_text() -> None:
