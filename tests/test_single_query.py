@@ -147,7 +147,7 @@ def test_of_many_calls_at_one_place_one_is_shown():
 
 def test_scorers_refuse(said):
     search = GridSearchCV(SVMMap(), {"C": [0.1]}, cv=2, scoring=make_scorer("map"), error_score="raise")
-    rejected(r"expected qid .* state its id: qid=0", search.fit, X, Y)
+    rejected(r"expected qid .* pass its id: qid=0", search.fit, X, Y)
 
 
 def test_one_id_is_routed_whole(said):

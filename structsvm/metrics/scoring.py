@@ -14,7 +14,7 @@ _NO_QID = (
     "scoring {name!r}: expected qid (the query of each row), got none; without it all rows would be ranked "
     "as one query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) first and pass "
     "qid along: search.fit(X, y, qid=qid), or cross_val_score(..., params={{'qid': qid}}). If the rows are "
-    "one query, state its id: qid=0. For the importance of features take structsvm.metrics.permutation_importance"
+    "one query, pass its id: qid=0. For the importance of features use structsvm.metrics.permutation_importance"
 )
 
 

@@ -274,7 +274,7 @@ class ClickLog:
                 raise BadInput(
                     "impressions",
                     f"expected an Impression each, got {type(impression).__name__}",
-                    "wrap a record, as in Impression(shown, clicks), and read a table by "
+                    "wrap a record, as in Impression(shown, clicks), and read a table with "
                     "structsvm.clicks.read_team_draft_table",
                     at=f"[{number}]",
                 )

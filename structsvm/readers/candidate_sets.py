@@ -471,5 +471,5 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
         columns = line.split("\t")
         if len(columns) != n:
             got = f"got {len(columns)}: {line[:60]!r}"
-            raise ValueError(f"{path}:{number}: expected {n} columns apart by tabs, {got}")
+            raise ValueError(f"{path}:{number}: expected {n} columns separated by tabs, {got}")
         yield f"{path}:{number}", columns

@@ -22,7 +22,7 @@ def choose_columns(
     qid: str,
     docid: str,
     features: Sequence[str] | None,
-    whose: str = "asked for",
+    whose: str = "requested",
     words: Sequence[str] = (),
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the columns of labels, of document ids (or None) and of features; raise if names do not fit."""
@@ -82,6 +82,6 @@ def separated_otherwise(names: Sequence[str]) -> str:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Return the first of many names of columns."""
+    """Return column names as text; if there are many, only the first of them."""
     shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

@@ -274,7 +274,7 @@ def test_the_second_signal_is_an_ordinary_interrupt(tmp_path, capfd):
     ("options", "method", "call", "times", "said"),
     [
         ("--C 1e6 --solver one_slack", "__call__", 1, 1,
-         "interrupted before there was a better model than none; nothing was written"),
+         "interrupted before there was a model better than zero weights; nothing was written"),
         ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 1,
          "interrupted: saved the best model so far, gap "),
         ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 2, "interrupted; nothing was written"),

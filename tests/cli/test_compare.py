@@ -245,7 +245,7 @@ def test_an_interrupted_study_goes_on_from_its_folder(rows, cli, monkeypatch):
 
     monkeypatch.setattr(results, "_compute", once)
     assert cli.code(command, "--work kept") == 130
-    assert cli.err == "structsvm: interrupted; the same command goes on from the results in kept\n"
+    assert cli.err == "structsvm: interrupted; the same command continues from the results in kept\n"
     monkeypatch.setattr(results, "_compute", compute)
     cli(command, "--work kept")
     assert "1 of 6 cells found in kept" in cli.err

@@ -102,7 +102,7 @@ def test_queries_of_features_are_a_file(cli, shop):
     assert len(body["inference_config"]["learning_to_rank"]["feature_extractors"]) == 3
     for text, message in (
         ("{", "queries.json: expected JSON"),
-        ("[]", "queries.json: expected queries by the names"),
+        ("[]", "queries.json: expected queries keyed by feature name"),
     ):
         Path("queries.json").write_text(text)
         assert message in cli.refuses("export trees.npz --to elastic --feature-queries queries.json")

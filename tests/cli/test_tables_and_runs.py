@@ -166,7 +166,7 @@ def test_features_numbered_from_0(cli):
     assert "; --zero-based is for files that count from 0" in cli.refuses("train zero.txt -o no.npz")
     Path("rows.csv").write_text("label,qid,a,b,c\n1,1,1,2,3\n")
     for refused in ("convert rows.csv a.store", "train one.store -o a.npz", "predict one.npz rows.csv -o a"):
-        assert "--zero-based: expected LETOR text with it, got" in cli.refuses(refused, "--zero-based")
+        assert "--zero-based: requires LETOR text, got" in cli.refuses(refused, "--zero-based")
 
 
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):

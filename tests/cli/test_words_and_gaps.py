@@ -86,7 +86,7 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     cli(f"train {products}/train.{kind} -o m.npz", options, LEARNED)
     cli(f"predict m.npz {products}/new.{kind} -o s", options)
     model = structsvm.load("m.npz")
-    asked = r"text in the column.* 'brand'.*; make the features .* of them"
+    asked = r"text in the column.* 'brand'.*; encode them as the features"
     with pytest.raises(BadInput, match=asked) as said:
         model.predict(new)
     X = eval(said.value.code, {"pd": pd, "X": new, "model": model})
@@ -102,7 +102,7 @@ def test_medians_of_a_text(cli):
     np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
     cli("predict m.npz a.txt -o s")
     assert cli("export m.npz --to json").startswith("{")
-    assert "medians in place of missing features, which no format holds; send them: 1=3, 2=1\n" in cli.err
+    assert "medians instead of missing features, which no format holds; send them: 1=3, 2=1\n" in cli.err
     X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
     np.testing.assert_allclose(np.loadtxt("s"), X @ model.coef_, rtol=1e-12)
 
@@ -170,7 +170,7 @@ def test_a_column_of_words_that_is_not_there(products, cli):
     )
     Path("a.txt").write_text("1 qid:1 1:2\n0 qid:2 1:1\n")
     said = cli.refuses("search a.txt --categorical brand --folds 2")
-    assert "--categorical: expected a table with it, got" in said
+    assert "--categorical: requires a table, got" in said
 
 
 @pytest.mark.filterwarnings("default:.*different values:UserWarning")

@@ -118,7 +118,7 @@ def test_dirty_lists_are_cleaned_and_counted():
     assert as_dict(cells) == {("q", "a", 1): (2, 1), ("q", "c", 2): (1, 0), ("q", "c", 3): (1, 1)}
     assert dict(cells.dropped) == {
         "impression logged again for the same session and query": 1,
-        "place of a list taken twice": 1,
+        "position of a list taken twice": 1,
         "document twice in a list": 1,
         "list with a gap, counted but not used as a session": 1,
     }
@@ -243,4 +243,4 @@ def test_what_is_no_counted_log_is_refused():
         partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
     ):
         refused("cells: expected a counted click log, got a data frame; read a", take, frame)
-    refused(r"path: expected a path, got a data frame; read it by .*read_table", read_clicks, frame)
+    refused(r"path: expected a path, got a frame; read it with .*read_table", read_clicks, frame)

@@ -135,7 +135,7 @@ def test_clicks_tell_how_ordinals_count_where_there_are_no_impressions(tmp_path)
     entries = [response("abc"), event("click", ordinal=0), response("abc", "2"), event("click", "2", "c", 2)]
     cells = read_ubi(write(tmp_path / "log.json", entries))
     assert np.bincount(cells.position, cells.clicks).tolist() == [0, 1, 0, 1]
-    with pytest.raises(BadInput, match="returned say 0: 1 events agree with it"):
+    with pytest.raises(BadInput, match="returned imply 0: 1 events agree with it"):
         read_ubi(write(tmp_path / "other.json", entries[2:]), first_position=1)
 
 
@@ -149,7 +149,7 @@ DIRT = [
     (event("impression", document="z", ordinal=10**30), "impression without an ordinal"),
     (event("impression", document="z", ordinal=10**9), "position out of range"),
     (event("impression", document="z", ordinal=-5), "position out of range"),
-    (event("impression", document="z", ordinal=2), "place of a list taken twice"),
+    (event("impression", document="z", ordinal=2), "position of a list taken twice"),
     (event("impression", ordinal=3), "document twice in a list"),
     (event("impression"), "impression logged again for the same session and query"),
     (event("click", document="never"), "click on a document that was not shown"),

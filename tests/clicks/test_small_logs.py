@@ -30,7 +30,7 @@ NO_CLICKS = log([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 2, 1], [0, 0, 0, 0], [1, 1, 2
     ],
 )
 def test_without_clicks_nothing_is_estimated(use):
-    refused("cells: expected clicks, got none at all; collect more of the log", use, NO_CLICKS)
+    refused("cells: expected at least one click, got none; use a longer log", use, NO_CLICKS)
 
 
 @pytest.mark.parametrize("model", [clicks.PositionBasedModel, clicks.DependentClickModel])

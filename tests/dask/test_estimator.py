@@ -178,7 +178,7 @@ def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, lo
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
     with pytest.raises(BadInput, match=r"query 'q\d+' is cut.*and 119 more are.*groups='shuffle'"):
         ranker(client).fit(ddf, "label", qid="qid")
-    with pytest.raises(BadInput, match=r"not at their common borders alone; use groups='shuffle'"):
+    with pytest.raises(BadInput, match=r"not only at their common borders; use groups='shuffle'"):
         ranker(client, groups="mend").fit(ddf, "label", qid="qid")
     model = ranker(client, groups="shuffle").fit(ddf, "label", qid="qid")
     assert model.fit_.primal == nearly(local.fit_)

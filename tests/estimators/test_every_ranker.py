@@ -177,7 +177,7 @@ def test_fits_without_labels_are_refused_by_name(estimator):
 
 def test_rankings_without_labels_are_refused_by_name():
     data = dataclasses.replace(make_ranking(4, 5, 3, random_state=0), y=None)
-    rejected(r"data\.y: expected a label for each row, got None; give rows with labels", rank_queries, data)
+    rejected(r"data\.y: expected a label for each row, got None; pass rows with labels", rank_queries, data)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_warm_start_keeps_the_net_and_the_scaling(data):
     model.set_params(scale="zscore", learning_rate=1e-12).fit(data.X, data.y, qid=data.qid)
     assert model.scaler_ is scaler
     np.testing.assert_allclose(model.fit_.weights[0], weights, atol=1e-9)
-    message = r"hidden=\(4,\): expected \(\), the net that warm_start goes on with"
+    message = r"hidden=\(4,\): expected \(\), the network that warm_start continues"
     rejected(message, model.set_params(hidden=(4,)).fit, data.X, data.y, qid=data.qid)
 
 

@@ -278,7 +278,7 @@ def test_ranks_number_the_documents_of_a_query_from_the_best():
         model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
     )
     np.testing.assert_array_equal(model.rank([[2], [1], [2]], qid=0), [1, 3, 2])
-    rejected(r"SVMMap\.rank: expected qid, as in fit; .* state its id: qid=0", model.rank, [[2], [1]])
+    rejected(r"SVMMap\.rank: expected qid, as in fit; .* pass its id: qid=0", model.rank, [[2], [1]])
 
 
 class Described:

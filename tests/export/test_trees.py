@@ -225,5 +225,5 @@ def test_refusals(model):
 def test_lightgbm_takes_tiny_thresholds_for_zero(model):
     tiny = copy.deepcopy(model)
     tiny.leaves_.forest_.threshold[0] = 1e-36
-    with pytest.warns(UserWarning, match="below 1e-35 for 0"):
+    with pytest.warns(UserWarning, match="below 1e-35 as 0"):
         export_model(tiny, "lightgbm")

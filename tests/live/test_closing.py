@@ -158,7 +158,7 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
         "structsvm live: e revision 1 was killed: guardrail: first_place"
     ]
     assert [text for text in said if "alarm" in text] == [
-        "structsvm live: e revision 1: guardrail first_place gives alarm"
+        "structsvm live: e revision 1: guardrail first_place raises an alarm"
     ]
     client.set_state("stopped")
     client.run(client.service._watch())

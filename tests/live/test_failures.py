@@ -273,7 +273,7 @@ def test_a_port_in_use(tmp_path, capsys):
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["live", "serve", "--port", str(port), "--store", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
-    assert f"--port: expected a free one on 127.0.0.1, got {port}" in capsys.readouterr().err
+    assert f"--port: expected a free port on 127.0.0.1, got {port}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -320,7 +320,7 @@ def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, tmp_p
     ("damage", "said"),
     [
         ("UPDATE clicks SET place = 3 - place", "statistics|series"),
-        ("DELETE FROM impressions WHERE seq = 4", "clicks of impressions that are not there|statistics"),
+        ("DELETE FROM impressions WHERE seq = 4", "clicks of missing impressions|statistics"),
         ("UPDATE stats SET watermark = watermark - 1", "statistics"),
         ("UPDATE series SET snapshot = replace(snapshot, '\"p\":', '\"p\":1') WHERE n = 3", "series"),
         ("UPDATE impressions SET record = replace(record, '[[0', '[[1')", "statistics"),
@@ -365,7 +365,7 @@ def test_a_damaged_store_is_one_line(client, tmp_path, capsys):
     copy.write_bytes(content)
     assert main(["live", "check", "--store", f"sqlite:///{copy}"]) == 2
     said = capsys.readouterr().err
-    assert "damaged.db: expected a store that can be used, got: database disk image is malformed" in said
+    assert "damaged.db: expected a usable store, got: database disk image is malformed" in said
     assert said.count("\n") == 1
 
 

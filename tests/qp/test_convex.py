@@ -181,7 +181,7 @@ BOUND = cp.Variable(name="t", value=0.3)
 BAD_CONSTRAINTS = [
     (lambda w: [w["titel"] >= 0], r"constraints: w\['titel'\]: no such feature; .*'title'\?"),
     (lambda w: [w[5] >= 0], "the function raised IndexError: .*out of bounds"),
-    (lambda w: [w.price >= 0], r"no attribute 'price'; features are taken by w\['price'\]"),
+    (lambda w: [w.price >= 0], r"no attribute 'price'; features are selected by w\['price'\]"),
     (lambda w: [0 <= w <= 1], "the function raised Exception: .*chain constraints"),
     (lambda w: w >= 0, "expected a list of cvxpy constraints, got 0.0 <= w"),
     (lambda w: [True], r"constraints\[0\]: expected a cvxpy constraint, got True"),
@@ -201,7 +201,7 @@ BAD_PENALTIES = [
     (lambda w: w, "penalty: expected a cvxpy expression with one value, got w"),
     (lambda w: 3.0, "penalty: expected a cvxpy expression with one value, got 3.0"),
     (lambda w: cp.norm1(w) + BOUND**2, "penalty: expected w as the only"),
-    (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers in place of cvxpy param"),
+    (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers instead of cvxpy param"),
 ]
 BAD_TOGETHER = [
     ({"constraints": lambda w: [w["x"] >= 0], "names": None}, "no names; pass X as a data frame"),
@@ -209,7 +209,7 @@ BAD_TOGETHER = [
         {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
         r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
     ),
-    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its least"),
+    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its minimum"),
 ]
 
 

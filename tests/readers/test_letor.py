@@ -296,7 +296,7 @@ def test_a_dense_matrix_beyond_memory_names_the_line(tmp_path, monkeypatch):
         ("0 qid:1 1:1\n", {"sparse": "yes"}, "^sparse='yes': expected"),
         ("0 qid:1 1:1\n", {"n_features": 0}, "^n_features=0: expected"),
         ("0 qid:1 1:1\n", {"fill": np.inf}, "^fill=inf: expected"),
-        ("0 qid:1 1:1\n", {"query_sizes": [1]}, "state one of the two"),
+        ("0 qid:1 1:1\n", {"query_sizes": [1]}, "specify one of the two"),
         *(("", {"n_jobs": n}, f"^n_jobs={n!r}: expected a number of threads") for n in (0, 1.5, "2", True)),
         (b"\x28\xb5\x2f\xfdrest of it", {}, "expected an intact zstd file, got a damaged one"),
         (b"PK\x03\x04rest of it", {}, "got zip; convert it first"),

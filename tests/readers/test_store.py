@@ -440,7 +440,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkey
         return array
 
     monkeypatch.setattr(store, "_map", map_and_replace)
-    rejected("expected a store that stays while it is opened", open_store, path)
+    rejected("expected a store that is not replaced meanwhile", open_store, path)
 
 
 def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):

@@ -239,7 +239,7 @@ def any_clicks(clicks, n):
         (listed(lambda documents: documents[::-1]), "not the best one left"),
         (
             recorded(lambda shown: replace(shown, evidence=((0,) * len(shown.documents),))),
-            "turned round|expected outcome 0",
+            "permuted back|expected outcome 0",
         ),
         (recorded(lambda shown: replace(shown, n_rankers=shown.n_rankers + 1)), "the record has 3 rankers"),
         (recorded(lambda shown: replace(shown, method="team draft")), "the record names the method"),
@@ -256,8 +256,8 @@ def any_clicks(clicks, n):
         ),
         (Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length, 0)), "times of 400"),
         (drawn(lambda found: [(shown, p / 2) for shown, p in found]), "do not sum to 1"),
-        (drawn(lambda found: [(found[0][0], 1.0)]), "turned round|expected outcome 0"),
-        (remembering(), "credits the logged record otherwise"),
+        (drawn(lambda found: [(found[0][0], 1.0)]), "permuted back|expected outcome 0"),
+        (remembering(), "credits the logged record differently"),
         (
             Spoiled(
                 credit=lambda shown, clicks: SOUND.credit(shown, any_clicks(clicks, len(shown.documents)))

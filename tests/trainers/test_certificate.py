@@ -140,7 +140,7 @@ REFUSED = [
     ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
     ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of 'one_slack', 'n_s"),
     ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use solver='one_slack'"),
-    ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
+    ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: cannot be combined with a region"),
     ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use solver='one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of 'one_slack', 'n_slack'"),

@@ -434,7 +434,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     X[data[2][40] : data[2][60]] *= 1.01
     message = "expected the data that it was written for, got others: the mean of column 0"
     refused(message, fit, (X, *data[1:]), max_passes=10)
-    with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
+    with pytest.raises(BadInput, match=r"requires solver='partitioned'"):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept
     path.write_bytes(b"something else")

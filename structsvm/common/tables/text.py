@@ -44,8 +44,8 @@ def _after(block: _NUMBERED, line: int) -> _NUMBERED:
 
 
 def csv_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with names in its first line; cells are separated by tabs if named ``.tsv``, else
-    commas."""
+    """Return a table of text with names in its first line; cells are separated by tabs in a file named
+    ``.tsv``, else by commas."""
     stream = is_stream(path)
     mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
     blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
@@ -156,7 +156,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 if size > len(block):
                     raise
-        raise AssertionError("read or refused")
+        raise AssertionError("a block was neither read nor refused")
 
 
 def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tuple[Path | str, str]]:

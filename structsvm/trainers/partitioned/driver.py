@@ -120,7 +120,7 @@ def train_partitioned(
     check_C(C)
     whole, given = _checked(parts, solver, positive, options)
     if _choose(whole, C, solver, given, keeps=True) != "partitioned":
-        raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
+        raise BadInput("checkpoint", "requires {solver}", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
     record = Start().recorder(cast(Problem, whole), C, given)
     sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
@@ -266,7 +266,7 @@ def _choose(
     if solver == "partitioned" and not whole.fits:
         raise BadInput(
             "solver",
-            "expected memory for three planes a block of queries on each worker, and for the columns of all "
+            "expected memory for three planes per block of queries on each worker, and for the columns of all "
             "partitions here",
             "use {solver='one_slack'}",
             value=solver,
@@ -422,7 +422,7 @@ class _Rounds:
         self.mix()
 
     def improve(self) -> None:
-        """Run small rounds on the cached planes, each around the last mix, while they gain enough."""
+        """Run small rounds on the cached planes, each from the last mix, until one closes too little of the gap."""
         columns = self.columns
         for _ in range(_MIXES):
             left, before = self.record.primal - columns.value, columns.value

@@ -68,7 +68,7 @@ def test_numpy_ids_become_plain_ones(method):
         ([], 10, "2 rankings"),
         ([["a"]], 10, "2 rankings"),
         ([["a"], []], 10, r"rankings\[1\]: expected at least one document"),
-        ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at places 1 and 3"),
+        ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at ranks 1 and 3"),
         ([["a"], [["b"]]], 10, r"rankings\[1\]\[0\]: expected a hashable document id, got \['b'\]"),
         ([["a"], [float("nan")]], 10, r"rankings\[1\]\[0\]: expected a document id, got nan"),
         ([["a"], ["b"]], 0, "length=0: expected a whole number >= 1"),

@@ -66,7 +66,7 @@ def test_the_headline_follows_the_intervals() -> None:
     results = {"far": far, "next": next_to, "near": near}
     assert leaders(results) == ["near", "next"]
     assert headline(results) == (
-        "No bandit loses least for sure after 100 comparisons (3 runs each): near (10) and next (12) tie, "
+        "No bandit clearly has the least regret after 100 comparisons (3 runs each): near (10) and next (12) tie, "
         "as the 95% intervals overlap."
     )
     assert results_table(results)[2] is None

@@ -117,7 +117,7 @@ def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
     assert (by_sign.pairs[0].wins, by_sign.pairs[0].losses, by_sign.pairs[0].mean) == (70, 30, -0.5)
     assert by_sign.pairs[0].p_value < 1e-3
     assert (by_sign.winner, by_sign.leader, by_sign.always_valid_winner) == ("often", "often", None)
-    assert any("sign test speaks for often, the mean for high" in note for note in by_sign.notes)
+    assert any("sign test favours often, the mean high" in note for note in by_sign.notes)
     by_mean = analyse(many_small_few_large)
     assert (by_mean.winner, by_mean.leader) == ("high", "high")
     # the always-valid figures are about the same mean as the t test
@@ -136,7 +136,7 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_s
     answer = analyse(log, test="sign")
     assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
-    said = "no number of queries can be foreseen: the mean does not speak for often"
+    said = "no number of queries can be foreseen: the mean does not favour often"
     assert said in "\n".join(summary(answer))
 
 

@@ -66,7 +66,7 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
     (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
     (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
-    (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
+    (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per rank"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
     (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
