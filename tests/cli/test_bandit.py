@@ -1,4 +1,4 @@
-"""``structsvm bandit simulate``: what goes in, what comes out, and what is refused before any work."""
+"""``structsvm bandit simulate``: inputs, outputs, and errors raised before any work."""
 
 from pathlib import Path
 

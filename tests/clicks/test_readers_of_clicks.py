@@ -1,4 +1,4 @@
-"""Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
+"""Readers of logs: the formats, real files, and all defects that a log may have."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ def query(query_id="1", text="ps4", **more):
 
 
 def impression(documents, *clicks, query=None, name=None):
-    """A list of our own log, with clicks at places from 1."""
+    """Return a list of our own log, with clicks at positions counted from 1."""
     documents = tuple(documents)
     shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
     shown = shown if name is None else shown.with_impression(name)
@@ -400,7 +400,7 @@ def test_what_is_no_table(tmp_path):
 @pytest.mark.parametrize("second", ["1", "2"])
 @pytest.mark.parametrize("zero_first", [True, False])
 def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, zero_first):
-    """A part without position 0 was taken to count from 1, although the file counts from 0."""
+    """A part without position 0 counts from 0 if the file does."""
     monkeypatch.setattr(tables, "_BATCH", 2)
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
@@ -416,7 +416,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])
 def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
-    """As a file and in memory, by a dictionary."""
+    """Logs in a file and in memory are counted as with a dictionary."""
     monkeypatch.setattr(interleaving_log, "_LISTS", held)
     monkeypatch.setattr(batches, "_BATCH", 20)
     rng = np.random.default_rng(1)
@@ -452,7 +452,7 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
 
 
 def repeated_log(path, kind, times):
-    """A log of 60 distinct lists, so many times over."""
+    """Return a log of 60 distinct lists, each repeated ``times`` times."""
     rng = np.random.default_rng(2)
     lists = [(f"q{i % 7}", rng.permutation(8).tolist(), int(rng.integers(8))) for i in range(60)] * times
     if kind == "table":

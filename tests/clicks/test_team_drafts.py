@@ -19,7 +19,7 @@ LACKING = "list that lacks a ranker, which is no draft"
 
 
 def lists(n=100):
-    """Lists of two rankers with clicks, of which the first gets more."""
+    """Return lists of two rankers with clicks, more of them for the first."""
     rng = np.random.default_rng(0)
     made = []
     for number in range(n):
@@ -189,7 +189,7 @@ def test_what_is_no_table_of_drafts_is_refused(frame, columns, message):
 
 
 def drafts(rankers, n=200, length=6):
-    """Lists of these rankers, which are equally good, as rows of a table."""
+    """Return lists of the given rankers, which are equally good, as rows of a table."""
     rng = np.random.default_rng(1)
     for k in range(n):
         shown = TeamDraft().show([list(rng.permutation(list("abcdefgh"))) for _ in rankers], length, rng)

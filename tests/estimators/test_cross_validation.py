@@ -1,4 +1,4 @@
-"""C chosen by query, never across one; the same as doing it by hand. Of rankers, and of SVM-div."""
+"""The choice of C by cross-validation over whole queries, as by hand, for rankers and SVMDiv."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What users of other packages try first is answered with what to do."""
+"""Calls that are usual in other packages raise errors that say what to do."""
 
 import logging
 import warnings
@@ -206,7 +206,7 @@ def test_verbose_of_a_fit_that_fails_leaves_the_callback():
 
 @pytest.mark.parametrize("model", [TreeRanker(n_trees=2, min_rows=5), StructuralRanker("mrr")], ids=repr)
 def test_nearly_all_documents_relevant_is_said(model):
-    """92 % of the documents of a set have grades 1 to 5: a loss of relevant documents hardly sees an order."""
+    """If nearly all grades are 1 or more, a loss of relevant documents hardly depends on the order."""
     rng = np.random.default_rng(0)
     X, qid, y = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10), rng.integers(1, 6, 200)
     y[::10] = 0

@@ -1,4 +1,4 @@
-"""Random models, exported and scored from the text by the rules of each engine, and what the check refuses."""
+"""Random models, exported and scored from the text by the rules of each engine, and errors of the check."""
 
 import copy
 import json
@@ -116,7 +116,7 @@ def test_no_pair_is_reversed_without_a_warning(kind, to, linear):
 
 
 def stump(threshold, missing=()):
-    """One condition on the first of two features: 1 to the left, 3 to the right."""
+    """Return a tree with one condition on the first of two features: 1 in the left leaf, 3 in the right."""
     tree = Tree([0], [threshold], [False], [~0], [~1], 2, {})
     return ranker(Forest.of([tree], 2), np.array([1.0, 3.0]), missing)
 

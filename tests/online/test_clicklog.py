@@ -1,4 +1,4 @@
-"""The click log: what is written is read, and what is wrong is named with its line."""
+"""The click log: round trips, and errors with the line."""
 
 import gzip
 import json

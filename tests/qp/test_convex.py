@@ -52,7 +52,7 @@ def upper(region, joint, loss, C, w):
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("constraints", CONSTRAINTS)
 def test_bounds_hold_and_are_tight(penalty, constraints):
-    """Of 448 problems: feasible weights, a lower bound that is one, and little between the two."""
+    """For 448 problems, weights are feasible, the lower bound is valid, and the gap is small."""
     rng = np.random.default_rng(len(penalty) * 100 + len(constraints))
     region = Convex(6, CONSTRAINTS[constraints], PENALTIES[penalty])
     for C in [1e-3, 1.0, 1e3, 1e5]:
@@ -104,7 +104,7 @@ def test_linear_constraints_hold_up_to_rounding():
 
 
 def test_what_a_solver_leaves_is_repaired():
-    """Constraints up to rounding and signs exactly, by a move of the size of the error."""
+    """Weights meet constraints up to rounding and signs exactly, and move only by the size of the error."""
     rng = np.random.default_rng(12)
     signs = np.array([0, 0, 1.0, -1.0])
     region = Convex(4, lambda w: [cp.sum(w) == 1, w[0] <= 0.2], signs=signs)

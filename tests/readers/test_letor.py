@@ -1,4 +1,4 @@
-"""The text reader against a slow one of ``str.split`` and ``float()``, on made, random and real files."""
+"""The text reader against a slow one of ``str.split`` and ``float()``, on synthetic, random and real files."""
 
 import bz2
 import gzip
@@ -69,7 +69,7 @@ def write(tmp_path, text, name="train.txt"):
 
 
 def parse_number(token):
-    """What the kernel makes of a token: (value, end, kind)."""
+    """Return the value, end and kind that the kernel reads from a token."""
     buffer = np.frombuffer(token.encode() + b"\n", dtype=np.uint8)
     return letor_scanner._number(buffer, 0, *letor_scanner.power_tables())
 
@@ -117,7 +117,7 @@ any_float = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def middle(x):
-    """The number between a float and the next."""
+    """Return the number halfway between a float and the next one."""
     return str((Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2)
 
 

@@ -1,4 +1,4 @@
-"""The logged record: JSON and back, credit elsewhere and later, and bad input by name."""
+"""The logged record: JSON round trips, later credit by another object, and errors that name bad input."""
 
 import json
 
@@ -77,7 +77,7 @@ def test_numpy_ids_become_plain_ones(method):
     ],
 )
 def test_bad_rankings_are_named(rankings, length, message):
-    """Each method refuses some of them: test_every_interleaver_passes."""
+    """Each method refuses further rankings; see test_every_interleaver_passes."""
     rejected(message, check_rankings, rankings, length)
     with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; TeamDraft, Probabilistic"):
         check_rankings([["a"], ["b"], ["c"]], 3, pair=True)

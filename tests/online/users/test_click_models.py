@@ -1,4 +1,4 @@
-"""Click models: the stated probabilities are exact; that clicks have them, ``tests/testing/test_online.py`` says."""
+"""Click models: exact probabilities; ``tests/testing/test_online.py`` checks that clicks follow them."""
 
 from itertools import product
 
@@ -18,7 +18,7 @@ MODELS = {
 
 
 def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> float:
-    """The story from position ``k`` on (read, click, leave) told out loud, without tables."""
+    """Return the likelihood from rank ``k`` on, by explicit steps (read, click, leave) without tables."""
     if k == len(grades):
         return 1.0
     if isinstance(model, CascadeUser):
@@ -35,7 +35,7 @@ def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> f
 
 @pytest.mark.parametrize("name", MODELS)
 def test_likelihood_is_that_of_the_story(name):
-    """That it sums to one and that ``probability`` is its marginal is checked for every user in ``tests/testing``."""
+    """``tests/testing`` checks for all users that it sums to one, and that ``probability`` is its marginal."""
     model = MODELS[name]
     n = len(model.tables(1).click)
     grades = [n - 1, 0, 1, 0, n - 1]
