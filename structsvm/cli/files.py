@@ -189,7 +189,7 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     names."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
-        unnamed = "the model was trained without names of features"
+        unnamed = "the model was trained without feature names"
         note(f"warning: {path}: {unnamed}; {first} are matched by their order")
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows

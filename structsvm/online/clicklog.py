@@ -596,7 +596,7 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise BadInput(
         f"{source}{second}",
-        f"expected the impression {impression} as it stands at {origin}:{first}, got other clicks, another "
+        f"expected the impression {impression} as at {origin}:{first}, got other clicks, another "
         f"list, query, session or user",
         "give every impression its own id, and log its clicks in one line",
     )

@@ -69,7 +69,7 @@ def _without_names(names: Sequence[str]) -> str:
         return ""
     first = int(numbers[0]) if numbers[0].isdigit() else 0
     counted = [str(first + j) for j in range(len(numbers))]  # names of columns that pandas writes
-    return "" if numbers == counted else "write the names of the columns in its first line"
+    return "" if numbers == counted else "write the column names in its first line"
 
 
 def separated_otherwise(names: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ def csv_table(path: Path, max_expansion: float | None = None) -> Table:
         if (first := next(_lines(head, path, mark, None), None)) is not None:
             break
     else:
-        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+        raise BadInput(path, "expected column names in the first line, got an empty file")
     header, names = first[0], [name.strip() for name in first[1]]
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:

@@ -165,7 +165,7 @@ def test_a_repeated_impression_counts_once(tmp_path):
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):
     path = lines(tmp_path, line(1), line(1, impression="i1"), line(2, impression="i0"), other)
-    both_refuse(path, r"log\.jsonl:4: .* as it stands at .*log\.jsonl:2, got other clicks")
+    both_refuse(path, r"log\.jsonl:4: .* as at .*log\.jsonl:2, got other clicks")
 
 
 def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
