@@ -188,7 +188,7 @@ def test_what_the_check_refuses():
     for options, message in (
         ({"to": "json", "engine_version": "3"}, "engine_version='3': expected none for json"),
         ({"to": "opensearch", "engine_version": "new"}, "expected numbers with dots"),
-        ({"to": "opensearch", "store": "s"}, "store='s': applies only to the format 'solr'"),
+        ({"to": "opensearch", "store": "s"}, "store: applies only to the format 'solr'"),
         ({"to": "solr", "unmatched": "missing"}, "expected 'zero' or 'auto' for a linear model"),
     ):
         rejected(message, export_model, model, **options)

@@ -300,7 +300,7 @@ test_bad_input_is_named = rejections(
     (_compare([(0, 1)], length=0), "length=0: expected a whole number >= 1"),
     (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
     (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
-    (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
+    (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 rank"),
     (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
     (_scored([[0.0], [1.0]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
     (_scored([[0.0], [1.0]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),
