@@ -196,7 +196,7 @@ def test_the_base_is_not_guessed(tmp_path):
     both = r"first_position: expected 0 or 1, as .* holds both positions \(None from 0\)"
     refused(both, read_ubi, path)
     assert counts(read_ubi(path, first_position=0)) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 0)}
-    with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned say 0"):
+    with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned imply 0"):
         read_ubi(path, first_position=1)
 
 
