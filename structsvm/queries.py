@@ -51,7 +51,7 @@ def one_query(qid: Any, caller: str) -> Any:
         return qid
     warn_user(
         f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
-        "state its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
+        "pass its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
     )
@@ -98,7 +98,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def refuse_name(qid: Any) -> None:
-    """Raise for a string in place of ids, which may be the name of a column."""
+    """Raise for a string instead of ids, which may be the name of a column."""
     if isinstance(qid, str):
         remedy = (
             "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "
@@ -148,7 +148,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             row = int(np.flatnonzero(strings != strings[0])[0])
             raise BadInput(
                 "qid",
-                f"expected {'a string' if strings[0] else 'an int'} as qid[0] is, got {ids[row]!r}",
+                f"expected {'a string' if strings[0] else 'an int'}, like qid[0], got {ids[row]!r}",
                 "ids that differ in type alone, as 1 and '1', would be one query: convert them all to str",
                 at=f"[{row}]",
             )
@@ -180,7 +180,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
 def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
     """Return labels as float64; raise if ``y`` is None, or its length is not the number of rows of ``offsets``."""
     if y is None:
-        raise BadInput(name, "expected a label for each row, got None", "give rows with labels")
+        raise BadInput(name, "expected a label for each row, got None", "pass rows with labels")
     labels = np.asarray(y, dtype=np.float64)
     if labels.ndim != 1:
         raise BadInput(name, f"expected a label for each row, got shape {labels.shape}")

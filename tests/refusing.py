@@ -1,4 +1,4 @@
-"""What tests of bad input have in common: calls that are refused."""
+"""Helpers of tests of bad input: calls that must be refused."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from structsvm.common.checks import BadInput
 
 
 def rejected(message: str, call: Callable[..., Any], /, *args: Any, **options: Any) -> ValueError:
-    """Assert that a call raises a ``ValueError`` that matches, of whatever kind; return it."""
+    """Assert that a call raises a ``ValueError`` of any kind that matches; return it."""
     with pytest.raises(ValueError, match=message) as caught:
         call(*args, **options)
     error = caught.value
@@ -19,7 +19,7 @@ def rejected(message: str, call: Callable[..., Any], /, *args: Any, **options: A
 
 
 def refused(message: str, call: Callable[..., Any], /, *args: Any, **options: Any) -> ValueError:
-    """Assert that a call raises ``BadInput`` whose text, one line that can be printed, matches; return it."""
+    """Assert that a call raises ``BadInput`` whose text, a single printable line, matches; return it."""
     error = rejected(message, call, *args, **options)
     assert isinstance(error, BadInput), repr(error)
     assert str(error).isprintable(), error
@@ -40,5 +40,5 @@ rejections = partial(refusals, check=rejected)
 
 
 def called(call: Callable[[], Any]) -> Any:
-    """Call a case that is a call without arguments."""
+    """Call a case, which is a function without arguments."""
     return call()

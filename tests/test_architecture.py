@@ -164,7 +164,7 @@ def imported(node):
 
 
 def kernels_with_foreign_names(tree, folder):
-    """Kernels and the names they use that are imported from where an edit would not be noticed."""
+    """Return kernels, with the names they import from modules in which an edit would not be noticed."""
     noticed, anywhere = {folder, SHARED, *CALLS.get(folder, ())}, uses_njit(tree)
     foreign = {
         alias.asname or alias.name
@@ -180,7 +180,7 @@ def kernels_with_foreign_names(tree, folder):
 
 
 def test_kernels_call_kernels_of_their_own_folder_only(trees):
-    """The cache of a kernel notices edits in its folder and in those of ``CALLS``; numba's own, in one file alone."""
+    """The cache of a kernel notices edits in its folder and in those of ``CALLS``; numba's own, only in one file."""
     folders = {path: ".".join(("structsvm", *path.parent.parts)) for path in trees}
     found = {str(path): list(kernels_with_foreign_names(tree, folders[path])) for path, tree in trees.items()}
     assert {path: names for path, names in found.items() if names} == {}
@@ -216,7 +216,7 @@ def test_only_one_file_compiles(trees):
 
 
 def test_scripts_import_what_there_is():
-    """Scripts run for hours and are not run by tests, so that imports of moved names are checked here."""
+    """Check the imports of scripts, which run for hours and are not run by tests."""
     missing = []
     for script in sorted((PACKAGE.parent / "experiments").rglob("*.py")):
         for node in ast.walk(ast.parse(script.read_text())):
@@ -259,7 +259,7 @@ READS_SOURCES = {"__file__", "getsource", "getsourcefile", "getsourcelines", "co
 
 
 def test_nothing_looks_for_its_own_file(trees):
-    """The package runs from a zip and without its sources, where there is none (``tests/test_import.py``)."""
+    """The package also runs from a zip and without its sources (``tests/test_import.py``)."""
     users = {
         path.as_posix()
         for path, tree in trees.items()
@@ -299,7 +299,7 @@ def reads_text(node, name):
 
 
 def test_no_code_reads_the_text_of_an_error(trees):
-    """Fields have the argument and the remedy; a text may only be shown, or be part of another."""
+    """Code uses the fields of an error for the argument and the remedy; its text may only be shown or embedded."""
     lines = [
         f"{path}:{node.lineno}"
         for path, tree in trees.items()
@@ -312,7 +312,7 @@ def test_no_code_reads_the_text_of_an_error(trees):
 
 
 def test_no_function_takes_more_than_twelve_arguments(trees):
-    """More arguments belong into an object with a name; compiled code is excepted, as it has no objects."""
+    """More arguments belong in a named object, except in compiled code, which has no objects."""
     wrong = []
     for path, tree in trees.items():
         kernels = {node.name for node in compiled_functions(tree)}

@@ -68,7 +68,7 @@ document.body.textContent = JSON.stringify({
 
 
 def seen(text: str, folder: Path, width: int, scheme: int) -> dict:
-    """Measures of a page in a frame of ``width`` pixels (a window is never narrower), and what holds of every page."""
+    """Return the size of a page in a frame of ``width`` pixels (windows are wider); check rules of all pages."""
     page, frame = folder / "page.html", folder / "frame.html"
     page.write_text(text)
     frame.write_text(
@@ -95,7 +95,7 @@ def seen(text: str, folder: Path, width: int, scheme: int) -> dict:
 
 
 def page_text() -> str:
-    """One of every piece, with more and longer content than a phone is wide."""
+    """Return one of each piece of a page, with content wider than a phone."""
     rng = np.random.default_rng(0)
     passes = [
         pages.Series(f"a system of a rather long name {i}", [1, 2, 9], [1, 0.1, 10.0**-i]) for i in range(4)
@@ -125,7 +125,7 @@ def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
 
 
 def compare_text(folder: Path) -> str:
-    """Six methods: more than one chart has lines for."""
+    """Return a comparison of six methods, more than a chart has lines for."""
     write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
     folds = find_folds(folder / "rows.txt", n_folds=3)
     methods = ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm", "acc2", "best-feature"]
@@ -142,7 +142,7 @@ def demo_text(folder: Path) -> str:
 
 
 def clicks_text() -> str:
-    """Every section of the page about clicks, of queries and documents with hostile ids."""
+    """Return the page about clicks with all sections, for queries and documents with hostile ids."""
     rng = np.random.default_rng(0)
     session = np.repeat(np.arange(400), 20)
     query = np.array([f"{EVIL}{i}" for i in range(3)])[session % 3]
@@ -168,7 +168,7 @@ def clicks_text() -> str:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Text, headings in order, fewest tables and fewest charts of each page."""
+    """Return text, headings in order, and minimum numbers of tables and charts for each page."""
     folder = tmp_path_factory.mktemp("pages")
     return {
         "compare": (

@@ -1,4 +1,4 @@
-"""The API reference is made of what the rooms of the package export: all of it, and nothing else."""
+"""The API reference contains exactly the names that the folders of the package export."""
 
 import ast
 import importlib.util
@@ -41,7 +41,7 @@ def member_of(name):
 
 
 def test_names_exist_are_exported_and_described(names):
-    """The reference lists first sentences, which end at a point before a space: there must be none in a formula."""
+    """The reference lists first sentences, which end at a full stop before a space: formulas must not contain one."""
     for name in names:
         room, attribute = name.rsplit(".", 1)
         member = member_of(name)

@@ -1,4 +1,4 @@
-"""Headlines of studies: equal methods are named, tests are respected, and training data are mentioned."""
+"""Headlines of studies: they name equal methods, respect tests, and mention training data."""
 
 import dataclasses
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_demo_names_models_that_are_as_good():
 
 @pytest.fixture(scope="module")
 def sets():
-    """Four sets to train on and four new ones; the first documents cover one subtopic, so all but a few are equal."""
+    """Return four training sets and four new ones; first documents cover one subtopic, so that most are equal."""
     rng = np.random.default_rng(0)
     found = LabelledSets([], [], [])
     for q in range(8):

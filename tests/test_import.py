@@ -1,4 +1,4 @@
-"""``import structsvm`` loads next to nothing, and every public name leads somewhere."""
+"""``import structsvm`` loads little, and all public names can be imported."""
 
 import compileall
 import os
@@ -34,7 +34,7 @@ def test_imports_are_light(python):
 
 @pytest.mark.parametrize("table", ["features", "clicks"])
 def test_a_csv_is_read_without_pandas(tmp_path, table, python):
-    """Arrow imports pandas to convert a scalar, which takes longer than reading a small table."""
+    """Small tables are read without pandas, whose import for one scalar takes longer than reading."""
     path = tmp_path / "t.csv"
     if table == "features":
         path.write_text("qid,docid,label,x,b\n1,,1,1,true\n".replace(",,", ",7.0,") + "2,é,0,,false\n")
@@ -90,7 +90,7 @@ assert all(make(name, 3, 100) for name in NAMES)
 
 @pytest.mark.slow
 def test_a_zip_and_files_without_sources_import_and_compile(elsewhere):
-    """``tests/test_architecture.py`` sees to the modules that are not imported here: none looks for its file."""
+    """No module depends on its file; ``tests/test_architecture.py`` checks the modules that are not imported here."""
     environment = os.environ | {"PYTHONPATH": str(elsewhere)}
     script = [sys.executable, "-c", LOOK, str(elsewhere)]
     ran = subprocess.run(script, capture_output=True, text=True, env=environment, cwd=elsewhere.parent)

@@ -1,4 +1,4 @@
-"""The manual: its blocks run, its gallery draws, its links lead somewhere."""
+"""The manual: code blocks run, gallery examples draw, links exist."""
 
 import re
 import subprocess
@@ -65,7 +65,7 @@ def test_there_are_blocks():
 
 
 def test_examples_of_the_readme(tmp_path, monkeypatch, capsys):
-    """All of them, in their order, in one folder."""
+    """Run all blocks in order in one folder."""
     monkeypatch.chdir(tmp_path)
     run(ROOT / "README.md")
     said = capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_parts_of_an_example(tmp_path):
 
 
 def headings(page):
-    """Anchors of a page, as the builder makes them."""
+    """Return the anchors of a page, formed like those of the builder."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     found = re.findall(r"^#+ (.+)$", text, flags=re.M)
     return {

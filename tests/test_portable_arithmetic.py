@@ -1,4 +1,4 @@
-"""No result depends on the processor: what may not stand in the rooms that compute results, read from the source."""
+"""No result depends on the processor: expressions that are not allowed in folders that compute results."""
 
 import ast
 from pathlib import Path
@@ -70,7 +70,7 @@ def offences(source: str) -> list[str]:
 
 
 def _exact(power: ast.BinOp) -> bool:
-    """Whether a power is a square, of constants, or of a whole number."""
+    """Return whether a power is a square, or has constants or a whole number as operands."""
     left, right = (one.value if isinstance(one, ast.Constant) else None for one in (power.left, power.right))
     return right == 2 or isinstance(left, int) or (left is not None and right is not None)
 

@@ -1,4 +1,4 @@
-"""A new member of each kind requires its file and its lines in one table, and is then available everywhere."""
+"""A new member of each kind needs only its file and its lines in one table to be available everywhere."""
 
 import json
 import os

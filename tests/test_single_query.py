@@ -29,14 +29,14 @@ RANKERS = [
 
 @pytest.fixture
 def said():
-    """The warnings of the test so far."""
+    """Return the warnings of the test so far."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught
 
 
 def assert_once(said, place):
-    """One warning, of this package's kind, that points at this file."""
+    """Assert that there is one warning of this package, which points at this file."""
     assert [w.category for w in said] == [SingleQueryWarning], [str(w.message) for w in said]
     assert str(said[0].message).startswith(f"{place}: expected qid")
     assert said[0].filename == __file__
@@ -147,11 +147,11 @@ def test_of_many_calls_at_one_place_one_is_shown():
 
 def test_scorers_refuse(said):
     search = GridSearchCV(SVMMap(), {"C": [0.1]}, cv=2, scoring=make_scorer("map"), error_score="raise")
-    rejected(r"expected qid .* state its id: qid=0", search.fit, X, Y)
+    rejected(r"expected qid .* pass its id: qid=0", search.fit, X, Y)
 
 
 def test_one_id_is_routed_whole(said):
-    """scikit-learn passes a single id to each part unchanged, as it only cuts arrays."""
+    """scikit-learn only splits arrays, so that a single id is passed unchanged to each part."""
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(SVMMap(), {"C": [0.1, 1.0]}, cv=2, scoring=make_scorer("map"))
         assert 0 < search.fit(X, Y, qid=0).best_score_ <= 1

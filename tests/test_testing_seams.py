@@ -1,4 +1,4 @@
-"""The checks of problems, structured models, solvers and worlds: they pass what is right and catch what is wrong."""
+"""The checks of problems, structured models, solvers and worlds accept correct ones and detect faults."""
 
 import dataclasses
 

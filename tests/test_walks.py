@@ -1,4 +1,4 @@
-"""The walks through the code name functions that are there, and what each hands on to."""
+"""The walks through the code name existing functions, each of which calls the next."""
 
 import ast
 import re

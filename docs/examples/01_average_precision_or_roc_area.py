@@ -1,6 +1,6 @@
 """Train for the measure you are judged by
-Average precision looks at the top of the list, ROC area at all of it alike. Where a few poor documents can
-climb to the top by one feature, the two measures want different rankings.
+Average precision depends mainly on the top of the list, ROC area equally on all of it. If one feature puts a few
+poor documents at the top, the two measures favour different rankings.
 """
 
 import matplotlib.pyplot as plt
@@ -12,8 +12,8 @@ from structsvm.plots import differences
 
 # %%
 # The second feature finds all relevant documents, the first only half of them. Three in a hundred of the others
-# are spam: far up by the second feature, and poor by the first. Spam costs little ROC area, as it is rare, and
-# much average precision, as it stands at the top.
+# are spam: ranked high by the second feature and low by the first. Spam costs little ROC area, as it is rare, and
+# much average precision, as it is at the top.
 
 
 def make(n_queries, rng):

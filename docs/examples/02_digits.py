@@ -1,6 +1,6 @@
 """Find images of the same digit
-An image asks, the other images are the documents, and an image of the same digit is relevant. The features of a
-pair say, pixel by pixel, how the two images agree. Data: the digits of scikit-learn.
+An image is the query, the other images are the documents, and images of the same digit are relevant. The features
+of a pair measure, pixel by pixel, how well the two images agree. Data: the digits of scikit-learn.
 """
 
 from structsvm.cli.studies.demo import digits_task, headline, run

@@ -1,6 +1,6 @@
 """Watch the gap close
-Every trainer reports an upper and a lower bound of the optimum after each pass over the data. The three of them
-reach the same optimum by other ways.
+Every trainer reports an upper and a lower bound of the optimum after each pass over the data. All three
+reach the same optimum in different ways.
 """
 
 import matplotlib.pyplot as plt

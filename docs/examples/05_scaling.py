@@ -1,5 +1,5 @@
 """Scale features before training
-The penalty treats all weights alike, so a feature in thousands is nearly free and one in thousandths is dear.
+The penalty treats all weights alike, so a feature in thousands is nearly free and one in thousandths is expensive.
 """
 
 import warnings

@@ -21,7 +21,7 @@ for i, loss in enumerate(losses):
 
 # %%
 # Rows are losses, columns are measures; the best of a column is framed. On easy linear data such as these the
-# losses lie close together: choose the one that you are judged by, and do not expect miracles of it.
+# losses lie close together: choose the loss of your measure, and expect small differences.
 fig, ax = plt.subplots(layout="constrained")
 ax.imshow(table - table.max(axis=0), cmap="Blues", aspect="auto")
 for (i, j), value in np.ndenumerate(table):

@@ -1,7 +1,7 @@
 """The most violated ranking for average precision
-Training asks again and again: which wrong ranking of a query is the worst for the present weights? For average
-precision the answer interleaves the sorted relevant and the sorted other documents, and each of the others
-finds its place by itself.
+Training repeatedly needs the wrong ranking of a query that is worst for the current weights. For average precision
+it interleaves the sorted relevant and the sorted other documents, and the position of each of the others is found
+independently.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ relevant = np.sort(rng.normal(0.6, 0.7, P))[::-1]
 others = np.sort(rng.normal(0.0, 0.7, N))[::-1]
 
 # %%
-# What other document ``j`` gains by standing just above the relevant document of rank ``k``, against standing
-# below all of them (rank ``P + 1``): average precision that is lost, less the scores that have to be paid.
+# What other document ``j`` gains just above the relevant document of rank ``k``, compared with a position below
+# all of them (rank ``P + 1``): the average precision that is lost, minus the cost in scores.
 H = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, P + N + 1))])
 S = np.concatenate([[0.0], np.cumsum(relevant)])
 delta = np.empty((N, P + 1))
@@ -26,22 +26,22 @@ for j in range(1, N + 1):
         paid = 2 / (P * N) * (S[P] - S[k - 1] - (P - k + 1) * others[j - 1])
         delta[j - 1, k - 1] = lost - paid
 best = delta.argmax(axis=1) + 1
-print("best place of each:", best.tolist())
+print("best position of each:", best.tolist())
 assert (np.diff(best) >= 0).all()  # so divide and conquer finds all of them in one sweep
 
 # %%
-# The best places go up with the rank ``j``: where one has been found, those above and below it are searched on
-# one side of it only.
+# The best positions increase with the rank ``j``: once one is known, those of documents before and after ``j`` are
+# searched only on one side of it.
 fig, ax = plt.subplots(layout="constrained")
 image = ax.imshow(delta, cmap="Blues", aspect="auto", extent=(0.5, P + 1.5, N + 0.5, 0.5))
-fig.colorbar(image, label="average precision lost, less scores paid")
-ax.plot(best, np.arange(1, N + 1), marker="o", c="tab:orange", label="best place")
+fig.colorbar(image, label="average precision lost, minus cost in scores")
+ax.plot(best, np.arange(1, N + 1), marker="o", c="tab:orange", label="best position")
 ax.set(xlabel="k: just above the relevant document of this rank", ylabel="j: rank among the others")
 ax.legend()
 
 # %%
-# The package does not return the ranking but one number per row: by how much the row is to be moved. Relevant
-# documents are pushed up, the others down, and the numbers add up to zero.
+# The oracle does not return the ranking, but a coefficient per row, by which the row changes the weights. Relevant
+# documents are pushed up, the others down, and the coefficients add up to zero.
 scores, y = np.concatenate([relevant, others]), np.array([1.0] * P + [0.0] * N)
 loss, moves = np.empty(1), np.empty(P + N)
 AveragePrecision().bind(y, np.array([0, P + N])).separate(scores, 0, 1, loss, moves)

@@ -1,6 +1,6 @@
 """Cover many meanings with few documents
-Four documents have to serve an ambiguous query. SVM-div learns from sets with labelled subtopics what is
-worth covering; the later sets need no labels.
+Four documents have to serve an ambiguous query. SVM-div learns from sets with labelled subtopics which
+words are worth covering; new sets need no labels.
 """
 
 import matplotlib.pyplot as plt
@@ -10,8 +10,8 @@ from structsvm import CandidateSet, SVMDiv
 from structsvm.estimators.baselines import MMR, UnweightedCoverage
 
 # %%
-# Made sets: each subtopic has words of its own, which several of its documents share; beside them every
-# document has words of no meaning, which are spread over all documents alike.
+# Synthetic sets: each subtopic has its own words, which several of its documents share; in addition, each
+# document has meaningless words, which are spread evenly over all documents.
 rng = np.random.default_rng(0)
 
 
@@ -42,7 +42,7 @@ for name, method in methods.items():
     print(f"{name:16s} {covered[name].mean():.2f} of the subtopics")
 
 # %%
-# Who covers what in one set: a row per method, a column per subtopic.
+# The subtopics that each method covers in one set: a row per method, a column per subtopic.
 which = int(np.argmax(covered["SVM-div"] - covered["all words alike"]))
 fig, ax = plt.subplots(layout="constrained", figsize=(6.4, 2.4))
 grid = [new_labels[which][method.predict([new_sets[which]])[0]].sum(axis=0) for method in methods.values()]

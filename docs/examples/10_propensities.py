@@ -1,6 +1,6 @@
 """How often do users look at each position?
-The click rate falls with the rank for two reasons: lower positions are seen less, and they hold poorer
-documents. Documents that stood at several positions for the same query tell the two apart.
+The click rate falls with the rank for two reasons: lower positions are examined less often, and they have
+poorer documents. Documents shown at several positions for the same query separate the two effects.
 """
 
 import matplotlib.pyplot as plt
@@ -10,7 +10,7 @@ from structsvm.clicks import ClickCells, harvest
 
 # %%
 # A synthetic log: a good ranker whose list is perturbed at random, as interleaving or a small random swap does, and
-# users who look at position ``k`` with probability ``1 / k``.
+# users who examine position ``k`` with probability ``1 / k``.
 rng = np.random.default_rng(0)
 n_lists, length, n_docs = 20_000, 8, 12
 attraction = np.sort(rng.beta(1, 4, size=(40, n_docs)), axis=1)[:, ::-1]  # document 0 is the best

@@ -1,6 +1,6 @@
 """Train on clicks without labels
-A log of clicks prefers what the old ranker placed high. Weighting each click by how seldom its position is
-looked at undoes that.
+A click log favours documents that the old ranker placed high. Weighting each click by the inverse probability
+that its position is examined removes this bias.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ from structsvm.readers import make_ranking
 
 # %%
 # The log of two poor rankers that take turns. Users look at position ``k`` with probability ``1 / k`` and click
-# on a relevant document that they see, and now and then on another one.
+# on a relevant document that they see, and occasionally on another one.
 data = make_ranking(60, 20, 10, grades=2, noise=0.5, random_state=0)
 rng = np.random.default_rng(0)
 y, docs = data.y.reshape(60, 20), np.arange(20)
@@ -34,7 +34,7 @@ def log(n_lists):
 
 
 # %%
-# The same clicks, weighted and not, against a model that was told the labels.
+# The same clicks, weighted and unweighted, compared with a model trained on the labels.
 sizes, found = (300, 3000, 30_000), {"weighted": [], "as they are": []}
 docid = np.tile(docs, 60)
 for n_lists in sizes:

@@ -1,5 +1,5 @@
 """Find the best ranker while serving users
-A dueling bandit chooses which two rankers to compare next. Regret counts what users lost by being shown poor
+A dueling bandit chooses which two rankers to compare next. Regret is the loss to users who were shown poor
 ones.
 """
 
@@ -23,5 +23,5 @@ for name, run in results.items():
     print(f"{name:10s} regret {run.mean()[-1]:7.1f}, right in {run.accuracy[-1]:.0%} of the runs")
 
 # %%
-# Bands are 95% intervals of the mean over runs. A curve that bends towards the horizontal has stopped to pay.
+# Bands are 95% intervals of the mean over runs. A curve that becomes horizontal has no further regret.
 regret(results)

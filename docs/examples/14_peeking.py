@@ -1,6 +1,6 @@
 """Why not just stop when p < 0.05?
 Two equal rankers, a hundred experiments, and a look after every hundred queries. A t test that is repeated at
-each look cries wolf far more often than its level; an always-valid p-value does not.
+each look has far more false winners than its level allows; an always-valid p-value does not.
 """
 
 import matplotlib.pyplot as plt
@@ -27,6 +27,6 @@ for p, name, style in ((p_t, "t test, repeated", "-"), (p_always, "always valid"
     wrong = (np.minimum.accumulate(p, axis=1) <= 0.05).mean(axis=0)
     ax.plot(looks, wrong, ls=style, label=name)
     print(f"{name:18s} {wrong[-1]:.1%} wrong by the last look")
-ax.axhline(0.05, c="0.3", lw=0.8, ls=":", label="the level asked for")
+ax.axhline(0.05, c="0.3", lw=0.8, ls=":", label="nominal level")
 ax.set(xlabel="queries", ylabel="experiments with a false winner", ylim=(0, None))
 ax.legend()

@@ -1,6 +1,6 @@
 """Which features count?
-The weights of a linear model can be compared where the features have one scale. Permutation asks any model: how
-much of the measure is lost when a feature is shuffled?
+The weights of a linear model can be compared if the features have one scale. Permutation importance works for any
+model: how much of the measure is lost when a feature is shuffled?
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ y, qid = made.y, made.qid
 model = SVMMap(C=1.0).fit(X, y, qid=qid)
 
 # %%
-# By name, the most important first. Negative values are chance: such a feature is of no use.
+# By name, the most important first. Negative values are due to chance: such a feature is of no use.
 found = permutation_importance(model, X, y, qid=qid, measure="ndcg@10", n_repeats=5, random_state=0)
 print(found.to_frame().round(3).to_string())
 fig, ax = plt.subplots(layout="constrained")

@@ -1,5 +1,5 @@
 """When a linear model cannot do it
-What a product of two features adds to relevance is out of reach for a linear ranker. LambdaRank trains a
+A linear ranker cannot represent a product of two features. LambdaRank trains a
 small neural network for the same measure. Such a model comes without a certificate.
 """
 

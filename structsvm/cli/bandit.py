@@ -37,7 +37,7 @@ class Letor(Group):
     """Options of a world from LETOR data: its rankers, its simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
-    model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, in place of features; repeat."] = (
+    model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, instead of features; repeat."] = (
         None
     )
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
@@ -101,7 +101,7 @@ def simulate(
         simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
         option = "--live" if letor.live else "--model"
-        raise BadInput(option, "for LETOR data", "a matrix has no rankings to interleave")
+        raise BadInput(option, "requires LETOR data", "a matrix has no rankings to interleave")
     else:
         simulated = _matrix_world(world)
         matrix = simulated.preferences
@@ -115,7 +115,7 @@ def simulate(
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
-        note(f"interrupted; the same command with --checkpoint {checkpoint} goes on from here")
+        note(f"interrupted; the same command with --checkpoint {checkpoint} continues from here")
         raise typer.Exit(INTERRUPTED) from None
 
     from structsvm.online.simulation.page import headline, results_table, simulation_page
@@ -160,7 +160,7 @@ def _players(text: str, regret: str, horizon: int) -> Players:
             problem = f"for pairs, but {name} compares sets"
             raise BadInput("--regret sum", problem, "use average or weak, or leave it out")
         if label in players:
-            raise BadInput("--algorithms", f"expected each once, got {label!r} twice")
+            raise BadInput("--algorithms", f"expected each name once, got {label!r} twice")
         players[label] = name, options
     if not players:
         raise BadInput("--algorithms", "expected at least one name, got none")
@@ -174,7 +174,7 @@ def _matrix_world(path: Path) -> Any:
     try:
         return online.PreferenceMatrix(matrix)
     except NoWinner as error:
-        problem = "expected a Condorcet winner (an arm that beats every other), found none"
+        problem = "expected a Condorcet winner (an arm that beats every other), got none"
         raise BadInput(path, f"{problem}: there is nothing to measure regret against") from error
     except ValueError as error:
         raise BadInput(path, f"{error}") from error
@@ -203,7 +203,7 @@ def _letor_world(
             )  # fmt: skip
     except NoWinner as error:
         tried = f"none among {len(names)} by {letor.samples} interleavings per pair"
-        problem = f"expected a ranker that beats every other, found {tried}"
+        problem = f"expected a ranker that beats every other, got {tried}"
         raise BadInput(path, problem, "measure by --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
     flips = "live" if letor.live else "coin flips"
@@ -222,7 +222,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
-            raise BadInput("--model", f"expected models of the same features, got {found}")
+            raise BadInput("--model", f"expected models trained on the same features, got {found}")
         width = None if path.is_dir() else loaded[0].n_features_in_
         rows = table.read(path, n_features=width)
         rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
@@ -232,7 +232,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
     rows = table.read(path)
     features = informative_features(rows).tolist()
     if not features:
-        raise BadInput(path, "expected features that order documents, got none that differs in a query")
+        raise BadInput(path, "expected features that vary within a query, got only constant ones")
     if rows.feature_names is not None:
         return rows, features, [rows.feature_names[k] for k in features]
     return rows, features, [f"feature {k + 1}" for k in features]
@@ -276,7 +276,7 @@ def _read_matrix(path: Path) -> Any:
                     if len(archive.names) != 1:
                         raise Damaged(f"the arrays {', '.join(sorted(archive.names)) or 'none'}")
                     return archive.array(*archive.names)
-            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map is not longer than its file
+            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map is never longer than its file
         except ValueError as error:
             problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             raise BadInput(path, problem) from None

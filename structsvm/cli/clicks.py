@@ -214,7 +214,7 @@ class Estimate(Group):
     k: Annotated[int, "Cut-off of the DCG."] = 10
     theta: Theta = None
     trust: Annotated[
-        Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
+        Path | None, "Trust bias, alpha and beta of each position, two numbers per line, instead of --theta."
     ] = None
     most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
     weighting: Annotated[str | None, "policy, ips or logged. (default: policy; --probability: logged)"] = None
@@ -223,7 +223,7 @@ class Estimate(Group):
     def options(self) -> dict[str, Any]:
         """Return the arguments of evaluate_from_clicks, with the propensities read from a file."""
         if self.theta is not None and self.trust is not None:
-            raise BadInput("--theta", "expected none with --trust, which states its own numbers per position")
+            raise BadInput("--theta", "expected none with --trust, which has its own numbers per position")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
         named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
         return named | {"propensities": given}
@@ -283,7 +283,7 @@ def evaluate(
         })  # fmt: skip
         return
     _print_log(cells)
-    typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
+    typer.echo(f"clicks          like {found.effective_sample_size:,.0f} of equal weight, the largest "
                f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
         (f"new DCG@{found.k}", found.dcg), (f"shown DCG@{found.k}", found.logged_dcg), ("difference", found.difference),
@@ -313,14 +313,14 @@ def judge(
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     if output.suffix in (".csv", ".parquet"):
         raise BadInput(
-            "--output", f"expected a name in .tsv for a table, or another for TREC judgments, got {output}"
+            "--output", f"expected a name in .tsv for a table, or any other for TREC judgments, got {output}"
         )
     limits = None
     if levels is not None:
         try:
             limits = [float(v) for v in levels.split(",")]
         except ValueError:
-            problem = "expected numbers with commas between, such as 0.5,1,2"
+            problem = "expected numbers separated by commas, such as 0.5,1,2"
             raise BadInput(f"--levels {levels}", problem) from None
     cells = reading.read(log)
     options: Any = {"method": method}
@@ -385,7 +385,7 @@ def _candidates(data: Path, table: Table) -> Any:
         if found:
             table = dataclasses.replace(table, **found)
             taken = " and ".join(map(repr, found.values()))
-            note(f"{data}: took the ids from {taken}; other columns are named by --qid and --docid")
+            note(f"{data}: read the ids from {taken}; other columns are named by --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
         problem = "expected the id of each document (#docid = ..."

@@ -66,7 +66,7 @@ class Study(Group):
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them. "
+            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; repeat or use commas for more; 'list' shows them. "
             "(default: svm-map, svm-roc)",
             callback=_list_methods,
             is_eager=True,  # the list needs no data
@@ -115,7 +115,7 @@ class Study(Group):
             if (self.signs or self.positive) and not name.startswith("svm-"):
                 option = "--monotone" if self.signs else "--positive"
                 raise BadInput(
-                    option, f"expected methods svm-LOSS only, got {name}", "compare others by --baseline"
+                    option, f"expected only methods svm-LOSS, got {name}", "compare others by --baseline"
                 )
         if self.work is not None:
             paths.check_kept(self.work)
@@ -171,7 +171,7 @@ class Study(Group):
             except KeyboardInterrupt:
                 if self.work is None:
                     raise
-                note(f"interrupted; the same command goes on from the results in {self.work}")
+                note(f"interrupted; the same command continues from the results in {self.work}")
                 raise typer.Exit(INTERRUPTED) from None
 
 
@@ -271,8 +271,9 @@ def search(
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.
 
-    If DATA is a folder with folds, the mean is over the validation parts of all of them. The best mean of many is too
-    high. The estimate below it measures each part of the queries with the method and C chosen on the other parts.
+    If DATA is a folder with folds, the mean is over the validation parts of all of them. The best of many means is
+    biased upwards. The estimate below it measures each part of the queries with the method and C chosen on the other
+    parts.
     """
     study.check(data)
     for name in study.methods:
@@ -314,7 +315,7 @@ def search(
         _refit(data, best, training, table, output)
     estimate = estimate_of_search(results, column)
     if estimate is not None and estimate.n_queries < FEW:
-        note(f"{estimate.n_queries} validation queries are few: the interval holds less often than it says")
+        note(f"{estimate.n_queries} validation queries are few: the interval may be too narrow")
     if as_json:
         print_json(_search_record(results, best) | {"estimate": _estimate_record(estimate)})
         return

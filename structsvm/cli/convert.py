@@ -31,7 +31,7 @@ def convert(
         typer.Argument(
             metavar="SOURCE",
             help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a table with named columns "
-            "(a file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes); with --check a store.",
+            "(a .csv or .tsv file; Parquet files: one, a folder, or a pattern in quotes); with --check a store.",
             callback=paths.stdin_as_path,
         ),
     ],
@@ -67,18 +67,18 @@ def convert(
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
         problem = "expected the name of a folder, got one of a file"
-        raise BadInput(store, problem, "convert makes a store, by custom <name>.store")
+        raise BadInput(store, problem, "convert writes a store, usually called <name>.store")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("matrix", matrix, kinds)
     from_table = paths.is_table(paths.check_input(source))
     if from_table and (matrix == "sparse" or n_features is not None):
-        raise BadInput("--matrix, --n-features", f"expected LETOR text with them, got the table {source}")
+        raise BadInput("--matrix, --n-features", f"require LETOR text, got the table {source}")
     if percentiles:
         if matrix == "sparse":
             raise BadInput("--matrix", "expected dense or auto with --percentiles, got sparse")
-        n_jobs = None if source.is_dir() else jobs  # reading a store takes no threads
+        n_jobs = None if source.is_dir() else jobs  # reading a store uses no threads
         _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
     columns, fill = table.options(labels=False), table.fill
@@ -92,7 +92,7 @@ def convert(
         del columns["label"]
     one_based = columns.pop("one_based", True)
     if columns:
-        raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
+        raise BadInput(next(iter(columns)), f"requires a table, got the text {source}")
     if source.is_dir():
         raise BadInput(source, "expected a text file, got a folder", "a store needs no conversion")
     paths.check_folder(store)
@@ -116,7 +116,7 @@ def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None,
 
     paths.check_folder(store)
     if store.exists() and source.exists() and store.samefile(source):
-        raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
+        raise BadInput("STORE", "expected a folder other than SOURCE", value=str(store))
     data = table.read(source, labels=False, **options)
     if dtype is not None:
         data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
@@ -127,7 +127,7 @@ def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None,
 
 def _check(source: Path, store: Path | None) -> None:
     if store is not None:
-        raise BadInput(store, "expected one store and nothing to write, as --check is given, got two paths")
+        raise BadInput(store, "expected one path with --check, which writes nothing, got two")
     from structsvm.readers.store import check_store
 
     with bar("reading", data=True) as shown:

@@ -61,7 +61,7 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     from structsvm.common.tables.files import is_parquet, is_table
 
     if columns.zero_based:
-        raise BadInput("--zero-based", "expected no --dask with it")
+        raise BadInput("--zero-based", "cannot be combined with --dask")
     if is_table(data) and not is_parquet(data):
         problem = "expected Parquet files, texts or stores with --dask, got another table"
         raise BadInput(data, problem, "convert it")

@@ -120,7 +120,7 @@ def train(
         str,
         typer.Option(
             callback=known(lambda: _SELECTORS),
-            help="diverse: learn what to choose next, from relevance, likeness and coverage; svmdiv: the SVM-div of "
+            help="diverse: learn what to choose next, from relevance, similarity and coverage; svmdiv: the SVM-div of "
             "Yue's thesis, which learns the benefit of covering a word.",
         ),
     ] = "diverse",
@@ -136,7 +136,7 @@ def train(
     ] = None,
     positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of ties (diverse).")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for breaking ties (diverse).")] = 0,
     tol: Tol = 1e-3,
 ) -> None:
     """Learn from the labelled sets of DATA which documents to choose, and write the model.
@@ -151,7 +151,7 @@ def train(
     for option, given in (of_svmdiv if method == "diverse" else of_diverse).items():
         if given:
             other = "svmdiv" if method == "diverse" else "diverse"
-            raise BadInput(option, f"expected only with --method {other}")
+            raise BadInput(option, f"applies only to --method {other}")
 
     found = readers.read_candidates(data)
     options: Any = {} if loss is None else {"loss": loss}
@@ -277,7 +277,7 @@ def compare(
         k = next((one.k for one in models.values()), 5)
     method = list(split_names(method or ()))
     if len(models) < len(model or ()):
-        raise BadInput("--model", "expected files of different names, got one twice")
+        raise BadInput("--model", "expected files with different names, got the same name twice")
 
     from structsvm.cli.studies.diversity import check_names, compare_methods, usual_methods, with_subtopics
     from structsvm.cli.studies.diversity.summary import MEASURES, as_records, headline, table
@@ -295,11 +295,11 @@ def compare(
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
-        # MMR would learn from a single subtopic that one document is enough
-        # from a single subtopic MMR would learn that one document is enough
+        # if sets have a single subtopic, MMR would learn that one document is enough;
+        # the subtopic is then a mark of useful documents, as with --marks judged
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
-            note(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
+            note(f"{tune}: sets have one subtopic, which counts as a mark (as with --marks judged)")
             marked = "judged"
         sets = _marked(sets, marked)
         rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(

@@ -94,7 +94,7 @@ def evaluate(
     for path in scores:
         paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:
-        raise BadInput("--per-query", "expected --json with it for several files of scores")
+        raise BadInput("--per-query", "requires --json for several files of scores")
     if len(scores) < 2 and fail_if_worse is not None:
         raise BadInput("--fail-if-worse", "expected several files of scores, the baseline first, got one")
     names = metric or ["map", "ndcg@10"]
@@ -107,7 +107,7 @@ def evaluate(
             results = evaluate_there(client, model, data, columns, groups, names, **rules)
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
-        raise BadInput("--groups", "expected --dask with it")
+        raise BadInput("--groups", "requires --dask")
     elif _kind(paths.check_input(data)) == "qrels":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
     elif _kind(data) == "run" and "qrels" in map(_kind, scores):

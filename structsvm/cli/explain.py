@@ -38,7 +38,7 @@ def show(
 
         data = _read(rows, columns, ranker)
         if data.y is None:
-            raise BadInput(rows, "expected labels, got none", "importance is what a measure loses")
+            raise BadInput(rows, "expected labels, got none", "importance is the loss in a measure")
         with ordered_columns():
             options: Any = {"measure": measure, "random_state": 0}
             result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)

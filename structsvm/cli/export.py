@@ -74,7 +74,7 @@ def export(
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # model files of version 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
-            lost = "training had medians in place of missing features, which no format holds"
+            lost = "training had medians instead of missing features, which no format holds"
             note(f"{lost}; send them: {said}")
     if output is None:
         text = content.decode()
@@ -91,5 +91,5 @@ def _read_queries(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise BadInput(path, f"expected JSON ({error})") from None
     if not isinstance(queries, dict):
-        raise BadInput(path, 'expected queries by the names of features, such as {"title": {"match": ...}}')
+        raise BadInput(path, 'expected queries keyed by feature name, such as {"title": {"match": ...}}')
     return queries

@@ -114,7 +114,7 @@ class Table(Columns):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            problem = "expected different names with commas between, such as bm25,age"
+            problem = "expected different names separated by commas, such as bm25,age"
             raise BadInput(f"--features {','.join(names)}", problem)
 
     @property
@@ -189,15 +189,15 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     names."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
-        unnamed = "the model was trained without names of features"
-        note(f"warning: {path}: {unnamed}; {first} are taken by their order")
+        unnamed = "the model was trained without feature names"
+        note(f"warning: {path}: {unnamed}; {first} are matched by their order")
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     at = {name: j for j, name in enumerate(rows.feature_names)}
     missing = [name for name in names if name not in at]
     if missing:
         problem = f"expected the features of the model, got none called {missing[0]!r}"
-        raise BadInput(path, problem, "name the columns alike")
+        raise BadInput(path, problem, "give the columns the same names")
     return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
 
@@ -228,7 +228,7 @@ def naming(path: Path, *more: str) -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        if error.argument.partition(".")[0] in ("X", "y", "qid", *more):  # also of X.indices
+        if error.argument.partition(".")[0] in ("X", "y", "qid", *more):  # also if the argument is X.indices
             raise error.within(path) from None
         raise
 
@@ -255,7 +255,7 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if ids is not None:
                 query, document, word, _ = next(csv.reader([word]))
                 ids.append((query, document))
-            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000, ١
+            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() accepts 1_000, ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
@@ -266,7 +266,7 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
                 f"{path}:{number}",
                 f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
                 f"retrieved), got {shorten(line)}",
-                "a TREC run is measured by judgments in place of rows: structsvm evaluate QRELS RUN"
+                "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
                 if is_run
                 else "write one score per line, or predict again",
             ) from None

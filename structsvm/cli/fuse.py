@@ -120,7 +120,7 @@ def fuse(
         for name, given in (unused | {"apply": apply, "save": save, "per-query": per_query}).items():
             if given:
                 raise BadInput(
-                    f"--{name}", "expected without --weights-for, whose weights it does not change"
+                    f"--{name}", "cannot be combined with --weights-for, whose weights it does not change"
                 )
         _print_weights(learning.weights_for, ranked_by, qrels, output, learning, columns, as_json)
         return
@@ -226,7 +226,7 @@ def _print_weights(
 def _check_no_table(learning: Learning, columns: Ids) -> None:
     """Raise for options of a table of scores, which runs do not have."""
     for name in columns.options() if learning.features is None else ("features",):
-        raise BadInput(f"--{name}", "expected a table with it, and --weights-for, got runs")
+        raise BadInput(f"--{name}", "requires a table and --weights-for, got runs")
 
 
 def _check_files(

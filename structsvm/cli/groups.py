@@ -67,7 +67,7 @@ def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
         }
         return command(**given, **made)
 
-    del call.__wrapped__  # its parameters are others
+    del call.__wrapped__  # the wrapped function has other parameters
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call

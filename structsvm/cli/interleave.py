@@ -91,7 +91,7 @@ def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
 
     table = not is_stream(log) and paths.is_table(log) and not is_json_lines(log)
     if columns and not table:
-        raise BadInput("--columns", f"expected a table with it (.csv, .tsv, .parquet), got {log}")
+        raise BadInput("--columns", f"requires a table (.csv, .tsv, .parquet), got {log}")
     if is_stream(log):
         return None
     if table:

@@ -1,4 +1,4 @@
-"""Fill lists of names of the package, and names of values, into a help text when it is requested."""
+"""Insert the names in the package, and names of values, into a help text when it is requested."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
-    # the command keeps the option created for it
+    # the command caches the help option, which is created with the names given here
     context = typer.Context(command, help_option_names=["-h", "--help"])
     for parameter in command.get_params(context):
         for attribute in ("help", "show_default"):

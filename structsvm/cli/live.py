@@ -82,7 +82,7 @@ def serve(
         if not settings.keyless and not opened.callers():
             raise BadInput(
                 f"{_shown(store)}",
-                f"expected a key, got none; make the first by: structsvm live init --store {_shown(store)}",
+                f"expected a key, got none; create the first with: structsvm live init --store {_shown(store)}",
                 "to try the service on this machine only, start it with --no-keys",
             )
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
@@ -115,7 +115,7 @@ def init(
     with closing(open_database(store)) as opened:
         if opened.callers():
             raise BadInput(
-                f"{_shown(store)}", "expected a store without keys", "for another: structsvm live key add"
+                f"{_shown(store)}", "expected a store without keys", "to add another: structsvm live key add"
             )
     note(f"{_shown(store)} is ready; keep this key, it is not shown again:")
     key_add("admin", store)
@@ -320,7 +320,7 @@ def _open(url: str) -> Iterator[Store]:
             yield opened
         except (SQLAlchemyError, sqlite3.Error) as error:
             cause = getattr(error, "orig", None) or error
-            raise BadInput(f"{_shown(url)}", f"expected a store that can be used, got: {cause}") from None
+            raise BadInput(f"{_shown(url)}", f"expected a usable store, got: {cause}") from None
 
 
 def _check_there(url: str) -> None:
@@ -331,7 +331,7 @@ def _check_there(url: str) -> None:
     if path is not None and not path.exists():
         raise BadInput(
             path,
-            f"expected a file to read, got nothing there; make it with structsvm live init --store {url}",
+            f"expected a file to read, got nothing there; create it with structsvm live init --store {url}",
         )
     if path is not None:
         paths.check_file(path)

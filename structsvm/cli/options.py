@@ -20,7 +20,7 @@ Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges
 ColumnNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--columns", help="Columns of a table that are called otherwise: ROLE=NAME, with commas or repeated."
+        "--columns", help="Columns of a table with other names: ROLE=NAME, separated by commas or repeated."
     ),
 ]
 PerQuery = Annotated[bool, "With --json: also print the value of each query."]
@@ -39,7 +39,7 @@ GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
 
 
 def parse_grid(text: str) -> list[float]:
-    """Return the numbers of ``1e-3:1e3:13`` or ``0.1,1,10``."""
+    """Return the values of a grid such as ``1e-3:1e3:13`` or ``0.1,1,10``."""
     error = BadInput("--C", f"expected low:high:number or a,b,c with numbers > 0, got {text!r}")
     try:
         if ":" in text:
@@ -61,7 +61,7 @@ def parse_grid(text: str) -> list[float]:
 
 
 def named_columns(texts: list[str] | None) -> dict[str, str]:
-    """Return the name of the column of each role, of ``a=left,b=right``."""
+    """Return the column name of each role, from ``a=left,b=right``."""
     pairs = [each.strip().partition("=") for text in texts or () for each in text.split(",")]
     for role, equals, name in pairs:
         if not (role and name):

@@ -71,7 +71,7 @@ def latex(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     def cell(text: str) -> str:
         text = re.sub(r"[\\~^−–<&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
         text = re.sub("\0r(.*?)\0", r"$^{\\mathrm{\1}}$", text)
-        text = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", text)  # of a number
+        text = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", text)  # the minus sign of a number
         return re.sub("\0b(.*?)\0", r"\\textbf{\1}", text)
 
     lines = [r"\begin{tabular}{" + "".join("r" if c.numeric else "l" for c in columns) + "}", r"\toprule"]

@@ -23,7 +23,7 @@ def stdin_as_path(path: Path) -> Path:
 def check_text(path: Path, zero_based: bool) -> None:
     """Raise for a table if the option numbers features from 0."""
     if zero_based and is_table(path):
-        raise BadInput("--zero-based", f"expected LETOR text with it, got the table {path}")
+        raise BadInput("--zero-based", f"requires LETOR text, got the table {path}")
 
 
 def check_input(path: Path) -> Path:
@@ -43,12 +43,12 @@ def check_file(path: Path) -> Path:
 def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
-        problem = "expected the name of a file to write, got the sign for the standard input"
+        problem = "expected the name of a file to write, got '-', the standard input"
         raise BadInput("-", problem, "name one")
     _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            problem = f"expected another file than the input, got the same; choose another {option}"
+            problem = f"expected a file other than the input, got the same; choose another {option}"
             raise BadInput(path, problem)
     if path.is_dir():
         raise BadInput(path, "expected the name of a file to write, got a folder", "add a file name")

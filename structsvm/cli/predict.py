@@ -48,7 +48,7 @@ def predict(
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of its source text); higher is better.
 
-    The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
+    The scaling of the model is applied. Columns of a table are matched by name with the features of the model. Features
     missing in a text file are 0. Labels are needed only with --dask.
 
     Ids of queries and documents are written as in DATA. In csv and Parquet a row without a document id gets its row
@@ -57,7 +57,7 @@ def predict(
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
         problem = "expected a name such as scores.txt, scores.csv or scores.parquet"
-        raise BadInput(f"--output {output}", problem, "or state --format")
+        raise BadInput(f"--output {output}", problem, "or give --format")
     form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
     if form == "parquet" and paths.is_stdout(output):
         problem = "expected the name of a file with --output, got the standard output"
@@ -136,7 +136,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     if rows.docid is None:
         where = "#docid = ...; in a table the column of --docid"
         problem = f"expected the id of each document for a run ({where}), got none"
-        raise BadInput(data, problem, "take --format csv")
+        raise BadInput(data, problem, "use --format csv")
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
         if not paths.is_stdout(output):
@@ -148,4 +148,4 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     except BadInput as error:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise
-        raise BadInput(data, f"{error.argument}: {error.problem}", "take --format csv") from None
+        raise BadInput(data, f"{error.argument}: {error.problem}", "use --format csv") from None

@@ -62,7 +62,7 @@ class TrainingTable(Table):
             from structsvm.readers.categories import read_to_train
 
             if not paths.is_table(path):
-                raise BadInput("categorical", f"expected a table with it, got {path}")
+                raise BadInput("categorical", f"requires a table, got {path}")
             rows = read_to_train(path, words, **named, **_filling(fill))
         if not learned:
             return rows, {}
@@ -108,8 +108,8 @@ def read_as_trained(
     """Read the features of a model from a table, including values of columns; report values that did not occur in
     training.
 
-    For ``categories``, which a model learned from a frame, a column holds values and the feature their numbers. Labels
-    are optional.
+    For ``categories``, which a model learned from a frame, a column holds the values and the feature holds their
+    numbers. Labels are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 
@@ -139,7 +139,7 @@ def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **
     names = None if known is None else tuple(map(str, known))
     if paths.is_table(path) and names is not None:
         if table.names and set(table.names) != set(names):
-            note("warning: --features is of no effect, as the model knows the names of its features")
+            note("warning: --features has no effect, as the model knows the names of its features")
         rows = read_as_trained(path, table, names, getattr(model, "categories_", {}), fill=fill)
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import Fit
 
 
-GATE = 3  # of --fail-if-worse, --fail-if-undecided
+GATE = 3  # exit code of --fail-if-worse and --fail-if-undecided
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
 
@@ -102,7 +102,7 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in one line, in place of ``warnings.showwarning``, with arguments replaced by options."""
+    """Print a warning in one line, instead of ``warnings.showwarning``, with arguments replaced by options."""
     note(f"warning: {_with_options(str(message), _options.get({}))}")
 
 
@@ -120,7 +120,7 @@ def _with_options(text: str, options: Mapping[str, str]) -> str:
 def describe(error: Exception, *, converting: bool = False) -> str | None:
     """Return the line that describes an error in the user's input; None for an internal error.
 
-    ``converting`` says that the command is ``convert``.
+    ``converting`` is True for the command ``convert``.
     """
     if hasattr(error, "format_message"):  # the usage errors of typer
         context = getattr(error, "ctx", None)
@@ -262,7 +262,7 @@ class GapProgress:
     def check(self, fit: Fit) -> None:
         """Raise ``KeyboardInterrupt`` if Ctrl-C arrived before any weights better than zero were found."""
         if self.interrupted and not fit.converged and not fit.w.any():
-            raise KeyboardInterrupt("before there was a better model than none")
+            raise KeyboardInterrupt("before there was a model better than zero weights")
 
     def conclude(self, fit: Fit, remedy: str) -> None:
         """Report a training that stopped before its gap; end a command that Ctrl-C stopped."""

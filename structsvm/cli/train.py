@@ -34,7 +34,7 @@ def _one_number(text: str) -> float:
 
 @dataclass(frozen=True)
 class Trees(Group):
-    """Options for trees in place of a linear model."""
+    """Options for trees instead of a linear model."""
 
     trees: Annotated[
         bool,
@@ -49,8 +49,8 @@ class Trees(Group):
         """Return whether trees are requested; raise for options that exclude each other."""
         for name, value in (("--n-trees", self.n_trees), ("--n-leaves", self.n_leaves)):
             if value is not None and not self.trees:
-                raise BadInput(name, "expected --trees with it")
-        reasons = {"monotone": "; the weights of leaves are bound to no order along a feature"}
+                raise BadInput(name, "requires --trees")
+        reasons = {"monotone": "; the weights of leaves have no order along a feature"}
         for name in (name for name, given in refused.items() if given and self.trees):
             raise BadInput(f"--{name}", f"expected a linear model, without --trees{reasons.get(name, '')}")
         return self.trees
@@ -145,7 +145,7 @@ def train(
             objective.loss, objective.C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
             monotone_constraints=signs or None,
         )  # fmt: skip
-    model.check_options()  # a misspelt loss is found before the data are read
+    model.check_options()  # a misspelt loss raises before the data are read
     if dask is not None:
         if signs:
             raise BadInput("--monotone", "expected training on one machine, without --dask")
@@ -165,7 +165,7 @@ def train(
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"
-        raise BadInput(f"--{option}", "expected --dask with it")
+        raise BadInput(f"--{option}", "requires --dask")
     # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
     in_text = not data.is_dir() and not paths.is_table(data)
     sparse = False if (scaled or trees.trees) and in_text else None

@@ -76,7 +76,7 @@ def _gap(*parts: tuple[Float, Float]) -> float:
 
 
 def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -> tuple[Float, Float, int]:
-    """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
+    """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system of the levels."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
     if prior == 0:  # without clicks, or without misses, the optimum is at the bound

@@ -98,7 +98,7 @@ class _WalkModel:
         return self._posterior(sessions)[1].log_likelihood
 
     def user(self, query: Any) -> TableUser:
-        """Return the user of one query, in the form of a click model of ``structsvm.online``."""
+        """Return a simulated user for one query, as a click model of ``structsvm.online``."""
         rows = rows_of_query(self._cells, query)
         n, longest = rows.shape[0], sessions_of(self._cells).longest
         # each document at each position: lists of one document would all be at position 1
@@ -345,7 +345,7 @@ class ClickChainModel(_ModelByRounds):
 
     Notes
     -----
-    Guo et al. (WWW 2009), with point estimates in place of posteriors.
+    Guo et al. (WWW 2009), with point estimates instead of posteriors.
 
     Examples
     --------

@@ -108,7 +108,7 @@ class ClickCells:
         query, document : array-like of int or str, shape (n,)
             Ids. Missing ones (None, NaN) are left out and counted.
         position : array-like of int, shape (n,)
-            Place in the list.
+            Position in the list.
         clicked : array-like of bool, shape (n,)
             0 or 1.
         session : array-like of int or str, shape (n,), optional
@@ -354,7 +354,7 @@ def check_cells(cells: object) -> None:
     """Raise unless ``cells`` are a counted click log."""
     if not isinstance(cells, ClickCells):
         kind = "a data frame" if hasattr(cells, "columns") else type(cells).__name__
-        remedy = "read a file by structsvm.clicks.read_clicks, a data frame by read_table"
+        remedy = "read a file with structsvm.clicks.read_clicks, a data frame with read_table"
         raise BadInput("cells", f"expected a counted click log, got {kind}", remedy)
 
 
@@ -373,7 +373,7 @@ def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
 def check_clicked(clicks: Int) -> None:
     """Raise for counts without a click."""
     if not clicks.any():
-        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+        raise BadInput("cells", "expected at least one click, got none", "use a longer log")
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
@@ -383,7 +383,7 @@ def first_position_of(position: Int, first_position: int | None) -> int:
     zero = bool((position == 0).any())
     if zero and bool((position == 1).any()):
         problem = "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count"
-        raise BadInput("first_position", f"{problem} differently were joined", "state it")
+        raise BadInput("first_position", f"{problem} differently were joined", "specify it")
     return 0 if zero else 1
 
 
@@ -547,7 +547,7 @@ class _Lists:
         key, click = key[order], clicked[order].copy()
         keep, repeated, taken, twice = _clean_lists(key, position[order], d[order], click)
         dropped.count("impression logged again for the same session and query", repeated)
-        dropped.count("place of a list taken twice", taken)
+        dropped.count("position of a list taken twice", taken)
         dropped.count("document twice in a list", twice)
         self.kept = order[keep]
         self.clicked = np.empty_like(click)

@@ -291,10 +291,10 @@ def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: T
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
         notes.append(
-            f"{text}: the lists as shown count nothing there; if impressions were lost ({log.lost:.1%} of the places), "
-            "the difference is too large by what they hold: take gaps='lost' (--gaps lost)"
+            f"{text}: the lists as shown count nothing there; if impressions were lost ({log.lost:.1%} of positions), "
+            "the difference is too large by their share: use gaps='lost' (--gaps lost)"
             if gaps == "empty"
-            else f"{text}, {log.lost:.1%} of the places, taken as lost at random"
+            else f"{text}, {log.lost:.1%} of the positions, taken as lost at random"
         )
     if log.n_clusters is not None and log.effective_clusters is not None:
         notes.append(
@@ -404,10 +404,10 @@ def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
 
 
 class _Weights(NamedTuple):
-    """How clicks become attractions: an impression adds ``each`` to the sum over lists of attractions."""
+    """Weights by which the sum over impressions estimates the sum over lists of the attractions of their documents."""
 
-    each: Float
-    per_click: Float  # the same for a clicked impression
+    each: Float  # weight of an impression, given whether it was clicked
+    per_click: Float  # weight if it was clicked
     # propensity of each impression, if its weight depends on all examinations of the document
     looks: Float | None
     moves: NDArray[np.bool_]  # whether the weight depends on the propensity of the impression
@@ -472,7 +472,7 @@ def _weights(
         if log.probability is None or not np.isfinite(log.probability[log.weight > 0]).all():
             raise BadInput(
                 "weighting", "expected the probability of each impression in the log, got none", "read it with "
-                "{probability}, or take 'policy'", value=weighting,
+                "{probability}, or use 'policy'", value=weighting,
             )  # fmt: skip
         # the share of lists with a document at a position, divided by its probability there
         n_places = cells.n_positions
@@ -595,7 +595,7 @@ def _expected_discounts(
     filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
         problem = f"expected probabilities for {filled.max()} positions, got {n_places}"
-        raise BadInput("scores", problem, f"give them all, or compare the lists down to {n_places} by {{k}}")
+        raise BadInput("scores", problem, f"give them all, or limit {{k}} to {n_places} positions")
     lacking = (of_place.T < 1 - 1e-6) & (np.arange(n_places) < filled[:, None])
     if lacking.any():
         query, place = np.argwhere(lacking)[0]

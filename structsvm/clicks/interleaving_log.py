@@ -47,7 +47,7 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     BadInput
         If no list has a query.
     ValueError
-        With file and line, as :func:`structsvm.online.clicklog.read_log`.
+        With file and line, as for :func:`structsvm.online.clicklog.read_log`.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _add(batches: Batches, lines: Iterable[Line]) -> None:
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
-    """Yield the impressions of a file that count; ``batches`` counts the others by reason."""
+    """Yield the usable impressions of a file; ``batches`` counts the others by reason."""
     from structsvm.online.clicklog import Header, Lines, numbered_lines
 
     header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")

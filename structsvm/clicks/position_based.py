@@ -164,7 +164,7 @@ class PositionBasedModel(_ProductModel):
     _given_above = marginals
 
     def user(self, query: Any) -> TableUser:
-        """Return the user of one query, as ``structsvm.online`` takes click models.
+        """Return a simulated user for one query, as a click model of ``structsvm.online``.
 
         Parameters
         ----------

@@ -132,7 +132,7 @@ class Propensities:
             raise BadInput(
                 "propensities",
                 f"expected one for each position, got {self.theta.shape[0]} for a log with position {position.max()}",
-                "estimate as many, or count the log with {max_position}",
+                "estimate more positions, or read the log with {max_position}",
             )
         return self.theta[position - 1]
 
@@ -191,7 +191,7 @@ def harvest(
     check_cells(cells)
     n = cells.n_positions if last is None else check_whole("last", last, 1, cells.n_positions)
     if tail and last is None:
-        raise BadInput("tail", "expected last, from which the power law goes on", "give {last}", value=tail)
+        raise BadInput("tail", "expected last, from which the power law continues", "give {last}", value=tail)
     size = cells.n_positions if tail else n
     chosen = cells.position <= size
     row, position = cells.row[chosen], cells.position[chosen] - 1
@@ -206,7 +206,7 @@ def harvest(
     phi, n_steps = part.maximise(tol)
     if basis.shape[1] == n and phi[-1] < 0.0:
         warn_user(
-            f"propensities rise behind position {n}, by the power {-phi[-1]:.2g} of the position: too few documents "
+            f"propensities rise after position {n}, by the power {-phi[-1]:.2g} of the position: too few documents "
             "were shown at more than one of these positions; leave out the tail, or begin it at a later position"
         )
     covariance, n_clusters, freedom, effective = part.errors(phi)
@@ -258,7 +258,7 @@ class TrustBias(NamedTuple):
     def in_words(self) -> str:
         """Return the result as a sentence, with the detectable bias."""
         if math.isnan(self.p_value):
-            return "trust bias: not tested, too few documents stood at several positions; it may be large"
+            return "trust bias: not tested, too few documents shown at several positions; it may be large"
         found = "found" if self.p_value < TRUST_LEVEL else "not found"
         return (
             f"trust bias: {found} (p = {self.p_value:.2g}); one by which clicks on poor documents fall "
@@ -365,7 +365,7 @@ def _slope_test(
     p = float(stats.t.sf(statistic, freedom))
     quantiles = float(stats.t.isf(TRUST_LEVEL, freedom) + stats.t.ppf(0.8, freedom))
     needed = quantiles * math.sqrt(variance) / total
-    # good and poor: the mean qualities of the better and the other half of the clicks
+    # good and poor: the mean qualities of the better and the worse half of the clicks
     order = np.argsort(quality, kind="stable")
     quality, weight = quality[order], taps[order] + 1e-300
     better = np.cumsum(taps[order]) > taps.sum() / 2
@@ -554,7 +554,7 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
         "strong",
         "expected clicks on both sides of every comparison, got all or none at {}, whose estimate would be 0 or "
         "infinite",
-        "collect more of the log, or estimate fewer positions with {last}",
+        "use a longer log, or estimate fewer positions with {last}",
     ),
 )
 
@@ -653,8 +653,8 @@ def _cluster_errors(
     # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
     # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
     # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
-    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. matrices are given, and
-    # taken element by element: whole-array code would take six seconds to compile
+    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
+    # and processed element by element: whole-array code would take six seconds to compile
     size, m = whitened.shape
     meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]
     z, centre, row, u, b_, m_ = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]

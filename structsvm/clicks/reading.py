@@ -50,7 +50,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     readers = labels("structsvm.clicks")
     check_choice("format", format, ("auto", *readers))
     if hasattr(path, "columns"):
-        raise BadInput("path", "expected a path, got a data frame", "read it by structsvm.clicks.read_table")
+        raise BadInput("path", "expected a path, got a frame", "read it with structsvm.clicks.read_table")
     path = Path(path)
     kind = _told(path) if format == "auto" else format
     reader = getattr(structsvm.clicks, readers[kind])
@@ -58,7 +58,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     for name in given:
         if name not in list(signature(reader).parameters)[1:]:
             raise BadInput(
-                name, f"{path} is read as {kind}, which does not take it", "state another {format}"
+                name, f"{path} is read as {kind}, which does not have this option", "specify another {format}"
             )
     cells: ClickCells = reader(path, **given)
     return cells
@@ -93,5 +93,5 @@ def _told(path: Path) -> str:
         return "sessions"
     if not first:
         raise BadInput(path, "expected a click log, got an empty file")
-    remedy = "name the log before other files, or state {format}"
+    remedy = "name the log before other files, or specify {format}"
     raise BadInput(path, f"expected a click log, got {shorten(first)}", remedy)

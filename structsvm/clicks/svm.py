@@ -184,9 +184,7 @@ class ClickSVM(StructuralRanker):
                 return y
             refuse_first("y", values, values < 0, "a finite weight >= 0")
             if not values.sum() > 0:
-                raise BadInput(
-                    "y", "expected clicks, got no label (weight) above 0", "collect more of the log"
-                )
+                raise BadInput("y", "expected clicks, got no label (weight) above 0", "use a longer log")
             self.propensities_ = self.log_sketch_ = None
             self.largest_weight_ = float(values.max())
             self.effective_sample_size_ = float(values.sum() ** 2 / dot(values, values))
@@ -262,7 +260,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
         if clicked.shape[0] < self.cv:
             problem = f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}"
-            raise BadInput("cv", problem, "collect more of the log, or state {C} of ClickSVM", value=self.cv)
+            raise BadInput("cv", problem, "use a longer log, or specify {C} of ClickSVM", value=self.cv)
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         clicks = weights[number] * data.y

@@ -110,7 +110,7 @@ def read_table(
             bases.add(base)
             if len(bases) > 1:
                 problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
-                raise BadInput("first_position", f"{problem}, and not in others", "state it")
+                raise BadInput("first_position", f"{problem}, and not in others", "specify it")
         try:
             counted.add(reading.count(columns, first_position=base, max_position=max_position))
         except BadInput as error:

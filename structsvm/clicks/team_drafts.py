@@ -102,13 +102,13 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     likely = {role for role, usual in _USUAL.items() if not found.isdisjoint((role, *usual.split()))}
     missing = [role for role in _NEEDED if role not in likely | given.keys()]
     if len(missing) > 1:
-        check_columns(missing, there, source, "rename them, or state {columns}")
+        check_columns(missing, there, source, "rename them, or specify {columns}")
     for role, usual in _USUAL.items():
         if role in given:
             continue
         if role in _NEEDED or role in likely:
             few = ", ".join(usual.split()[:3])
-            remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
+            remedy = f"rename it to {role} or a usual name ({few}), or specify {{columns}}"
             given[role] = guess(role, there, source, usual, remedy)
     texts = [role for role in given if role not in ("rank", "clicked")]
     dropped, clicked = Dropped(), Clicked(given["clicked"])
@@ -123,7 +123,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
     for one in tables:
-        check_columns(list(given.values()), one.names, source, "state others by {columns}")
+        check_columns(list(given.values()), one.names, source, "specify others by {columns}")
         for batch in one.read(kinds):
             columns = checked(batch, columns_of)
             for role, spelled in spelling.items() if one.kinds is None else ():
@@ -308,7 +308,7 @@ def _drafted(
         ]
         raise BadInput(
             source, f"expected lists drafted from all of {', '.join(map(repr, teams))}, got {'; '.join(counts)}",
-            "correct misspelled rankers; analyse each experiment alone",
+            "correct misspelled rankers; analyse each experiment separately",
         )  # fmt: skip
     if not lists:
         raise BadInput(source, "expected drafted lists, got none", dropped.said())

@@ -310,7 +310,7 @@ def _bases(
         )
         raise BadInput(
             "first_position", f"expected 0 or 1, as {path} holds both positions ({counted})",
-            "state it, or one for each application; or read one application at a time",
+            "specify it, or one for each application; or read one application at a time",
         )  # fmt: skip
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):
@@ -323,8 +323,8 @@ def _bases(
         right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(
-                "first_position", f"the ids that queries of {name!r} returned say {1 - base}: {wrong} events "
-                f"agree with it, {right} with {base}", "state the other", value=base,
+                "first_position", f"the ids that queries of {name!r} returned imply {1 - base}: {wrong} events "
+                f"agree with it, {right} with {base}", "specify the other", value=base,
             )  # fmt: skip
         bases[number] = base
     return bases

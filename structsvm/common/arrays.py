@@ -57,7 +57,7 @@ def read_json(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Damaged(f"no JSON ({error!s:.80})") from None
+        raise Damaged(f"invalid JSON ({error!s:.80})") from None
 
 
 class Archive:
@@ -74,7 +74,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self._file)
             members = self._zip.infolist()
             if len(members) > _MAX_MEMBERS or len({m.filename for m in members}) < len(members):
-                raise Damaged("an array twice, or too many")
+                raise Damaged("a duplicate array, or too many arrays")
             self._members = {m.filename.removesuffix(".npy"): m for m in members}
         except Exception as error:
             self._file.close()

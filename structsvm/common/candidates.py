@@ -107,7 +107,7 @@ class CandidateSet:
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None:
             if self.kind != "counts":
-                raise BadInput("vocabulary", f"expected only with a matrix of counts, got {self.kind}")
+                raise BadInput("vocabulary", f"applies only to a matrix of counts, got {self.kind}")
             _check_length("vocabulary", len(self.vocabulary), self.texts.shape[1], "columns")
 
     @classmethod

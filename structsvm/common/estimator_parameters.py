@@ -35,7 +35,7 @@ def parameters(cls: _Class) -> _Class:
     A class fixes a parameter of a base by ``field(default=..., init=False)``. Descriptions of parameters and attributes
     that the docstring lacks are inherited from the bases.
     """
-    described = cls.__doc__ is not None  # not with python -OO
+    described = cls.__doc__ is not None  # absent with python -OO
     estimator: Any = dataclass(eq=False, repr=False)(cls)
     estimator.__init__ = _hinting(estimator.__init__)
     if described:
@@ -74,7 +74,7 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
-    """Complete a docstring from ``others``: descriptions of the parameters ``names``, attributes and the result."""
+    """Add missing descriptions of parameters (``names``), attributes and the result to a docstring, from ``others``."""
     docs = [_sections(one) for one in (text, *others)]
 
     def entries(title: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ FREE_BYTES = 1 << 26
 """Up to 64 MB of text, any expansion is allowed: a small repetitive file does no harm."""
 
 _READ_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 17  # used if all pieces are collected: a piece fits into the cache
+_PIECE_BYTES = 1 << 17  # the size if all pieces are collected; one fits into the cache
 _max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
 
 
@@ -193,7 +193,7 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
                     f"expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more text: a "
                     "decompression bomb?"
                 )
-                raise BadInput(path, problem, "if the file is right, state a larger {max_expansion}")
+                raise BadInput(path, problem, "if the file is valid, specify a larger {max_expansion}")
             if begin is not None:
                 begin += piece
                 if len(begin) < len(_BOM):

@@ -71,7 +71,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _allocates(function: Callable[..., Any]) -> bool:
     """Return whether ``function`` allocates an array, or calls a kernel that allocates and may return an array.
 
-    Numba refuses to compile an allocation that is missing in ``_ALLOCATING``, as references are not counted then.
+    If an allocating function is missing from ``_ALLOCATING``, references are not counted, and Numba fails to compile.
     """
     return any(
         counts_references(function.__globals__.get(step.argval))

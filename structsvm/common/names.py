@@ -50,7 +50,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("ndcg@", ["map", "ndcg@k"]), did_you_mean("map@5", ["map", "ndcg@k"])
     ("did you mean 'ndcg@10'?", "did you mean 'map'?")
     >>> did_you_mean("ndcg@k", ["map", "ndcg@k"])
-    "write a number in place of k, as in 'ndcg@10'"
+    "write a number instead of k, as in 'ndcg@10'"
     """
     if "," in name:
         return "name one at a time"
@@ -61,7 +61,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if (cut := _WITHOUT_AT.fullmatch(base)) and f"{cut[1]}@k" in known:
         return f"did you mean {cut[1] + '@' + cut[2]!r}?"
     if depth and not depth.isdecimal():
-        return f"write a number in place of {depth}, as in {base + '@10'!r}"
+        return f"write a number instead of {depth}, as in {base + '@10'!r}"
     near = [base] if base in bases else get_close_matches(base, bases, 1)
     if not near:
         return ""

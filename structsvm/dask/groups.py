@@ -88,7 +88,7 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
         mend = "use {groups='mend'}, which moves rows to the neighbour"
         raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
     if groups == "mend" and far:
-        problem = f"query {query!r} has rows in {where}, and not at their common borders alone"
+        problem = f"query {query!r} has rows in {where}, and not only at their common borders"
         raise BadInput("qid", problem, "use {groups='shuffle'}", value=None)
     whole = _mend(client, raw, cut) if groups == "mend" else _shuffled(client, raw)
     whole, again = _with_rows(client, whole, timeout, "the partitions (joining)")

@@ -45,7 +45,7 @@ def check_stamp(file: Path, expected: Stamp) -> None:
     """Raise if a file has changed since the call began, as partitions would mix rows of both states."""
     if stamp(file) != expected:
         problem = "expected the file that it was when this call began, got another"
-        raise BadInput(file, problem, "call again, on the new one")
+        raise BadInput(file, problem, "call again to read the new file")
 
 
 @dataclass

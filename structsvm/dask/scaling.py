@@ -35,7 +35,7 @@ def fitted_scaler(
         pairs = ask(client, _dense, raw, function, *rest, timeout=timeout, place="the partitions (scaling)")
         return zip(*pairs, strict=True)
 
-    # the formulas of features.scaling, with sums and extremes over partitions in place of those over rows
+    # the formulas of features.scaling, with sums and extremes over partitions instead of those over rows
     lows, highs = both(column_edges)
     low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
     if scaler.method == "minmax":

@@ -44,11 +44,11 @@ _Gain = Callable[[list[int]], Float]
 class _Method:
     """Base class of the methods: greedy choice by the gains of a set.
 
-    Under a budget the next document has the largest gain (per cost, and positive, if ``_per_cost``) of all documents
-    positive where gains have a zero (``per_cost``).
+    Under a budget the next document has the largest gain of all documents that fit; with ``per_cost`` the largest gain
+    per cost, which must be positive.
     """
 
-    # whether gains are amounts, to be divided by costs, and not scores, of which only the order counts
+    # whether gains are amounts, which are divided by costs; otherwise they are scores, of which only the order counts
     per_cost = False
 
     k: int = 5

@@ -195,7 +195,7 @@ def choose_C(
         show = warnings.showwarning
 
         def count(message: Any, category: Any, *where: Any) -> None:
-            if category is NothingLearnedWarning:  # after the last fold: the warning of its largest C
+            if category is NothingLearnedWarning:  # raised after the last fold, for its largest C
                 idle.add(number)
             else:
                 show(message, category, *where)

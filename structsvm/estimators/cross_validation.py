@@ -54,7 +54,7 @@ class CrossValidated:
         query indices as ``groups``), or arrays of query indices (in the order of the first row of each query). A query
         may be in one test part only.
     scoring : str, callable or None, default=None
-        The measure that chooses, as :func:`structsvm.metrics.evaluate` takes it: a name, or a callable ``(y, scores) ->
+        The measure that chooses, as for :func:`structsvm.metrics.evaluate`: a name, or a callable ``(y, scores) ->
         float`` of the rows of a query. None is the measure of ``score``: that of ``loss`` or, for an oracle object, its
         ``measure``.
     convention : str, default="trec"
@@ -108,7 +108,7 @@ class CrossValidated:
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
-            raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
+            raise BadInput("cv", "expected at least 2 queries to assign to folds, got 1 query", "pass qid")
 
     def _evaluated(self: Any, y: Any, qid: Any, scores: Any) -> Part:
         options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
@@ -215,7 +215,7 @@ class CrossValidated:
             raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
-        known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test part
+        known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test fold
         values, ids = part.result.per_query[known], part.result.query_ids[known]
         return replace(part.result, per_query=values, query_ids=ids)
 
@@ -479,7 +479,7 @@ def cross_validate_C(
     found = check_sets(sets)
     matrices = check_grades(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
-    check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
+    check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not assigned to folds")
 
     def part(numbers: Sequence[int]) -> tuple[list[Any], list[Any]]:
         return [found[i] for i in numbers], [matrices[i] for i in numbers]

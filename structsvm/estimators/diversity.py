@@ -340,7 +340,7 @@ class SVMDiv(Selector, BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        # cosines of words and given similarities have other levels: a model serves the kind it was trained on
+        # cosines of words and given similarities have different levels: a model serves the kind it was trained on
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(

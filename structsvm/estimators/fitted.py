@@ -46,11 +46,11 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         if len(args) > most:
             whose = f"{type(self).__name__}.fit"
             raise TypeError(
-                f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
+                f"{whose}: expected {most} positional arguments, got {len(args)}; pass others by name, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
             if name == "group":  # of LightGBM and XGBoost
-                problem = f"expected query ids in place of group sizes, got {np.size(kwargs[name])} numbers"
+                problem = f"expected query ids instead of group sizes, got {np.size(kwargs[name])} numbers"
                 code = "qid = np.repeat(np.arange(len(group)), group)"
                 raise BadInput("group", problem, "pass {qid}, for rows that are grouped by query", code=code)
             raise _no_argument(self, name, known)
@@ -325,7 +325,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
         raise BadInput(
             f"{type(model).__name__}.{method}",
             "expected qid, as in fit",
-            "without it all rows would be ranked as one query. If they are one, state its id: qid=0. In "
+            "without it all rows would be ranked as one query. If they are one, pass its id: qid=0. In "
             "cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=...",
         )
 

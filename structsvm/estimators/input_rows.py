@@ -211,7 +211,7 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "make the features of the model of them" if coded else
+            "encode them as the features of the model" if coded else
             "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
@@ -291,7 +291,7 @@ def _known(column: Any) -> list[Any]:
 def encode(X: Any, categories: Categories) -> Any:
     """Return ``X`` with numbers of categories in the columns that were categories in training.
 
-    Columns of frames go by value. An unknown category counts as missing, after a warning. Arrays already
+    Columns of frames are matched by value. An unknown category counts as missing, after a warning. Arrays already
     have numbers.
     """
     if not categories or not hasattr(X, "columns"):

@@ -50,7 +50,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         Factor of the penalty ``lam/2 ||w||^2``, >= 0; not on biases.
     batch_size : int, default=4
         Queries per step. The length of Adam's steps hardly depends on the batch. With small batches a pass has more
-        steps, which few training queries need; the time of a pass hardly changes.
+        steps, which helps if there are few training queries; the time of a pass hardly changes.
     max_epochs : int, default=100
         Passes over the queries.
     gain : {"exponential", "linear"}, default="exponential"
@@ -136,7 +136,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             if self.scale.startswith("query-"):
                 self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)
         elif tuple(self.hidden) != (layers := tuple(w.shape[1] for w in before.weights[:-1:2])):
-            problem = f"expected {layers}, the net that warm_start goes on with"
+            problem = f"expected {layers}, the network that warm_start continues"
             raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)

@@ -22,8 +22,8 @@ class PairwiseSVM(StructuralRanker):
     """Ranking SVM: documents of a higher grade should score higher within each query, by a margin of 1.
 
     Minimises ``1/2 ||w||^2 + C * mean over pairs of l(w.(x_i - x_j))`` over the pairs of a query with ``y_i > y_j``
-    (thesis, OP 3), with ``l(d) = max(0, 1 - d)`` or its square, any number of grades. Pairs are never listed. The fit
-    carries a certificate: the objective is within ``fit_.gap`` of its optimum.
+    (thesis, OP 3), with ``l(d) = max(0, 1 - d)`` or its square. The number of grades is arbitrary. Pairs
+    are never listed. The fit carries a certificate: the objective is within ``fit_.gap`` of its optimum.
 
     Parameters
     ----------

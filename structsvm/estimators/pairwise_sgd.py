@@ -347,7 +347,7 @@ class PairwiseSGD(LinearRanker):
 def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
     """Return the mask of the unlabelled rows of ``X``, or None if there are none."""
     if qid_unlabeled is not None and X_unlabeled is None:
-        raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
+        raise BadInput("qid_unlabeled", "requires X_unlabeled, got None")
     if unlabeled is None:
         return None
     if X_unlabeled is not None:

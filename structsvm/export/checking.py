@@ -253,7 +253,7 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
                 shift, scale = figures["avg"], figures["std"]
             if not scale > 0:
                 raise BadInput(
-                    "to", f"expected a normalizer with a width, as Solr does, of {feature['name']!r}"
+                    "to", f"expected max > min or std > 0 for {feature['name']!r}, as Solr requires"
                 )
             with np.errstate(over="ignore"):
                 values[feature["name"]] = (values[feature["name"]] - shift) / scale

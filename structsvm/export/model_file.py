@@ -250,11 +250,11 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     if tag in ("dict", "pairs"):
         return {k: _decode(v, arrays) for k, v in (content.items() if tag == "dict" else content)}
     if tag != "class" or [key for key, _ in rest] != ["fields"] or content not in _homes():
-        raise Damaged(f"a {tag!r:.20} of {content!r:.40}")
+        raise Damaged(f"an unknown tag {tag!r:.20} of {content!r:.40}")
     fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}
     cls = getattr(import_module(_homes()[content]), content)
     if not _has_fields(cls):
-        raise Damaged(f"a class of {content!r:.40}")
+        raise Damaged(f"a class that is never saved, {content!r:.40}")
     if not hasattr(cls, "get_params"):
         return cls(**fields)  # a record, whose constructor may check its fields
     parameters = set(cls._get_param_names())

@@ -96,8 +96,8 @@ def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
                 filled_by = name
         if row.shape[1] != A.shape[0] or np.isnan(row).any():
             continue
-        # The row is A e_j v + b for the imputed number v: solved for v with the largest entry of the column, and
-        # checked in all entries, as an indicator of missing values would add more than a number
+        # The row is A e_j v + b for the imputed number v. The largest entry of the column gives v. The check of all
+        # entries detects indicators of missing values, which would add more than one number
         k = int(np.argmax(np.abs(A[:, j])))
         if A[k, j] == 0.0:
             continue  # the steps drop the feature

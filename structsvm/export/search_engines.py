@@ -21,7 +21,7 @@ from structsvm.export.linear import LinearForm, check_figures, engine_names, lin
 from structsvm.export.target import Target, Unmatched, missing_names, parse_version, warn_of_unset
 from structsvm.export.trees import TREE_FORMATS, valued_forest
 
-_ONNX_OPSET, _ONNX_IR = 13, 8  # versions that every onnxruntime of the last years reads
+_ONNX_OPSET, _ONNX_IR = 13, 8  # versions that every onnxruntime of recent years reads
 _SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch")
 
 
@@ -124,7 +124,7 @@ def export_model(
     version = parse_version(to, engine_version)
     for given, argument, only in ((store, "store", "solr"), (feature_queries, "feature_queries", "elastic")):
         if given is not None and to != only:
-            raise BadInput(argument, f"expected none, as only the format {only!r} has it, got {to!r}")
+            raise BadInput(argument, f"applies only to the format {only!r}, got {to!r}")
     # a ranker over trees has leaves; anything else has to be linear, which linear_form checks
     target = Target(to, name, frozenset(), version, store, feature_queries)
     trees = hasattr(model, "leaves_")
@@ -183,7 +183,7 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
     ----------
     path : path
     model, to, **options
-        As :func:`export_model`.
+        As for :func:`export_model`.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _elasticsearch(form: LinearForm, target: Target) -> bytes:
     model: dict[str, Any] = {"type": "model/linear"}
     if form.method != "none":
         model["feature_normalizers"] = {
-            # the plugin refuses a negative minimum, for which the other normalizer computes the same
+            # the plugin refuses a negative minimum; the standard normalizer then computes the same
             name: {"min_max": {"minimum": shift, "maximum": shift + scale}}
             if form.method == "minmax" and shift >= 0
             else {"standard": {"mean": shift, "standard_deviation": scale}}

@@ -98,7 +98,7 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():
         names = ", ".join(sorted({valued.names[f] for f in forest.feature[tiny].tolist()}))
         warn_user(
-            f"{names}: LightGBM takes values below 1e-35 for 0, so that scores may differ from those of predict"
+            f"{names}: LightGBM treats values below 1e-35 as 0, so that scores may differ from those of predict"
         )
     head = {
         "version": "v4", "num_class": 1, "num_tree_per_iteration": 1, "label_index": 0,

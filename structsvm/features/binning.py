@@ -1,8 +1,7 @@
 """Scores of retrieval functions as indicators ``1[f(d|x) > k]``: a weight vector is a step function of each score.
 
 Thesis, section 3.3.2. The indicators of one function are a thermometer (if a score exceeds a threshold, it exceeds
-all lower ones), so one byte per function describes a row: the number of
-thresholds that its score exceeds.
+all lower ones), so one byte per function describes a row: the number of thresholds that its score exceeds.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _MISSING_NONE, _MISSING_ZERO = 0, 1
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, including trees after an early
-    stop.
+    """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, including those grown after the
+    best iteration.
 
     Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by the index of LightGBM and CatBoost.
     """
@@ -97,7 +97,7 @@ def _lightgbm_tree(fields: dict[str, str]) -> Tree:
     if (missing[~categorical] == _MISSING_ZERO).any():
         raise BadInput(
             "model",
-            "expected a model that takes zeros as values, got one that takes them as missing",
+            "expected a model that treats zeros as values, got one that treats them as missing",
             "train with zero_as_missing=False",
         )
     # LightGBM treats missing values of a feature that had none in training as zero

@@ -158,7 +158,7 @@ class Forest:
                     "X",
                     f"expected the columns that the trees were grown on, in their order, got {str(given)!r} for "
                     f"{own!r}",
-                    "order the columns as the model has them, or pass an array to go by position",
+                    "order the columns as in the model, or pass an array to match by position",
                     at=f" column {j}",
                 )
 

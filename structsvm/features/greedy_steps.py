@@ -170,7 +170,7 @@ class _Cover:
     def features(self, rows: Int, document: Float, n_chosen: int) -> list[Float]:
         of, novelty = self.of, 1.0 - self.best[rows, None]
         smooth = of.smooth[rows]
-        # negative, so that a weight >= 0 keeps like documents apart; 0 before the first choice
+        # negative, so that a weight >= 0 keeps similar documents apart; 0 before the first choice
         likeness = np.zeros((len(rows), 3))
         if n_chosen:
             likeness = -np.stack([self.best[rows], self.total[rows] / n_chosen, self.least[rows]], axis=1)

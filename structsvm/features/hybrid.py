@@ -33,7 +33,7 @@ def _floor(scaled: Float) -> Float:
 
 def _by_max(scores: Float, k: float) -> Float:
     if scores.min() < 0 or scores.max() <= 0:
-        raise BadInput("scores", "expected scores >= 0 for a lower bound of 0, some above it")
+        raise BadInput("scores", "expected scores >= 0, at least one of them > 0, for a lower bound of 0")
     return _floor(scores / scores.max()) if np.ptp(scores) else np.ones_like(scores)
 
 

@@ -173,7 +173,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
     @classmethod
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
-        """Return the features of the trees of a model, or of several: all of them, including those after an early stop.
+        """Return features from all trees of one or more models, including those grown after the best iteration.
 
         If the model knows the names of its columns, frames with other columns or in another order are refused.
         Without bins it is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.

@@ -279,7 +279,7 @@ def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
 
 @kernel(inline="always")
 def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
-    """Strike the leaves left of eight conditions from the rows that these send to the right."""
+    """For eight conditions, strike the leaves to the left of each from the rows that it sends to the right."""
     c0, c1, c2, c3 = column[j], column[j + 1], column[j + 2], column[j + 3]
     c4, c5, c6, c7 = column[j + 4], column[j + 5], column[j + 6], column[j + 7]
     k0, k1, k2, k3 = limit[j], limit[j + 1], limit[j + 2], limit[j + 3]

@@ -1,4 +1,4 @@
-"""``Ranks``: values as integers: the number of their feature's edges that they exceed.
+"""``Ranks``: each value as an integer, the number of edges of its feature that it exceeds.
 
 A condition ``x <= edge`` on a value is a condition on its rank, which takes two bytes. The rank is looked up: a
 monotone map sends each value to one of a few hundred cells, a table has the number of edges in the cells below, and

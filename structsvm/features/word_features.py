@@ -119,7 +119,7 @@ of figure 4.2 and some more."""
 
 
 def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
-    """Return the levels of a name; models of version 0.1 have None in place of "neighbours"."""
+    """Return the levels of a name; models of version 0.1 have None instead of "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
         return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
@@ -175,7 +175,7 @@ class WordFeatures:
                 "levels", f"expected a list of Level, for example [Level.appears()], got {levels!r}"
             )
         if len(set(self.levels)) != len(self.levels):
-            raise BadInput("levels", f"expected each once, got {', '.join(map(str, self.levels))}")
+            raise BadInput("levels", f"expected each level once, got {', '.join(map(str, self.levels))}")
         self.thresholds = np.array(thresholds, dtype=np.float64)
         t = self.thresholds
         if t.ndim != 1 or t.size == 0 or not (np.diff(t) > 0).all() or not (t[0] >= 0 and t[-1] <= 1):

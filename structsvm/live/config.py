@@ -46,7 +46,7 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
         raise BadInput("rankers", "expected different names")
     if made.kind == "interleaving" and len(rankers) > 10:
         said = f"expected at most 10 to interleave, got {len(rankers)}"
-        raise BadInput("rankers", said, 'take "kind": "bandit"')
+        raise BadInput("rankers", said, 'use "kind": "bandit"')
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
@@ -55,7 +55,7 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     if made.kind == "bandit":
         policy = _check_policy(made)
     elif any(getattr(made, name) is not None for name in _BANDIT):
-        raise BadInput("policy", "expected none for an experiment without a bandit", 'say "kind": "bandit"')
+        raise BadInput("policy", "applies only to an experiment with a bandit", 'set "kind": "bandit"')
     hashes = {} if made.engines is None else _check_engines(made, engines or {})
     plain = msgspec.to_builtins(made)
     checked = {name: value for name, value in plain.items() if name not in _BANDIT} | hashes | policy
@@ -107,9 +107,9 @@ def _check_policy(made: Config) -> dict[str, Any]:
     except BadInput:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise BadInput("policy_options", f"{policy} cannot be made with them ({error})") from None
+        raise BadInput("policy_options", f"{policy} cannot be created with them ({error})") from None
     if made.stop.on_winner != "keep" and not decides(bandit):
-        problem, remedy = f"expected keep, as {policy} names no winner", 'take "policy": "best" (with top=1)'
+        problem, remedy = f"expected keep, as {policy} names no winner", 'use "policy": "best" (with top=1)'
         raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
 

@@ -72,7 +72,7 @@ def _check_rate(request: Request) -> None:
         service.used(key)
         return
     if service.keys.refuses(given):
-        raise Refused(401, "key_needed", "expected no key, or a known one; this one may be removed")
+        raise Refused(401, "key_needed", "expected no key, or a known one; this key may have been removed")
     if not service.click_limit.allows("" if request.client is None else request.client.host):
         raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
 

@@ -56,7 +56,7 @@ class Watch:
 
 
 class Watches:
-    """The guardrails of one experiment that closed impressions feed.
+    """The guardrails of one experiment that are computed from closed impressions.
 
     ``first_place``: each ranker must be first equally often. ``clickless`` and ``slow``: lists without a click, and
     slow answers, must not be more frequent than in production by more than a margin; the lists of both sides are

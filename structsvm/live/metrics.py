@@ -36,12 +36,12 @@ class Metrics:
         for why in ("timeout", "unreachable", "status", "junk"):
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
-        self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")
+        self.failing = gauge("store_failing", "1 while the store accepts nothing.", "livemax")
         self.lag = gauge("closer_lag_seconds", "How long the oldest impression that is due waits.", "livemax")
         self.folded = gauge("folded", "Impressions closed by living workers.", "livesum")
         self.backup = gauge("backup_timestamp_seconds", "When the newest backup was made.", "livemax")
 
-        self.alarm = gauge("alarm", "1 while a guardrail gives alarm.", "livemax", "experiment", "guardrail")
+        self.alarm = gauge("alarm", "1 while a guardrail has an alarm.", "livemax", "experiment", "guardrail")
         self.decided = gauge("decided", "1 once a ranker has won.", "livemax", "experiment")
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 

@@ -55,19 +55,19 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("post", f"{_ONE}/acknowledge"): Operation(
         "Acknowledge alarms", "admin", bodies.Acknowledge, bodies.Acknowledged,
-        description="Guardrails that gave alarm are restarted.",
+        description="Guardrails that raised an alarm are restarted.",
     ),
     ("post", "/v1/kill"): Operation(
         "Kill every experiment that runs or pauses", "admin", bodies.Kill, bodies.Killed, (422,)
     ),
     ("post", f"{_ONE}/assign"): Operation(
         "Which rankings a request needs", "show", bodies.Assign, bodies.Assigned,
-        description="Nothing is recorded. Saves rankings that are not shown; bandits need it.",
+        description="Nothing is recorded. Avoids computing rankings that are not shown; bandits require it.",
     ),
     ("post", f"{_ONE}/show"): Operation(
         "Merge rankings into the list to show, and record it", "show", bodies.Show, bodies.Shown, (403, 404, 422, 503),
         "The same request id is the same impression: retries get the stored list. Further pages take the same id and "
-        "an offset. If the list cannot be recorded in time, production's is answered.",
+        "an offset. If the list cannot be recorded in time, production's list is returned.",
     ),
     ("post", "/v1/clicks"): Operation(
         "Record clicks", None, bodies.Clicks, bodies.Taken, (401, 403, 413, 422, 429, 503),

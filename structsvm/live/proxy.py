@@ -378,7 +378,7 @@ class Proxy:
     async def _page(
         self, engine: Engine, asked: Asked, why: str, main: _Answer | None = None, *, counted: bool = False
     ) -> Response:
-        """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was asked for."""
+        """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was requested."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
             self.service.metrics.shown.labels("production", label_of(why)).inc()
@@ -451,7 +451,7 @@ _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
 
 
 def _parsed(content: bytes) -> Any:
-    """Return the JSON of an answer; raise UnusableAnswer unless it can be written again."""
+    """Return the JSON of an answer; raise UnusableAnswer unless it is valid and can be serialised again."""
     try:
         found = _ANSWER(content.decode())
         if _HUGE.search(content):

@@ -424,11 +424,11 @@ class Service:
         if call.assignment is not None:
             sealed = self.secrets.unseal(call.assignment)
             if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != call.request_id:
-                raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
+                raise Refused(403, "bad_assignment", "the assignment is for another request or experiment")
             if found.serve == "interleaved":
                 found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
         elif found.serve == "interleaved" and experiment.policy is not None:
-            raise Refused(422, "no_assignment", "a bandit needs the assignment that assign returned")
+            raise Refused(422, "no_assignment", "a bandit requires the assignment that assign returned")
         return found
 
     async def _drawn(
@@ -558,7 +558,7 @@ class Service:
             alarms |= {(row.title, name) for name in found}
         if tells:
             for title, name in sorted(alarms - self._told):
-                log.warning("structsvm live: %s: guardrail %s gives alarm", title, name)
+                log.warning("structsvm live: %s: guardrail %s raises an alarm", title, name)
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:

@@ -46,8 +46,8 @@ def check_address(settings: Settings) -> None:
             why = error.strerror or str(error)
             raise BadInput(
                 "port",
-                f"expected a free one on {settings.host}, got {settings.port} ({why.lower()})",
-                "take another",
+                f"expected a free port on {settings.host}, got {settings.port} ({why.lower()})",
+                "choose another",
             ) from None
 
 

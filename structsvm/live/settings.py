@@ -103,7 +103,7 @@ class Settings:
         if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
             raise BadInput("keyless", "expected loopback addresses only, as others would need no key either")
         if self.backup_folder is not None and self.sqlite_path is None:
-            raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump by a timer")
+            raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump regularly")
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0, 604_800.0)
         if self.secret_path is None:

@@ -231,7 +231,7 @@ def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
 _RULES = {
     "average": "the mean over all orders of these documents counts",
     "docid": "descending docid decides, as in trec_eval",
-    "row": "the earlier row counts as better, as the convention has it",
+    "row": "the earlier row counts as better, as the convention specifies",
 }
 
 

@@ -107,9 +107,9 @@ class RunTable:
         return frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
 
     def _cells(self) -> list[list[str]]:
-        """Return the head, and name and means of each run, with a mark at significant differences."""
+        """Return the header, and the name and means of each run, with a mark at significant differences."""
         adjusted = self.adjusted or {}
-        # digits below digits: a cell without the mark has a blank in its place
+        # a cell without the mark has a blank instead, so that digits are aligned
         blank = "" if self.comparisons is None else " "
         rows = [["run", *(measure + blank for measure in self.measures)]]
         for name in self.names:

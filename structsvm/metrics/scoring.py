@@ -13,8 +13,8 @@ from structsvm.metrics.evaluation import evaluate, evaluate_part
 _NO_QID = (
     "without it all rows would be ranked as one query. In cross-validation call "
     "sklearn.set_config(enable_metadata_routing=True) first and pass qid along: search.fit(X, y, qid=qid), or "
-    "cross_val_score(..., params={'qid': qid}). If the rows are one query, state its id: qid=0. For the importance of "
-    "features take structsvm.metrics.permutation_importance"
+    "cross_val_score(..., params={'qid': qid}). If the rows are one query, pass its id: qid=0. For the importance of "
+    "features use structsvm.metrics.permutation_importance"
 )
 
 

@@ -274,7 +274,7 @@ class ClickLog:
                 raise BadInput(
                     "impressions",
                     f"expected an Impression each, got {type(impression).__name__}",
-                    "wrap a record, as in Impression(shown, clicks), and read a table by "
+                    "wrap a record, as in Impression(shown, clicks), and read a table with "
                     "structsvm.clicks.read_team_draft_table",
                     at=f"[{number}]",
                 )
@@ -596,7 +596,7 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise BadInput(
         f"{source}{second}",
-        f"expected the impression {impression} as it stands at {origin}:{first}, got other clicks, another "
+        f"expected the impression {impression} as at {origin}:{first}, got other clicks, another "
         f"list, query, session or user",
         "give every impression its own id, and log its clicks in one line",
     )

@@ -117,7 +117,7 @@ class StructuredProblem:
         hinge = loss - dot(difference, w)
         if hinge >= 0:
             return loss, difference
-        # The true output itself has hinge 0, so that the maximum is not below: a small shortfall is rounding, a large
+        # The true output itself has hinge 0, so that the maximum is at least 0: a small shortfall is rounding, a large
         # one an argmax that is wrong, or approximate.
         size = loss + dot(np.abs(w), np.abs(score_true) + np.abs(difference))
         if self.exact and hinge < -_TOLERANCE * size:

@@ -301,7 +301,7 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
                     below += e[p]
                 c = share[m]
                 c_below = c * below
-                # one logarithm of a product in place of many logarithms, as long as the product fits into a float
+                # one logarithm of a product instead of many logarithms, as long as the product fits into a float
                 total, product, logs = 0.0, 1.0, 0.0
                 for i in range(b):
                     factor = 1.0 + below * inverse[i]

@@ -111,7 +111,8 @@ class RocArea:
 class PairSeparator:
     """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs.
 
-    A pair is violated when ``s_i - s_j < margin``, and then adds ``step / pairs`` to one coefficient and subtracts it.
+    A pair is violated when ``s_i - s_j < margin``. It adds ``step / pairs`` to the coefficient of the
+    better document and subtracts it from the other.
     """
 
     exact = True

@@ -105,8 +105,8 @@ def greedy(
     k : int
         If there are fewer documents, all are chosen.
     subtopics : Subtopics, optional
-        A loss to add to the value in every step: the most violated output of training. Gains and value returned are
-        without it.
+        A loss to add to the value in every step: the most violated output of training. The gains and the value returned
+        exclude it.
 
     Returns
     -------
@@ -139,8 +139,8 @@ def swap(
     coverage, benefits, values, k
         As in :func:`greedy`.
     subtopics : Subtopics, optional
-        A coverage loss to add to the value, both in the greedy choice and in the exchanges. Gains and value returned
-        are without it.
+        A coverage loss to add to the value, both in the greedy choice and in the exchanges. The gains and the value
+        returned exclude it.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_
             alone, largest = int(np.argmax(gain)), float(gain.max())
         ranked = gain / costs if per_cost else gain
         best = int(np.argmax(ranked))
-        # gains per cost have a zero; of other gains only the order counts, and -inf says that nothing fits
+        # gains per cost have a zero; of other gains only the order counts, and -inf means that nothing fits
         if not ranked[best] > (0.0 if per_cost else -np.inf):
             break
         chosen.append(best)
@@ -270,7 +270,7 @@ def _one_by_one(
     beside: Callable[[list[int]], Float] | None = None,
     per_cost: bool = False,
 ) -> Selection:
-    """Choose by :func:`greedy_by_gains`; gains and the value returned exclude what ``beside`` adds to the gains."""
+    """Choose by :func:`greedy_by_gains`; what ``beside`` adds to the gains is not part of the gains returned."""
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
     own: list[Float] = []

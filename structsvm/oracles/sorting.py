@@ -39,7 +39,7 @@ def _sort_block(values, rows, n, keys, ranks, filled, out_values, out_rows):  # 
             rank = np.int32(rank + np.int32(keys[j] > key))
         ranks[i] = rank
     # Rounding to float32 never swaps two values, but makes some equal; all of these have the rank of the first. They
-    # take the places from there on in their order, each inserted before smaller ones: for equal values, such as all
+    # take the ranks from there on in their order, each inserted before smaller ones: for equal values, such as all
     # at zero weights, that step has no effect.
     for i in range(n):
         value, first = values[i], np.uint64(ranks[i])

@@ -180,7 +180,7 @@ def _tangent(scores, first, last, offsets, informative, weights, shares, loss, c
 
 @kernel
 def _curvature(direction, first, last, offsets, informative, weights, shares, coef):  # type: ignore[no-untyped-def]
-    """Fill minus the second derivative times ``direction``: the softmax times what is above its mean."""
+    """Fill minus the second derivative times ``direction``: the softmax times the deviation from its mean."""
     base = offsets[first]
     for q in range(first, last):
         start, end = offsets[q] - base, offsets[q + 1] - base

@@ -37,7 +37,7 @@ def solve(
     # dual, one group per query the n-slack dual. With g = loss - gram alpha the gap is sum_j cap_j max(0, max_{i in j}
     # g_i) - g . alpha, or the smaller value that a rescaled w gives. Rounding enters g as eps (|loss_i| + sum_j
     # |gram_ij| alpha_j): a gap below sum_j cap_j times the largest of these cannot be certified. Planes whose norms
-    # differ by factors beyond 1e4 can end at a relative gap of 1e-8 in place of tol.
+    # differ by factors beyond 1e4 can end at a relative gap of 1e-8 instead of tol.
     gram, loss, group, cap = check(gram, loss, group, cap)
     n = len(loss)
     if n == 0:
@@ -316,7 +316,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         square[i] = gram[i * stride + i]
         root[i] = np.sqrt(max(square[i], 0.0))
 
-    # typed, as with plain literals Numba would compile two versions of _remove and four of _move: 5.6 s in place of 4.2
+    # typed, as with plain literals Numba would compile two versions of _remove and four of _move: 5.6 s instead of 4.2
     k: Any = np.int64(0)
     none: Any = np.int64(-1)
     best_gap = np.inf

@@ -253,8 +253,8 @@ class Convex:
 
     def _repaired(self, w: Float) -> Float:
         """Return ``w`` moved so that it satisfies linear constraints up to rounding, and signs exactly."""
-        # Onto the equalities by least squares, then towards the point inside by the share that the worst inequality
-        # needs. The second round repairs what that move did to the equalities.
+        # Move onto the equalities by least squares, then towards the point inside by the share that the worst
+        # inequality needs. The second round repairs what that move did to the equalities.
         for _ in range(2):
             if self._equal.shape[0]:
                 w = w - np.linalg.lstsq(self._equal, self._equal @ w - self._equal_to, rcond=None)[0]
@@ -270,7 +270,7 @@ class Convex:
     def _check_parts(self, argument: str, one: Any) -> None:
         """Raise for cvxpy parameters, for variables other than ``w``, and for numbers that are not finite."""
         if one.parameters():
-            raise BadInput(argument, f"expected numbers in place of cvxpy parameters, got {self._text(one)}")
+            raise BadInput(argument, f"expected numbers instead of cvxpy parameters, got {self._text(one)}")
         if any(other.id != self._w.id for other in one.variables()):
             problem = f"expected w as the only variable, got {self._text(one)}"
             raise BadInput(argument, problem, "write it in functions of w")
@@ -336,13 +336,13 @@ class Convex:
             raise BadInput(
                 "constraints",
                 f"Clarabel found no weights that satisfy them (status {status}, violated by {violated:.1g})",
-                "state them in numbers of about unit size",
+                "scale them to numbers of about unit size",
             )
         least = self.value(self.least)
         if least < -1e-7 * (1.0 + abs(self._offset)):
             raise BadInput(
                 "penalty",
-                f"expected values >= 0 over the weights allowed, {self.penalty} is {least:.6g} at its least",
+                f"expected values >= 0 over the weights allowed, {self.penalty} is {least:.6g} at its minimum",
                 "add a constant",
             )
 
@@ -453,7 +453,7 @@ def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
         raise error.renamed(argument) from None
     except Exception as error:
         of_w = isinstance(error, AttributeError) and error.obj is w
-        remedy = f"features are taken by w[{error.name!r}]" if of_w else ""  # type: ignore[attr-defined]
+        remedy = f"features are selected by w[{error.name!r}]" if of_w else ""  # type: ignore[attr-defined]
         raise BadInput(
             argument, f"the function raised {type(error).__name__}: {_line(error)}", remedy
         ) from error

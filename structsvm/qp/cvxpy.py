@@ -25,7 +25,7 @@ def solve(
     scale = float(cap.max(initial=0.0))
     if n == 0 or scale == 0.0:
         return certify_gradient(loss, loss, group, cap, np.zeros(n))
-    # a factor in place of the Gram matrix, which rounding can make indefinite: cvxpy refuses that
+    # a factor instead of the Gram matrix, which rounding can make indefinite: cvxpy refuses that
     spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
     positive = spectrum > 1e-15 * max(spectrum[-1], 0.0)
     factor = np.sqrt(scale * spectrum[positive])[:, None] * vectors[:, positive].T

@@ -472,6 +472,6 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
             continue
         columns = line.split("\t")
         if len(columns) != n:
-            problem = f"expected {n} columns apart by tabs, got {len(columns)}: {line[:60]!r}"
+            problem = f"expected {n} columns separated by tabs, got {len(columns)}: {line[:60]!r}"
             raise BadInput(f"{path}:{number}", problem)
         yield f"{path}:{number}", columns

@@ -56,7 +56,7 @@ def category_features(
     n_rows = 0
     for path in files:
         if not is_table(path):
-            raise BadInput("categorical", f"expected a table with it, got {path}")
+            raise BadInput("categorical", f"requires a table, got {path}")
         known = _check_categories(path, categorical, (label, qid, docid))
         features = features or tuple(known)
         for table in open_tables(path):

@@ -22,7 +22,7 @@ def choose_columns(
     qid: str,
     docid: str,
     features: Sequence[str] | None,
-    whose: str = "asked for",
+    whose: str = "requested",
     words: Sequence[str] = (),
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Return the columns of labels, of document ids (or None) and of features; raise if names do not fit."""
@@ -69,7 +69,7 @@ def _without_names(names: Sequence[str]) -> str:
         return ""
     first = int(numbers[0]) if numbers[0].isdigit() else 0
     counted = [str(first + j) for j in range(len(numbers))]  # names of columns that pandas writes
-    return "" if numbers == counted else "write the names of the columns in its first line"
+    return "" if numbers == counted else "write the column names in its first line"
 
 
 def separated_otherwise(names: Sequence[str]) -> str:
@@ -82,6 +82,6 @@ def separated_otherwise(names: Sequence[str]) -> str:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Return the first of many names of columns."""
+    """Return column names as text; if there are many, only the first of them."""
     shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

@@ -108,7 +108,7 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
     elif "response" in answer:
         for document in answer["response"]["docs"]:
             if _SOLR not in document:
-                problem = f"expected {_SOLR}, asked for by fl"
+                problem = f"expected {_SOLR}, requested by fl"
                 raise BadInput(f"{place}, document {document.get('id')}", problem)
             parts = (part.rpartition("=") for part in document[_SOLR].split(",") if part)
             yield str(document["id"]), {name: float(value) for name, _, value in parts}

@@ -120,7 +120,7 @@ def read_letor(
     if rows is None:
         raise BadInput(path, f"expected rows '{GRAMMAR}', got an empty file")
     if rows.width == 0:
-        raise BadInput(path, "expected at least one feature, got none", "state {n_features} if that is right")
+        raise BadInput(path, "expected at least one feature, got none", "specify {n_features} if correct")
     if query_sizes is None:
         ids: Any = np.repeat(settled_words(rows.ids, path), rows.run_lengths)
     else:
@@ -382,7 +382,7 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
-        remedy = "convert it to a store, which is mapped from disk, or state {dtype=float32}"
+        remedy = "convert it to a store, which is mapped from disk, or specify {dtype=float32}"
         raise TooWide(block.path, problem, remedy, width=size.width)
     X = rows.X
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
@@ -390,7 +390,7 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
     raise TooWide(
         block.line(next(at for i, (at, _) in enumerate(block.rows()) if i == row)),
         f"{problem}, most of it zeros; feature {highest} here is the highest in the file",
-        "number the features without gaps, or state {sparse=True}",
+        "number the features without gaps, or specify {sparse=True}",
         width=size.width,
     )
 
@@ -570,17 +570,17 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
         scanner.MALFORMED: (f"expected '{grammar}'", ""),
         scanner.NO_QID: (
             f"expected '{grammar}'",
-            "if the file has no query ids, write qid:<id> behind each grade, or in Python state the rows of each query "
+            "if the file has no query ids, write qid:<id> behind each grade, or in Python give the rows of each query "
             "as query_sizes=...",
         ),
-        scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
+        scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is given", "specify one of the two"),
         scanner.INDEX_LOW: (f"expected feature indices from {first}", from_0),
         scanner.INDEX_HIGH: (
             f"expected feature indices up to {last}{' (n_features)' if limited else ''}",
             "",
         ),
-        scanner.TWICE: ("expected each feature once a row", ""),
-        scanner.NAN: ("expected finite features", "state a value for missing ones as {fill}"),
+        scanner.TWICE: ("expected each feature once per row", ""),
+        scanner.NAN: ("expected finite features", "specify a value for missing ones by {fill}"),
         scanner.INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
         scanner.BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
     }[code]

@@ -93,7 +93,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     path = Path(path)
     destination(path)  # refuse an impossible path before any work
     if path.exists():
-        problem = f"{path}: expected a new path, got one that is taken; remove it or name another"
+        problem = f"{path}: expected a new path, got one that exists; remove it or name another"
         raise FileExistsError(problem)
     write(path, **{**dataset.options, **options})
     return path

@@ -165,7 +165,7 @@ def read_qrels(
     Raises
     ------
     ValueError
-        As :func:`read_run`; a grade is an integer of either sign.
+        As for :func:`read_run`; a grade is an integer of either sign.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def write_qrels(qrels: Qrels, path: AnyPath) -> None:
     Raises
     ------
     ValueError, OSError
-        As :func:`write_run`.
+        As for :func:`write_run`.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
     if "one_based" in options and (is_table(path) or Path(path).is_dir()):
-        raise BadInput("one_based=False", f"expected LETOR text with it, got {path}")
+        raise BadInput("one_based=False", f"requires LETOR text, got {path}")
     if is_table(path):
         from structsvm.readers.tables import read_csv, read_parquet  # Arrow takes some time to load
 
@@ -54,13 +54,13 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     put_back(path, is_store)
     for name in _OF_TABLES:
         if name in options and not (name == "label" and options["label"] is None):
-            kind = "a store" if path.is_dir() else "a text without names of columns"
-            raise BadInput(name, f"expected Parquet files or CSV with it, got {kind}: {path}")
+            kind = "a store" if path.is_dir() else "a text without column names"
+            raise BadInput(name, f"requires Parquet files or CSV, got {kind}: {path}")
     if path.is_dir():
         optional = options.pop("label", "") is None
         if options:
             problem = f"{', '.join(options)}: for reading text, got a store"
-            raise BadInput(path, problem, "state them at conversion")
+            raise BadInput(path, problem, "pass them at conversion")
         data = open_store(path)
         if data.y is None and not optional:
             raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")

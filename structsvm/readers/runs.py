@@ -209,7 +209,7 @@ def read_run(
             row = int(bad.argmax())
             whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
             problem = f"expected a whole number as rank, got another word for {whose}"
-            raise BadInput(path, problem, "go by the scores")
+            raise BadInput(path, problem, "order by the scores")
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):
         warn_user(

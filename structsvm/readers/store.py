@@ -92,7 +92,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], querie
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
     if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
-        problem = "expected a store that stays while it is opened, got another"
+        problem = "expected a store that is not replaced meanwhile, got another"
         raise BadInput(path, problem, "open it again")
     return meta, arrays, data
 

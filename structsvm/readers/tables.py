@@ -224,7 +224,7 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
     >>> open_store("all.store")
     QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
-    place_of(Path(path))  # before long files are read
+    place_of(Path(path))  # check the target before long files are read
     max_expansion = options.pop("max_expansion", None)
     check_fill(options.get("fill"), np.float64 if dtype is None else dtype)
     tables = open_tables(source, max_expansion=max_expansion)
@@ -254,7 +254,7 @@ def layout_of(
     first, narrow = tables[0].source, all(table.kinds for table in tables)
     found: tuple[Any, Any] = (None, None)
     for table in tables:
-        whose = "asked for" if features is not None else f"of {first}"
+        whose = "requested" if features is not None else f"of {first}"
         grades, at, own = choose_columns(
             Path(table.source), table.names, label=label, qid=qid, docid=docid, features=chosen, whose=whose,
             words=words,
@@ -302,7 +302,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
     if layout.fill is not None:
         X[np.isnan(X)] = layout.fill
     if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
-        remedy = "state a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
+        remedy = "specify a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
         raise batch.wrong(bad[0], layout.features[bad[1]], "a finite number", value_at(X, *bad), remedy)
     y = None
     if layout.label is not None:

@@ -256,7 +256,7 @@ def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoRetur
                 refuse("ids in UTF-8", words[k])
         if _number(words[columns.number_at], columns.whole) is None:
             refuse("a whole number as grade" if columns.whole else "a finite score", words[columns.number_at])
-    raise AssertionError("a line is wrong")
+    raise AssertionError("no invalid line")
 
 
 def _number(word: bytes, whole: bool) -> float | int | None:
@@ -295,7 +295,8 @@ def once_each(
     topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
 ) -> tuple[Int, list[Any]]:
     """Return offsets and columns of rows in the order of topics, each key once in a topic.
-    ``best`` tells which of several to keep.
+
+    ``best`` describes, for the message, which of several rows would be kept.
     """
     numbers = np.arange(len(topics) + 1)
     offsets = np.searchsorted(code, numbers).astype(np.int64)

@@ -27,7 +27,7 @@ def check_interleaver(
     """Check an interleaving method (:class:`structsvm.online.interleaving.Interleaver`).
 
     Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object gives
-    a logged record, read from JSON, the same credit. The order of the rankers changes nothing, exactly. Identical
+    a logged record, read from JSON, the same credit. Permuted rankers get the permuted credits and outcomes. Identical
     rankings have the same credit on average. Clicks that ignore the documents favour no ranker, to the extent of
     ``fair``. Bad input raises a ``ValueError``. Expectations are sums over all lists and clicks.
 
@@ -41,8 +41,8 @@ def check_interleaver(
     fair : {"outcome", "credit", "even credit"} or None
         The quantity that is zero on average if clicks ignore the documents. "outcome" means the outcome of every pair
         and the difference in credit; "credit" the difference in credit at each rank (unless the record has ``slack``).
-        "even credit" means the difference in credit if clicks are equally likely at all ranks; None nothing (a biased
-        method).
+        "even credit" means the difference in credit if clicks are equally likely at all ranks. None skips the check
+        (for a biased method).
     random_state : int, default=0
 
     Examples
@@ -74,7 +74,7 @@ def check_interleaver(
             worst = max(abs(law.get(key, 0) - other.get(key, 0)) for key in {*law, *other})
             here(
                 worst <= 1e-7,
-                f"rankings in the order {order}: lists with their credits are not the same, turned round "
+                f"rankings in the order {order}: lists with their credits are not the same, permuted back "
                 f"(a probability is off by {worst:.3g})",
             )
         _check_fairness(interleaver, records, here, fair, len(set(group.split())) == 1)
@@ -115,7 +115,7 @@ def _check_list(
         require(
             (np.asarray(fresh.credit(logged, list(clicks))) == credit).all()
             and (np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all(),
-            "another object credits the logged record otherwise",
+            "another object credits the logged record differently",
         )
         # two rankers: credit and outcome agree on who is ahead
         if n == 2:

@@ -59,7 +59,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         require(close, "query_cuts: expected the same cuts however the queries are divided")
         mean = abs(weights @ loss - cut.loss) <= scale and np.allclose(weights @ joint, cut.joint, atol=scale)
         require(mean, "cut: expected the weighted mean of query_cuts")
-        # the true output has hinge 0, so that the most violated one is not below, up to rounding
+        # the true output has hinge 0, so that the most violated one is not below 0, up to rounding
         hinges = loss - joint @ w
         least = -_ROUNDING * (1 + float(np.abs(joint).max()) * (1 + float(np.abs(w).sum())))
         require((hinges >= least).all(), f"query_cuts: expected hinges >= 0, got {hinges.min():g}")

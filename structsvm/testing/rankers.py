@@ -74,7 +74,7 @@ def check_ranker(
     scores = model.predict(data.X, **_qid(model, data.qid))
     require(
         scores.shape == (data.n_rows,) and scores.dtype.kind == "f" and np.isfinite(scores).all(),
-        "predict: expected one finite score a row",
+        "predict: expected one finite score per row",
     )
 
     def scores_after(fitted: Any) -> Float:

@@ -41,7 +41,7 @@ class Blocks:
 
 
 def in_blocks(problem: RankingProblem, X: Any, n_blocks: int) -> RankingProblem:
-    """Return the same problem, which is over the rows ``X``, with at least ``n_blocks`` blocks in place of queries."""
+    """Return the same problem, which is over the rows ``X``, with at least ``n_blocks`` blocks instead of queries."""
     size = problem.n_queries // n_blocks
     blocks = Blocks(problem.separator, problem.offsets, problem.weights, size)
     return RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights, n_jobs=problem.n_jobs)

@@ -329,7 +329,7 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
         return  # an approximate oracle may be far off at nonzero weights
     # Without a region the objective is 1-strongly convex. The optimal weights are then at least ``length`` long, and
-    # the objective at zero is at least the optimum plus half the square of that: often enough to know without a pass.
+    # the objective at zero is at least the optimum plus half of its square, which often suffices without a pass.
     if region is None:
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):

@@ -60,7 +60,7 @@ class Options:
         Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
         independent rows with ``cone @ w >= 0`` (one_slack only).
     region : Convex, optional
-        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
+        Convex constraints, and a penalty instead of ``1/2 ||w||^2`` (one_slack).
     stabilise : bool, default=True
         Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
         2007), which moves erratically far from the optimum; False is the textbook method.
@@ -91,7 +91,7 @@ class Options:
         check_flag("stabilise", self.stabilise)
         get_solver(self.qp)
         if self.region is not None and self.cone is not None:
-            raise BadInput("cone", "expected no signs beside a region", "give them to the region")
+            raise BadInput("cone", "cannot be combined with a region", "pass the signs to the region")
 
     @property
     def needs(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""LambdaRank's forces between documents, in place of the gradient that a ranking measure lacks.
+"""LambdaRank's forces between documents, instead of the gradient that a ranking measure lacks.
 
 Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.

@@ -150,7 +150,7 @@ class _Search:
         return average
 
     def certify(self, point: Float) -> None:
-        """Measure a point by a pass, then prepare the next phase by work on only the cached planes."""
+        """Evaluate a point in a pass, then prepare the next phase with only the cached planes."""
         record, dual = self.record, self.dual
         primal = dual.certify(self.problem, point)
         if primal >= record.primal:

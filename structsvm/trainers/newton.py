@@ -16,7 +16,7 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
-"""Maximum number of points tried along one step, each by a pass. Far fewer suffice unless only rounding is left."""
+"""Maximum number of points tried along one step, each in a pass. Far fewer suffice unless only rounding is left."""
 
 _PARTS, _ROUGH = 8, 1e-2
 """With many queries, start from the optimum over one in ``_PARTS`` of them, to this tolerance; its error is larger."""

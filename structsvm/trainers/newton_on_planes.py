@@ -481,7 +481,7 @@ def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-
                 x = pool[base + j]
                 mean[j] += p * x
                 square[j] += p * x * x
-        # a variance by feature; rounding may make it negative
+        # the variance of each feature; rounding may make it negative
         for j in range(m):
             change = scale[q] * max(0.0, square[j] - mean[j] * mean[j])
             if dense:

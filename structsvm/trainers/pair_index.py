@@ -181,7 +181,7 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
     """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
     # Those of step ``i`` are written from index ``at + i * batch`` on.
-    # three uniform numbers per pair: the query, its first document, and the second among the documents that form a pair
+    # Three uniform numbers per pair: the query, its first document, and the second among the documents that form a pair
     # with it
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):

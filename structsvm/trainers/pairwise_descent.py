@@ -52,7 +52,8 @@ class Descent:
     """The state of a descent. A descent that continues from it is the same, bit for bit, as one that never stopped.
 
     The weights of view ``v`` are ``scale[v] * direction``: shrinking them all is one multiplication. Their weighted
-    sum over time is ``total[v] * direction - correction``, so that a step costs the non-zeros of its pairs.
+    sum over time is ``total[v] * direction - correction``, so that the cost of a step is
+    proportional to the non-zeros of its pairs.
     """
 
     direction: Float

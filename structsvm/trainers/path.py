@@ -140,7 +140,7 @@ def train(problem: Problem, C: float, *, solver: Solver = "auto", **options: Unp
     Warns
     -----
     ConvergenceWarning, NothingLearnedWarning
-        As :func:`fit_path`.
+        As for :func:`fit_path`.
 
     Examples
     --------

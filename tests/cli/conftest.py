@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Fixtures of the command line tests."""
 
 from contextlib import nullcontext
 
@@ -9,6 +9,6 @@ import structsvm.cli
 
 @pytest.fixture(autouse=True)
 def compile_in_silence(request, monkeypatch):
-    """Leave out what is said of compilation, which depends on what has run before."""
+    """Leave out messages about compilation, which depend on what has run before."""
     if "test_warm_up" not in request.node.nodeid:
         monkeypatch.setattr(structsvm.cli, "telling", lambda listener: nullcontext())

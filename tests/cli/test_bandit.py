@@ -1,4 +1,4 @@
-"""``structsvm bandit simulate``: what goes in, what comes out, and what is refused before any work."""
+"""``structsvm bandit simulate``: inputs, outputs, and errors raised before any work."""
 
 from pathlib import Path
 
@@ -93,6 +93,6 @@ def test_checkpoint_resumes(cli, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(online, "simulate", stop)
-    for option, said in (("", "nothing was written"), ("--checkpoint runs", "goes on from here")):
+    for option, said in (("", "nothing was written"), ("--checkpoint runs", "continues from here")):
         assert cli.code(f"{BANDIT} P.npy --algorithms rucb {QUICK}", option) == 130
         assert said in cli.err

@@ -89,7 +89,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
 
 
 def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli):
-    """Errors and degrees of freedom come back from the file that ``propensities -o`` writes."""
+    """Standard errors and degrees of freedom are restored from the file that ``propensities -o`` writes."""
     theta = Path("t.txt")
     told = cli.json(f"clicks propensities {log} -o t.txt")
     known, found = _theta(theta), clicks.harvest(clicks.read_table(log))
@@ -104,7 +104,7 @@ def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli)
 
 
 def test_models_are_described_by_lists_dealt_one_by_one(log, cli):
-    """The click rate of what is held out is that of the log, and a model is judged as on any other quarter."""
+    """The held-out lists have the click rate of the log, and a model is judged as on any other quarter."""
     rng = np.random.default_rng(0)
     n, theta = 20_000, 1 / np.arange(1, 6)
     query, attraction = rng.integers(5, size=n), rng.beta(1, 3, (5, 5))
@@ -197,7 +197,7 @@ def test_candidates_with_usual_names_and_a_baseline(files, log, cli):
     frame.to_csv("data.csv", index=False)
     for loss in ("pairs", "dcg"):
         cli(f"clicks train {log} data.csv -o {loss}.npz --C 1 --loss {loss}")
-        assert "data.csv: took the ids from 'query' and 'doc'" in cli.err
+        assert "data.csv: read the ids from 'query' and 'doc'" in cli.err
     evaluate = f"clicks evaluate {log} pairs.npz data.csv --k 3 --session session"
     told = cli.json(f"{evaluate} --baseline dcg.npz")["over_baseline"]["value"]
     scores = [structsvm.load(f"{loss}.npz").predict(frame[["a", "b"]]) for loss in ("pairs", "dcg")]
@@ -210,7 +210,7 @@ def test_candidates_with_usual_names_and_a_baseline(files, log, cli):
 
 @pytest.mark.parametrize("C", ["", "--C 1000"])
 def test_ctrl_c(both, cli, tmp_path, monkeypatch, C):
-    """While C is chosen nothing is worth keeping; with a given C the best weights so far are."""
+    """An interrupt saves nothing while C is being chosen; with a given C it saves the best weights so far."""
     report, seen = GapProgress.__call__, []
 
     def interrupt(progress, step):

@@ -228,7 +228,7 @@ def test_the_standard_input_is_a_file_like_any_other(room, cli, name, pack):
 
 
 def test_the_old_file_stays_when_the_disk_is_full(room, cli, tmp_path):
-    """A limit on the size of files stands in for the full disk: writing fails in the middle in the same way."""
+    """A limit on the size of files simulates a full disk: writing fails in the middle in the same way."""
     for name in ("model.npz", "scores.txt", "page.html"):
         Path(name).write_text("old")
     commands = (
@@ -274,7 +274,7 @@ def test_the_second_signal_is_an_ordinary_interrupt(tmp_path, capfd):
     ("options", "method", "call", "times", "said"),
     [
         ("--C 1e6 --solver one_slack", "__call__", 1, 1,
-         "interrupted before there was a better model than none; nothing was written"),
+         "interrupted before there was a model better than zero weights; nothing was written"),
         ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 1,
          "interrupted: saved the best model so far, gap "),
         ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 2, "interrupted; nothing was written"),
@@ -287,7 +287,7 @@ def test_the_second_signal_is_an_ordinary_interrupt(tmp_path, capfd):
 def test_ctrl_c_keeps_the_old_model_until_there_is_a_better_one_than_none(
     cli, monkeypatch, options, method, call, times, said
 ):
-    """At a call of a method of the callback, the first of which is 1; twice in a row it gives up."""
+    """Interrupt at a given call of a method of the callback, counted from 1; a second interrupt aborts the command."""
     if "--trees" in options:
         pytest.importorskip("lightgbm")
     write_store(make_ranking(60, 20, 4, grades=3, noise=1.0, random_state=0), "data.store")
@@ -366,7 +366,7 @@ def test_help_says_what_stands_in_for_an_option_left_out(command, default, cli):
 
 @pytest.mark.parametrize("command", ["train", "clicks evaluate", "diversify compare", "live create"])
 def test_help_names_values_in_capitals_and_gives_flags_none(command, cli):
-    """A flag that is shown with a type would be typed with a value."""
+    """A flag is shown without a type, because users would otherwise pass it a value."""
     text = cli(command, "--help")
     rows = [line for line in text.splitlines() if "--" in line]
     assert not [line for line in rows if "<bool>" in line or "list[" in line]

@@ -66,7 +66,7 @@ def test_table_csv_json_and_page_agree(rows, cli):
 
 
 def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
-    """Each test stands where it belongs, Holm's correction is over all of them, and the formats say the same."""
+    """Tests are reported in the right cells, Holm's correction covers all of them, and all formats agree."""
     options = f"--C 0.1,10 {THREE} --method svm-map,best-feature,ordinal --baseline best-feature,ordinal"
     files = "--latex t.tex --markdown t.md --report t.html"
     record = cli.json("compare", rows, options, files, "--per-query")
@@ -124,7 +124,7 @@ def test_progress_without_a_terminal_and_peers_without_their_library(rows, cli, 
 
 
 def test_ends_of_the_grid_are_remarked(rows, cli):
-    """Where a smaller or larger C could rank better; not where the next value is as good."""
+    """A remark is made if a smaller or larger C could rank better, but not if the neighbouring value is as good."""
     options = f"--C 0.01,0.1,1 {THREE} --method svm-map --scale zscore"
     remarks = cli.json("compare", rows, options)["remarks"]
     assert [f"structsvm: {remark}; widen --C" for remark in remarks] == cli.err.splitlines()
@@ -167,7 +167,7 @@ def test_search_finds_what_it_prints_and_writes_the_model(rows, cli):
 
 
 def test_search_says_what_to_expect_on_new_queries(rows, cli):
-    """Crossing over methods and C, worked out from the cells; a column is compared on the same queries."""
+    """Nested cross-validation over methods and C, recomputed from the cells; a column is compared on equal queries."""
     options = f"--C 0.01,1,100 {THREE} --method svm-map --method ranksvm"
     found = cli.json("search", rows, options, "--baseline 1 --work cells")["estimate"]
     cells = [json.loads(file.read_text()) for file in Path("cells").iterdir()]
@@ -245,14 +245,14 @@ def test_an_interrupted_study_goes_on_from_its_folder(rows, cli, monkeypatch):
 
     monkeypatch.setattr(results, "_compute", once)
     assert cli.code(command, "--work kept") == 130
-    assert cli.err == "structsvm: interrupted; the same command goes on from the results in kept\n"
+    assert cli.err == "structsvm: interrupted; the same command continues from the results in kept\n"
     monkeypatch.setattr(results, "_compute", compute)
     cli(command, "--work kept")
     assert "1 of 6 cells found in kept" in cli.err
 
 
 def test_features_models_and_runs_are_baselines(rows, cli):
-    """Measured on the test queries of the folds as ``evaluate`` measures them, and tested as methods are."""
+    """Baselines are measured on the test queries of the folds as by ``evaluate``, and tested like methods."""
     data = read_letor(rows, sparse=False)
     cli("train", rows, "-o old.npz --C 0.01 --positive")
     model = structsvm.load("old.npz")
@@ -329,7 +329,7 @@ def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
 
 
 def test_the_rule_that_chooses_C(rows, cli):
-    """The C of the best mean, or the smallest within one standard error of it, worked out from per-query values."""
+    """The C with the best mean, or the smallest within one standard error of it, recomputed from per-query values."""
     options = f"--C 0.01,0.1,1,10,100 {THREE} --method svm-map --work work --selection"
     found, rules = {}, ("max", "one_se")
     for rule in rules:
@@ -361,7 +361,7 @@ def test_the_rule_that_chooses_C(rows, cli):
 
 @pytest.mark.slow
 def test_search_leaves_out_what_stops_early_on_the_queries_it_is_judged_on(rows, cli):
-    """Labels by chance: the mean of a method that stops early on them is no figure to choose by."""
+    """With random labels, the mean of a method that stops early on the same queries cannot be used for selection."""
     out = cli("search", rows, f"--C 0.1 {THREE} --method 'lambdarank-net, svm-map'")
     assert "Best: svm-map" in out
     assert "warning: lambdarank-net: settings were chosen on the same validation queries" in cli.err

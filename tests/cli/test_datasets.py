@@ -1,4 +1,4 @@
-"""``structsvm datasets``: list, make, describe."""
+"""``structsvm datasets``: the commands list, make and describe."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``structsvm fuse``: what is written is what was measured, and what is refused leaves no file behind."""
+"""``structsvm fuse``: the run written is the one measured, and refused commands leave no file behind."""
 
 import gzip
 from pathlib import Path
@@ -39,7 +39,7 @@ def here():
 
 
 def by_trec_eval(path, topics):
-    """Average precision of the topics, as an independent program reads judgments and a run."""
+    """Return the average precision of the topics, computed from the files by an independent program."""
     judged, ranked = {}, {}
     for topic, _, docid, grade in map(str.split, Path("qrels.txt").read_text().splitlines()):
         judged.setdefault(topic, {})[docid] = int(grade)
@@ -89,7 +89,7 @@ def test_run_model_and_numbers_agree(cli):
 
 
 def test_single_runs_are_measured_whole(cli):
-    """Fusions of the first five documents of each run; trec_eval measures all fifteen of a run."""
+    """Fuse the first five documents of each run; trec_eval measures all fifteen of a run."""
     record = cli.json(f"{LEARN} --depth 5 --C 0.1,1 --per-query")
     assert record["C"]["grid"] == [0.1, 1]
     for name, path in zip(("half0", "half1", "learned fusion"), (*RUNS, "out.run"), strict=True):

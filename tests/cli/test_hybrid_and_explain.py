@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLear
 
 @pytest.fixture
 def scores():
-    """A table of two score columns with holes, and the same as runs and judgments."""
+    """Write a table of two score columns with missing scores, and the same as runs and judgments."""
     rng = np.random.default_rng(0)
     n, size = 12, 12
     frame = pd.DataFrame({
@@ -66,7 +66,7 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
 
 @pytest.fixture
 def shop():
-    """A linear model and one of trees, on a table with a column that may be empty."""
+    """Write a linear model and a tree model, trained on a table with a column that may be empty."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["bm25", "title", "price"])
     y = (X.bm25 - X.price > 0.5).astype(int)
@@ -102,7 +102,7 @@ def test_queries_of_features_are_a_file(cli, shop):
     assert len(body["inference_config"]["learning_to_rank"]["feature_extractors"]) == 3
     for text, message in (
         ("{", "queries.json: expected JSON"),
-        ("[]", "queries.json: expected queries by the names"),
+        ("[]", "queries.json: expected queries keyed by feature name"),
     ):
         Path("queries.json").write_text(text)
         assert message in cli.refuses("export trees.npz --to elastic --feature-queries queries.json")

@@ -1,4 +1,4 @@
-"""The commands of the live service: what they write, and what they say where something is missing."""
+"""The commands of the live service: their output, and their errors if something is missing."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def test_a_secret_that_is_gone_is_told(cli, monkeypatch, n_shown):
 
 
 def test_without_the_extra_the_error_names_it(tmp_path):
-    """In a process of its own, where the packages cannot be found."""
+    """Run a separate process in which the packages cannot be found."""
     script = """
 import importlib.util, sys
 real = importlib.util.find_spec

@@ -99,7 +99,7 @@ def test_text_as_a_run_that_is_read_back(room, predict, cli):
 
 
 def test_a_csv_of_predict_is_evaluated(cli):
-    """By its column of scores, whether rows have document ids or not; that of other rows is refused."""
+    """``evaluate`` reads its column of scores, with or without document ids, and refuses a file of other rows."""
     data = make_ranking(6, 5, 3, random_state=2)
     structsvm.SVMMap().fit(data.X, data.y, qid=data.qid).save("m.npz")
     order = np.random.default_rng(0).permutation(data.n_rows)  # queries apart

@@ -38,7 +38,7 @@ def make_rows(folder):
 
 
 def make_worlds(folder):
-    """Add arrays: good, more than one, cut, and one whose header declares what nobody has room for."""
+    """Add arrays: valid, several in a file, truncated, and one whose header declares a size beyond any memory."""
     P = np.array([[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
     np.save(folder / "P.npy", P)
     np.savez(folder / "two.npz", P, P)
@@ -57,7 +57,7 @@ def make_places(folder):
 
 
 def make_sets(folder):
-    """Add models: of texts, also under the name of a fixed method, and of given similarities."""
+    """Add models of texts, one of them under the name of a fixed method, and a model of given similarities."""
     found = read_candidates(folder / "sets.jsonl")
     for name in ("svmdiv", "mmr"):
         SVMDiv(k=2, C=10.0).fit(found.sets, found.labels).save(folder / f"{name}.npz")
@@ -111,7 +111,7 @@ def test_every_command_is_refused_something():
 
 @pytest.mark.filterwarnings("always::UserWarning")
 def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
-    """Where Python says ``loss='ndcg@10'`` and ``relevance=``; of a comparison the loss is a method."""
+    """Messages name options instead of ``loss='ndcg@10'`` and ``relevance=``; in a comparison, methods."""
     rows = [f"{1 + d % 3} qid:{q} 1:{d} 2:{q}\n" for q in range(12) for d in range(6)]
     path = tmp_path / "rows.txt"
     path.write_text("".join([*rows, "0 qid:99 1:0 2:1\n", "1 qid:99 1:1 2:1\n"]))

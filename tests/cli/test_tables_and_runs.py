@@ -45,7 +45,7 @@ def room(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.csv.gz", "rows.parquet"])
 def test_the_path_from_training_to_a_figure(room, name, cli):
-    """Rows and scores are those of LETOR text to the last bit, and the model knows its features by name."""
+    """Rows and scores equal those of LETOR text to the last bit, and the model stores the names of its features."""
     text, read = read_queries(room / "rows.txt"), read_queries(room / name, features=NAMES)
     for part in ("X", "y", "docid", "order"):
         np.testing.assert_array_equal(getattr(read, part), getattr(text, part))
@@ -82,7 +82,7 @@ def test_other_commands_read_tables(room, cli):
 
 @pytest.fixture
 def trec(cli):
-    """Judgments and four runs, and rows of which scores are good and bad."""
+    """Write judgments, four runs, and rows with good and bad scores."""
     texts = {
         "qrels": "1 0 a 2\n1 0 b 0\n2 0 c 1\n2 0 d -1\n3 0 e 1\n",
         "run": "1 Q0 b 1 3.0 x\n1 Q0 a 2 2.0 x\n2 Q0 z 1 9 x\n2 Q0 c 2 1 x\n9 Q0 a 1 1 x\n",
@@ -97,7 +97,7 @@ def trec(cli):
 
 
 def test_several_runs_stand_in_one_table(trec, cli):
-    """The table of ``evaluate`` in Python; figures are those of each run by itself."""
+    """The command prints the table of ``evaluate`` in Python; its figures are those of each run alone."""
     measures, files = "--metric map --metric ndcg@10", ("run", "other")
     table = evaluate(read_qrels("qrels"), [read_run(path) for path in files], ["map", "ndcg@10"])
     out = cli("evaluate qrels run other", measures)
@@ -135,7 +135,7 @@ def test_means_over_different_topics_have_their_number(trec, cli):
 
 
 def test_the_gate_opens_where_a_difference_is_surely_above_the_margin(trec, cli):
-    """The lower end decides, of the queries of both runs; with one query nothing can be said."""
+    """The lower bound over the queries of both runs decides; with a single query there is no decision."""
     command = "evaluate qrels run other --metric map"
     [test] = cli.json(command)["tests"]
     assert test["lower"] < 0 < test["difference"]
@@ -147,7 +147,7 @@ def test_the_gate_opens_where_a_difference_is_surely_above_the_margin(trec, cli)
 
 
 def test_features_numbered_from_0(cli):
-    """The same weights, scores and folds as of the file that numbers from 1."""
+    """Weights, scores and folds are the same as with features numbered from 1."""
     data = make_ranking(12, 6, 3, random_state=0)
     write_letor(data, "one.txt")
     text = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", Path("one.txt").read_text())
@@ -166,11 +166,11 @@ def test_features_numbered_from_0(cli):
     assert "; --zero-based is for files that count from 0" in cli.refuses("train zero.txt -o no.npz")
     Path("rows.csv").write_text("label,qid,a,b,c\n1,1,1,2,3\n")
     for refused in ("convert rows.csv a.store", "train one.store -o a.npz", "predict one.npz rows.csv -o a"):
-        assert "--zero-based: expected LETOR text with it, got" in cli.refuses(refused, "--zero-based")
+        assert "--zero-based: requires LETOR text, got" in cli.refuses(refused, "--zero-based")
 
 
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
-    """From training to evaluation: ``1.0`` of one file is ``1`` of the others, and of judgments."""
+    """From training to evaluation, ``1.0`` in one file matches ``1`` in other files and in judgments."""
     rows = [(q, f"d{q}{d}", d, int(d > q)) for q in (1, 2, 3) for d in range(4)]
     frame = pd.DataFrame(rows, columns=["qid", "docid", "f", "label"])
     frame.to_csv("whole.csv", index=False)
@@ -265,7 +265,7 @@ def test_short_help_and_its_lists(cli):
     [("structsvm ", "evaluate"), ("structsvm interleave ", "analyse"), ("structsvm train --sc", "--scale")],
 )
 def test_shell_completion(words, offered):
-    """What the script that ``--show-completion bash`` prints asks for."""
+    """Complete the words as the script that ``--show-completion bash`` prints does."""
     position = str(len(words.split(" ")) - 1)
     asked = {"_STRUCTSVM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
     found = shell(env={**os.environ, **asked})

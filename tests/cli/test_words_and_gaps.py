@@ -69,7 +69,7 @@ def test_words_and_medians_are_kept_with_the_model(products, cli, kind):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_models_pass_between_python_and_the_command_line(products, cli, kind):
-    """Both ways, with names of columns stated: categories of a frame, and columns made of words."""
+    """Models with named columns work in both directions: categories of a frame, and columns encoded from words."""
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
     train, new = pd.read_csv(products / "train.csv"), pd.read_csv(products / "new.csv")
     features = ["brand", "price", "stock"]
@@ -86,7 +86,7 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     cli(f"train {products}/train.{kind} -o m.npz", options, LEARNED)
     cli(f"predict m.npz {products}/new.{kind} -o s", options)
     model = structsvm.load("m.npz")
-    asked = r"text in the column.* 'brand'.*; make the features .* of them"
+    asked = r"text in the column.* 'brand'.*; encode them as the features"
     with pytest.raises(BadInput, match=asked) as said:
         model.predict(new)
     X = eval(said.value.code, {"pd": pd, "X": new, "model": model})
@@ -102,7 +102,7 @@ def test_medians_of_a_text(cli):
     np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
     cli("predict m.npz a.txt -o s")
     assert cli("export m.npz --to json").startswith("{")
-    assert "medians in place of missing features, which no format holds; send them: 1=3, 2=1\n" in cli.err
+    assert "medians instead of missing features, which no format holds; send them: 1=3, 2=1\n" in cli.err
     X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
     np.testing.assert_allclose(np.loadtxt("s"), X @ model.coef_, rtol=1e-12)
 
@@ -124,7 +124,7 @@ def test_trees_take_words_and_gaps(products, cli):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_compare_and_search_learn_words_and_medians_in_training(products, cli, kind):
-    """The same figures as with features made by hand: words and medians of the training part in all parts."""
+    """The figures equal those of features made by hand: words and medians of the training part, used in all parts."""
     table = pd.read_csv(products / "train.csv")
     # the brand "b=c" is not in training, and so in no feature
     number = table["query"].str[1:].astype(int)
@@ -170,7 +170,7 @@ def test_a_column_of_words_that_is_not_there(products, cli):
     )
     Path("a.txt").write_text("1 qid:1 1:2\n0 qid:2 1:1\n")
     said = cli.refuses("search a.txt --categorical brand --folds 2")
-    assert "--categorical: expected a table with it, got" in said
+    assert "--categorical: requires a table, got" in said
 
 
 @pytest.mark.filterwarnings("default:.*different values:UserWarning")
@@ -190,7 +190,7 @@ LOWEST = float(np.finfo(np.float32).min)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "dense", "sparse"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
-    """The smallest float32 is a value like others, in memory, in stores and for a model of trees."""
+    """The smallest float32 is an ordinary value in memory, in stores and for tree models."""
     X = np.array([[np.nan, 2], [LOWEST, np.nan], [0, LOWEST], [np.nan, 1]] * 6, dtype=dtype)
     y, qid = np.array([1, 0, 0, 1] * 6), np.repeat(np.arange(6), 4)
     convert, options = {"csv": convert_csv, "parquet": convert_parquet}.get(kind, convert_letor), {}
@@ -274,7 +274,7 @@ def test_repeated_names_of_columns_add_up(cli):
 
 @pytest.mark.parametrize("form", ["csv", "text"])
 def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch, form):
-    """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
+    """A search gets the scores of ``train --trees``; with a linear method, missing values are an error."""
     from structsvm.cli.studies.folds import lightgbm_ranker
 
     pytest.importorskip("lightgbm")

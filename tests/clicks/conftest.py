@@ -33,5 +33,5 @@ def simulate(
 
 @pytest.fixture(scope="session")
 def simulated_log():
-    """:func:`simulate`."""
+    """Return :func:`simulate`."""
     return simulate

@@ -1,4 +1,4 @@
-"""Counts of clicks: against a dictionary, by parts, with everything that a dirty log holds."""
+"""Counts of clicks: compared with a dictionary, in parts, and for all defects of a dirty log."""
 
 from collections import Counter
 from functools import partial
@@ -32,7 +32,7 @@ def as_dict(cells):
 
 
 def counted(query, document, position, clicked):
-    """The same by a dictionary."""
+    """Count with a dictionary."""
     shows, clicks = Counter(), Counter()
     for q, d, k, c in zip(query, document, position, clicked, strict=True):
         shows[q, d, int(k)] += 1
@@ -49,7 +49,7 @@ def random_log(rng, n=20_000, kind="int", spread=1):
 
 @pytest.mark.parametrize(("kind", "spread"), [("int", 1), ("int", 10**12), ("int", 2**57), ("str", 1)])
 def test_counts_equal_a_dictionary(kind, spread):
-    """Of 8,640 cells, for which the table of counts grows."""
+    """The log has 8,640 cells, so that the table of counts grows."""
     log = random_log(np.random.default_rng(0), kind=kind, spread=spread)
     cells = ClickCells.from_arrays(*log)
     assert as_dict(cells) == counted(*log)
@@ -118,7 +118,7 @@ def test_dirty_lists_are_cleaned_and_counted():
     assert as_dict(cells) == {("q", "a", 1): (2, 1), ("q", "c", 2): (1, 0), ("q", "c", 3): (1, 1)}
     assert dict(cells.dropped) == {
         "impression logged again for the same session and query": 1,
-        "place of a list taken twice": 1,
+        "position of a list taken twice": 1,
         "document twice in a list": 1,
         "list with a gap, counted but not used as a session": 1,
     }
@@ -181,7 +181,7 @@ BIG = 2**63  # from here on, ids of 64 bits are no int64
 @pytest.mark.parametrize("documents", [[BIG + 5, BIG + 6], [3, BIG + 5]])
 @pytest.mark.parametrize("form", [list, lambda ids: np.array(ids, dtype=np.uint64)])
 def test_large_ids_stay_what_they_are(form, documents, tmp_path):
-    """Hashes of 64 bits became negative, in counts, judgments and qrels."""
+    """Ids that are 64-bit hashes stay positive in counts, judgments and qrels."""
     ids = form(documents * 2)
     cells = ClickCells.from_arrays(ids, ids, [1, 2] * 2, [1, 0, 1, 1], session=[1, 1, 2, 2])
     assert cells.docid.tolist() == cells.query_ids.tolist() == documents
@@ -196,7 +196,7 @@ def test_large_ids_stay_what_they_are(form, documents, tmp_path):
 @pytest.mark.parametrize("low", [-(2**31), 0, 1, 10**6])
 @pytest.mark.parametrize("session", [False, True])
 def test_ids_far_apart_stay_what_they_are(low, session):
-    """Queries and documents numbered by 32 bits, by a dictionary: both were shifted by their smallest."""
+    """Queries and documents whose ids span more than 32 bits are counted as with a dictionary."""
     rng = np.random.default_rng(0)
     query, document = (low + rng.choice(rng.integers(0, 2**33, 20), 300) for _ in range(2))
     position, clicked, number = rng.integers(1, 9, 300), rng.random(300) < 0.3, np.arange(300)
@@ -223,7 +223,7 @@ def test_logs_whose_ids_do_not_go_together(one, other, message):
     ("zero", "missing"), [([0, 1], [None, np.nan]), (["", "a"], ["", None]), (["0", "a"], ["", ""])]
 )
 def test_a_missing_id_is_in_no_row(zero, missing):
-    """It was taken for document 0, or for the one without a name."""
+    """A missing id matches neither document 0 nor a document whose id is empty."""
     cells = ClickCells.from_arrays(zero, zero, [1, 2], [1, 0])
     known = "a" if isinstance(zero[0], str) else 1
     row = cells.rows_of([known], [known])[0]
@@ -243,4 +243,4 @@ def test_what_is_no_counted_log_is_refused():
         partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
     ):
         refused("cells: expected a counted click log, got a data frame; read a", take, frame)
-    refused(r"path: expected a path, got a data frame; read it by .*read_table", read_clicks, frame)
+    refused(r"path: expected a path, got a frame; read it with .*read_table", read_clicks, frame)

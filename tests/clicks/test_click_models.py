@@ -1,4 +1,4 @@
-"""Click models: likelihoods by definition and over all patterns of clicks, optima, certificates."""
+"""Click models: likelihoods by definition and over all click patterns, optima, certificates."""
 
 from itertools import product
 
@@ -98,7 +98,7 @@ def test_one_ranker_has_no_propensities(simulated_log):
 
 
 def test_user_browsing_by_definition(log):
-    """Likelihood from the history of each list; the optimum against EM of very many rounds."""
+    """Compute the likelihood from the history of each list; compare the optimum with many rounds of EM."""
     model = UserBrowsingModel(prior=0.5).fit(log)
     assert model.n_steps_ <= 12
     assert model.gap_ <= 1e-5
@@ -117,7 +117,7 @@ def test_user_browsing_by_definition(log):
 
 
 def patterns(sessions, i):
-    """List i with each pattern of clicks."""
+    """Return list ``i`` with each click pattern."""
     part = sessions.select([i])
     n = part.row.size
     for clicks in product([False, True], repeat=n):
@@ -126,7 +126,7 @@ def patterns(sessions, i):
 
 @pytest.mark.parametrize("model", [*READERS, PositionBasedModel, UserBrowsingModel])
 def test_probabilities_of_all_patterns(log, model):
-    """They sum to one, and to the marginals."""
+    """The probabilities sum to one, and to the marginals."""
     model = model().fit(log)
     with np.errstate(divide="ignore"):
         p = [(one.clicked, np.exp(model.list_log_likelihoods(one)[0])) for one in patterns(log.sessions, 3)]

@@ -1,4 +1,4 @@
-"""ClickSVM: weights by definition, optimum, contract of the other rankers, files."""
+"""ClickSVM: weights by definition, optimum, common contract of rankers, files."""
 
 from dataclasses import replace
 
@@ -25,14 +25,14 @@ def learned(simulated_log):
 
 @pytest.fixture(scope="module")
 def y(learned):
-    """Weights of the rows."""
+    """Return the click weights of the rows."""
     cells, _, _, qid, docid = learned
     return click_weights(cells, Propensities.given(THETA)).values[cells.rows_of(qid, docid)]
 
 
 @pytest.mark.parametrize("weighting", ["ips", "policy"])
 def test_weights_by_definition(simulated_log, weighting):
-    """Of lists that show four of six documents."""
+    """Lists show four of six documents."""
     cells, _ = simulated_log(np.random.default_rng(0), 4000, THETA[:4], n_queries=40, n_documents=6)
     lists = np.bincount(cells.row_query[cells.row], cells.shows * (cells.position == 1))[cells.row_query]
     for clip in (0.0, 0.4):

@@ -25,13 +25,13 @@ def true_dcg(truth, scores, k=10):
 
 
 def interval_of(values):
-    """Mean and the ends of its interval by Student's t."""
+    """Return the mean and the bounds of its interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
     return np.mean(values), np.mean(values) - half, np.mean(values) + half
 
 
 def test_ips_list_by_list(simulated_log):
-    """Student's t over lists, or their differences; a ranker is no better than itself."""
+    """Compare with Student's t over lists or their differences; a ranker is no better than itself."""
     rng = np.random.default_rng(0)
     cells, truth = simulated_log(rng, 300, THETA, n_queries=5, n_documents=6)
     query, document, scores = candidates(truth, rng)
@@ -65,7 +65,7 @@ def test_ips_list_by_list(simulated_log):
 @pytest.mark.parametrize("weighting", ["ips", "policy"])
 @pytest.mark.parametrize("clip", [0.0, 0.3])
 def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, clip):
-    """By numerical derivatives of each figure by the logarithm of each propensity."""
+    """Check with numerical derivatives of each figure with respect to the logarithm of each propensity."""
     rng = np.random.default_rng(0)
     cells, truth = simulated_log(rng, 2000, THETA, n_queries=20, n_documents=6)
     query, document, scores = candidates(truth, rng, noise=1.0)
@@ -94,7 +94,7 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
 
 
 def few_lists(rng, n=150):
-    """Lists of two queries in four orders; return what makes cells of those with these numbers."""
+    """Draw lists of two queries in four orders; return a function that counts the lists with given numbers."""
     attraction = np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
     query = rng.integers(2, size=n)
     rows = np.array([rng.permutation(5) for _ in range(4)])[rng.integers(4, size=n)]
@@ -109,7 +109,7 @@ def few_lists(rng, n=150):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(seed):
-    """Each list acts by its clicks and by what they do to the propensities, which can undo or add to it."""
+    """A list influences the figure by its clicks and by their effect on the propensities, of equal or opposite sign."""
     n, lists = 150, few_lists(np.random.default_rng(seed))
     scores = np.random.default_rng(seed).normal(size=10)
 
@@ -153,7 +153,7 @@ def coverage_of(intervals, truth):
 
 
 def assert_held(intervals, truth):
-    """Most intervals hold the truth, and their values are not biased."""
+    """Assert that most intervals contain the truth, and that their values are unbiased."""
     errors = np.array([one.value for one in intervals]) - truth
     assert coverage_of(intervals, truth) >= 0.89
     assert abs(errors.mean()) < 4 * errors.std() / np.sqrt(len(errors))
@@ -169,7 +169,7 @@ CANDIDATES = (np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12), NEW.ravel(
     [("cut at four", "policy"), *((s, w) for s in ("whole", *GAPS) for w in ("policy", "ips"))],
 )
 def test_intervals_hold_the_truth(shape, weighting):
-    """Bias and coverage of 100 logs, of whole lists, cut ones, or ones in which impressions or sessions are missing."""
+    """Check bias and coverage on 100 logs with whole lists, cut lists, or missing impressions or sessions."""
     found, truths, shown_bias = [], [], []
     options = {"propensities": 1 / np.arange(1, 8), "k": 4, "weighting": weighting, "most_unseen": 1}
     for seed in range(100):
@@ -200,7 +200,7 @@ def test_intervals_hold_the_truth(shape, weighting):
 
 
 def test_an_estimate_is_made_of_all_cells_whatever_their_lists():
-    """By definition: the sum of discounts times clicks over looks, weighted by the share of lists by session."""
+    """Compare with the definition: discounts times clicks per examination, weighted by shares of lists."""
     rng = np.random.default_rng(8)
     lists = logged(rng, 400, TRUTH)
     query, shown, place, clicked = lists
@@ -265,7 +265,7 @@ def test_users_with_tastes_of_their_own(giant, propensities):
 
 
 def test_each_user_counts_once_by_definition():
-    """With a list per user nothing changes; with several, the mean over users of the means of their lists."""
+    """With one list per user nothing changes; with several lists, the value is the mean of the users' means."""
     rng = np.random.default_rng(11)
     lists = logged(rng, 300, TRUTH[:3])
     query, shown, place, clicked = lists
@@ -290,7 +290,7 @@ def test_each_user_counts_once_by_definition():
 
 
 def test_logged_probabilities_of_a_recommender():
-    """One item per row, drawn with known probabilities that follow what users like: only those correct for it."""
+    """Items are drawn with known probabilities that depend on users' tastes; weighting by them removes the bias."""
     found, by_looks = [], []
     policy = np.array([0.1, 0.2, 0.3, 0.4])
     truth = np.array([[0.1, 0.1, 0.3, 0.2], [0.5, 0.1, 0.1, 0.2]])  # of two kinds of users
@@ -336,7 +336,7 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
         (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
-        (surely[:, :3], "6 positions, got 3; .*down to 3 by"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
+        (surely[:, :3], "6 positions, got 3; .*limit .* to 3"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
     ):  # fmt: skip
         refused(f"scores: .*{message}", evaluate_from_clicks, cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
@@ -410,7 +410,7 @@ def test_bad_judgments(tmp_path):
         (lambda: judgments(cells).write_qrels(tmp_path / "q"), "query: expected ids without white space"),
         (lambda: judgments(cells, "ctr"), "method='ctr'"),
         (lambda: judgments(cells).grades([2, 1]), "levels="),
-        (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected clicks, got none at all"),
+        (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected at least one click"),
     ):
         refused(message, call)
     assert not (tmp_path / "q").exists()

@@ -1,4 +1,4 @@
-"""What a ranker learned from is not what it is judged by: queries held out, times, and a look at the training log."""
+"""Separate logs for training and evaluation: held-out queries, times, and recognition of the training log."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_the_parts_of_a_log_are_the_whole(simulated_log):
 
 @pytest.mark.parametrize("n_queries", [60, 3000])
 def test_a_log_is_recognised_by_its_queries_and_counts(simulated_log, n_queries):
-    """Of 3,000 queries the sketch holds 1,024."""
+    """The sketch keeps 1,024 of 3,000 queries."""
     sizes = {"n_sessions": 40 * n_queries, "n_queries": n_queries, "theta": 1 / np.arange(1, 6)}
     log = [simulated_log(np.random.default_rng(seed), **sizes)[0] for seed in (0, 1)]
     training, held = divide_by_query(log[0], 0.4)

@@ -1,4 +1,4 @@
-"""Losses of weighted clicks against their definitions, and the measures C is chosen by."""
+"""Losses of weighted clicks against their definitions, and the measures by which C is chosen."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_mean_of_pairs_by_definition():
 
 
 def test_log_of_the_rank_is_that_of_copies():
-    """Each query against one copy of it per clicked document, weighted, by the oracle of labels."""
+    """Compare each query with weighted copies of it, one per clicked document, in the oracle of labels."""
     rng = np.random.default_rng(1)
     for size in (1.0, 1.0, 30.0, 1e3):
         for _ in range(25):

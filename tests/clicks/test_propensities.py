@@ -86,7 +86,7 @@ def test_errors_are_those_of_numerical_derivatives(simulated_log, n_queries):
 
 
 def test_a_position_that_one_query_determines_has_the_error_of_independent_clicks():
-    """Positions 1 and 2 stand in all queries, 3 in one: the ratio to 3 has no error between queries."""
+    """Positions 1 and 2 occur in all queries, 3 in one, so that the ratio to 3 does not vary between queries."""
     rng = np.random.default_rng(0)
     query = np.concatenate([np.repeat(np.arange(20), 400), np.zeros(400, int)])
     position = np.concatenate([rng.integers(1, 3, 8000), rng.integers(2, 4, 400)])
@@ -102,7 +102,7 @@ def test_a_position_that_one_query_determines_has_the_error_of_independent_click
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["30 equal", "one of 95 %", "two of 40 %", "3 equal", "one alone"])
 def test_intervals_hold_whatever_the_queries(name):
-    """150 logs in which all queries, few, or one have the clicks."""
+    """Check 150 logs in which all queries, a few, or a single one have clicks."""
     held = []
     for seed in range(150):
         cells = of_queries(np.random.default_rng([3, seed]), name, 4000, length=5)
@@ -122,7 +122,7 @@ def test_intervals_hold_whatever_the_queries(name):
 
 @pytest.mark.parametrize("factor", [10, 10**3, 10**5, 10**7])
 def test_large_logs_have_the_estimate_of_small_ones(simulated_log, factor):
-    """The last Newton steps gain less than the rounding of the likelihood of many clicks."""
+    """In large logs, the last Newton steps gain less than the rounding error of the likelihood."""
     for seed in range(10):
         cells, _ = simulated_log(np.random.default_rng(seed), 3000, 1 / np.arange(1, 8))
         shows, clicks = factor * cells.shows, factor * cells.clicks
@@ -161,7 +161,7 @@ def test_power_law_beyond_the_last(simulated_log):
 
 
 def test_trust_bias_is_found_in_its_direction(simulated_log):
-    """Of 40 logs with a strong bias most are noticed; with the opposite one few."""
+    """Strong trust bias is detected in most of 40 logs, the opposite bias in few."""
     options = {"attraction": (0, 1.0), "n_queries": 100}
     alpha, rising = THETA * np.linspace(0.5, 0.9, 5), THETA * np.linspace(0.05, 0.4, 5)
     for trust, low, high, said in (

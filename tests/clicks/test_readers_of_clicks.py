@@ -1,4 +1,4 @@
-"""Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
+"""Readers of logs: the formats, real files, and all defects that a log may have."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ def query(query_id="1", text="ps4", **more):
 
 
 def impression(documents, *clicks, query=None, name=None):
-    """A list of our own log, with clicks at places from 1."""
+    """Return a list of our own log, with clicks at positions counted from 1."""
     documents = tuple(documents)
     shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
     shown = shown if name is None else shown.with_impression(name)
@@ -135,7 +135,7 @@ def test_clicks_tell_how_ordinals_count_where_there_are_no_impressions(tmp_path)
     entries = [response("abc"), event("click", ordinal=0), response("abc", "2"), event("click", "2", "c", 2)]
     cells = read_ubi(write(tmp_path / "log.json", entries))
     assert np.bincount(cells.position, cells.clicks).tolist() == [0, 1, 0, 1]
-    with pytest.raises(BadInput, match="returned say 0: 1 events agree with it"):
+    with pytest.raises(BadInput, match="returned imply 0: 1 events agree with it"):
         read_ubi(write(tmp_path / "other.json", entries[2:]), first_position=1)
 
 
@@ -149,7 +149,7 @@ DIRT = [
     (event("impression", document="z", ordinal=10**30), "impression without an ordinal"),
     (event("impression", document="z", ordinal=10**9), "position out of range"),
     (event("impression", document="z", ordinal=-5), "position out of range"),
-    (event("impression", document="z", ordinal=2), "place of a list taken twice"),
+    (event("impression", document="z", ordinal=2), "position of a list taken twice"),
     (event("impression", ordinal=3), "document twice in a list"),
     (event("impression"), "impression logged again for the same session and query"),
     (event("click", document="never"), "click on a document that was not shown"),
@@ -196,7 +196,7 @@ def test_the_base_is_not_guessed(tmp_path):
     both = r"first_position: expected 0 or 1, as .* holds both positions \(None from 0\)"
     refused(both, read_ubi, path)
     assert counts(read_ubi(path, first_position=0)) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 0)}
-    with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned say 0"):
+    with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned imply 0"):
         read_ubi(path, first_position=1)
 
 
@@ -400,7 +400,7 @@ def test_what_is_no_table(tmp_path):
 @pytest.mark.parametrize("second", ["1", "2"])
 @pytest.mark.parametrize("zero_first", [True, False])
 def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, zero_first):
-    """A part without position 0 was taken to count from 1, although the file counts from 0."""
+    """A part without position 0 counts from 0 if the file does."""
     monkeypatch.setattr(tables, "_BATCH", 2)
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
@@ -416,7 +416,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])
 def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
-    """As a file and in memory, by a dictionary."""
+    """Logs in a file and in memory are counted as with a dictionary."""
     monkeypatch.setattr(interleaving_log, "_LISTS", held)
     monkeypatch.setattr(batches, "_BATCH", 20)
     rng = np.random.default_rng(1)
@@ -443,7 +443,7 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
     at = lines.index(made[3])
     other = Impression(made[3].shown, (), query=made[3].query)
     for entries, message in (
-        ([*lines, other], rf"log.jsonl:261: expected the impression 3 as it stands at .*log.jsonl:{at + 1}"),
+        ([*lines, other], rf"log.jsonl:261: expected the impression 3 as at .*log.jsonl:{at + 1}"),
         ([unanswered], r"expected impressions with feedback, got none \(1 without feedback\)"),
         ([nameless], r"got none that can be counted.*list without a query"),
     ):
@@ -452,7 +452,7 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
 
 
 def repeated_log(path, kind, times):
-    """A log of 60 distinct lists, so many times over."""
+    """Return a log of 60 distinct lists, each repeated ``times`` times."""
     rng = np.random.default_rng(2)
     lists = [(f"q{i % 7}", rng.permutation(8).tolist(), int(rng.integers(8))) for i in range(60)] * times
     if kind == "table":

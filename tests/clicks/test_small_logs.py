@@ -1,4 +1,4 @@
-"""Logs with hardly anything in them: no clicks, one position, one query."""
+"""Very small logs: no clicks, one position, one query."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ NO_CLICKS = log([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 2, 1], [0, 0, 0, 0], [1, 1, 2
     ],
 )
 def test_without_clicks_nothing_is_estimated(use):
-    refused("cells: expected clicks, got none at all; collect more of the log", use, NO_CLICKS)
+    refused("cells: expected at least one click, got none; use a longer log", use, NO_CLICKS)
 
 
 @pytest.mark.parametrize("model", [clicks.PositionBasedModel, clicks.DependentClickModel])
@@ -42,7 +42,7 @@ def test_without_clicks_models_predict_few(model):
 
 
 def test_one_position():
-    """Lists of one document: clicks are weighted equally, and utility is click-through."""
+    """In lists of one document, clicks have equal weights, and the utility is the click-through rate."""
     # query 1: document 1 in three lists, clicked twice; document 2 in one, not clicked
     cells = log([1, 1, 1, 1], [1, 1, 1, 2], [1, 1, 1, 1], [1, 1, 0, 0], [1, 2, 3, 4])
     theta = clicks.harvest(cells)
@@ -62,7 +62,7 @@ def test_one_position():
 
 
 def test_one_query():
-    """One document that moves: the propensity is the ratio of its click-through, with the error of two counts."""
+    """For a single document that moves, the propensity is the ratio of its click-through rates."""
     # document 1 stood at 1 in five lists with four clicks, at 2 in four lists with one click; document 2 has no click
     position, session = np.array([1] * 5 + [2] * 4), np.arange(9)
     cells = log(

@@ -19,7 +19,7 @@ LACKING = "list that lacks a ranker, which is no draft"
 
 
 def lists(n=100):
-    """Lists of two rankers with clicks, of which the first gets more."""
+    """Return lists of two rankers with clicks, more of them for the first."""
     rng = np.random.default_rng(0)
     made = []
     for number in range(n):
@@ -91,7 +91,7 @@ def test_why_no_winner_is_named():
 def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
     path = tmp_path / "log.csv"
     table(lists(20)).to_csv(path, index=False)
-    refused(r"log: expected a log, got the path '.*; read it by read_log or", analyse, path)
+    refused(r"log: expected a log, got the path '.*; read it with read_log or", analyse, path)
     message = r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table"
     rejected(message, read_log, path)
 
@@ -173,13 +173,13 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
         (TWO.assign(team=["x", None], impression=None), None, "team: expected two teams or more, got none"),
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
-            r"impression or a usual name \(impression_id, list, list_id\), or state columns=",
+            r"impression or a usual name \(impression_id, list, list_id\), or specify columns=",
         ),
         (
             SEARCH.rename(columns={"doc": "sku"}), None, "table: expected columns 'impression', 'document', got "
-            "search, rank, sku, team, clicked; rename them, or state columns=",
+            "search, rank, sku, team, clicked; rename them, or specify columns=",
         ),
-        (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; state others by columns="),
+        (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; specify others by columns="),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),
     ],
 )  # fmt: skip
@@ -189,7 +189,7 @@ def test_what_is_no_table_of_drafts_is_refused(frame, columns, message):
 
 
 def drafts(rankers, n=200, length=6):
-    """Lists of these rankers, which are equally good, as rows of a table."""
+    """Return lists of the given rankers, which are equally good, as rows of a table."""
     rng = np.random.default_rng(1)
     for k in range(n):
         shown = TeamDraft().show([list(rng.permutation(list("abcdefgh"))) for _ in rankers], length, rng)

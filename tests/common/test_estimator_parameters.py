@@ -1,4 +1,4 @@
-"""Parameters are fields that subclasses inherit: each is described, none is taken that does nothing."""
+"""Parameters are fields that subclasses inherit: each is documented, and none without effect is accepted."""
 
 import inspect
 import json

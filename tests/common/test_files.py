@@ -47,7 +47,7 @@ def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
 
 
 def test_a_disk_that_is_full_when_the_file_is_synchronised_leaves_the_old_file(tmp_path, monkeypatch):
-    """Some file systems only report it at this point."""
+    """Some file systems report a full disk only when the file is synchronised."""
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -136,7 +136,7 @@ def endings(folder):
 
 
 def _killed(path, where):
-    """Write a store, and be killed inside a step of putting it in place."""
+    """Write a store in a process that is killed during a step of the replacement."""
 
     def kill(*args):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Kernels that run as Python as long as their work is little: the same bits, and when compiled code is used."""
+"""Kernels that run as Python for little work: the same bits, and when compiled code is used."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from structsvm.qp import active_set
 
 @pytest.fixture
 def both(monkeypatch):
-    """Let ``run`` compute both ways and compare all that is written; return the names of the kernels."""
+    """Let ``run`` compute both ways, and compare all outputs; return the names of the kernels."""
 
     def compare(compiled, seconds, *args):
         called.add(compiled.py_func.__name__)
@@ -67,7 +67,7 @@ def test_leaves_have_the_same_bits(both, kind, n_leaves):
 
 @pytest.fixture
 def double(monkeypatch, tmp_path):
-    """A kernel without code on disk, and with its mark in an empty folder."""
+    """Return a kernel without compiled code on disk, whose mark is in an empty folder."""
     monkeypatch.setattr(interpreted, "is_kept", lambda compiled, arguments: False)
     monkeypatch.setattr(interpreted, "mark_of", lambda compiled: tmp_path / "mark")
 

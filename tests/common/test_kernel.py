@@ -41,7 +41,7 @@ def room(tmp_path):
 
 @pytest.fixture
 def run(python):
-    """Return a function that says what a fresh process prints."""
+    """Return a function that returns what a fresh process prints."""
 
     def run(room, script=RUN, **variables):
         path = os.pathsep.join([str(room.parent), *sys.path])

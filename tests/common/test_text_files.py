@@ -223,7 +223,7 @@ def test_max_expansion_is_a_number_from_one(value, write, cli):
 def test_the_option_of_the_command_reaches_the_readers(write, monkeypatch, cli):
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     path = write(gzip.compress(b"1 qid:1 1:1\n" + b"\n" * 200_000))
-    said = "state a larger --max-expansion (before the command)"
+    said = "specify a larger --max-expansion (before the command)"
     assert said in cli.refuses("datasets describe", path)
     cli("--max-expansion 2000 datasets describe", path)
     assert said in cli.refuses("datasets describe", path)  # it was for that command only

@@ -1,4 +1,4 @@
-"""The same optimum over the partitions of a collection or of files, queries whole, errors with the place."""
+"""The optimum is the same over partitions of a collection or of files; queries stay whole; errors name the row."""
 
 import logging
 import re
@@ -36,7 +36,7 @@ def ranker(client, **options):
 
 
 def fitted(client, frame, npartitions, **options):
-    """A ranker that mends the queries of a frame which its partitions cut."""
+    """Return a ranker fitted to a frame, whose queries that partitions cut are joined (``groups="mend"``)."""
     ddf = dd.from_pandas(frame, npartitions=npartitions)
     return ranker(client, **{"groups": "mend", **options}).fit(ddf, "label", qid="qid")
 
@@ -172,13 +172,13 @@ def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, f
 
 
 def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, local):
-    """Ids are not sorted, so that cut queries are not at borders."""
+    """Ids are not sorted, so that queries are also cut away from the borders."""
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
     with pytest.raises(BadInput, match=r"query 'q\d+' is cut.*and 119 more are.*groups='shuffle'"):
         ranker(client).fit(ddf, "label", qid="qid")
-    with pytest.raises(BadInput, match=r"not at their common borders alone; use groups='shuffle'"):
+    with pytest.raises(BadInput, match=r"not only at their common borders; use groups='shuffle'"):
         ranker(client, groups="mend").fit(ddf, "label", qid="qid")
     model = ranker(client, groups="shuffle").fit(ddf, "label", qid="qid")
     assert model.fit_.primal == nearly(local.fit_)
@@ -278,7 +278,7 @@ def test_a_loss_of_ones_own(client, frame):
 
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
 def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame, tmp_path):
-    """Features of other sizes over partitions, one constant: statistics of all rows, not of each partition."""
+    """Features whose scale varies by partition are scaled by the statistics of all rows."""
     moved = frame.assign(
         f0=frame["f0"] + (np.arange(1440) // 100).astype("f4"), f1=1e3 * frame["f1"], f4=np.float32(7.0)
     )
@@ -307,7 +307,7 @@ def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame
 
 
 def test_C_by_cross_validation(client, data, frame):
-    """Folds consist of queries, independently of the partitions; values are those of training on the other folds."""
+    """Folds consist of queries, whatever the partitions; values are those of training on the other folds."""
     Cs = [0.1, 10.0]
     found = []
     for n in (2, 7):
@@ -369,7 +369,7 @@ def test_the_callback_and_interrupts(client, frame):
 
 
 def frames_of(frame, *changes):
-    """Two partitions, of which the second is changed."""
+    """Return two partitions, the second of which is changed."""
     parts = []
     for k, rows in enumerate((frame.iloc[:360], frame.iloc[360:])):
         columns = {"X": rows[NAMES], "y": rows["label"], "qid": rows["qid"]}
@@ -415,7 +415,7 @@ def test_bytes_and_text_are_no_ids_of_one_kind(client, frame):
 
 
 def test_what_is_taken_as_it_is(client, data, frame):
-    """Duplicated indices, other types over partitions, categories, empty partitions, a partition of one document."""
+    """Accept duplicate indices, types that vary by partition, categories, and partitions with one row or none."""
     odd = frames_of(
         frame,
         lambda c: {"X": c["X"].astype(np.float64).set_axis([0] * 1080)},
@@ -437,7 +437,7 @@ def test_ids_that_are_text(kind, client, data, frame, local):
 
 
 def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
-    """Columns are named for frames and files; errors name the argument that the caller can change."""
+    """Columns of frames and files are selected by name; errors name the argument to change."""
     frame, path = frame.assign(title="text"), tmp_path / "part.parquet"
     wide = dd.from_pandas(frame, npartitions=1)
     model = ranker(client).fit(wide, "label", qid="qid", features=NAMES)

@@ -229,7 +229,7 @@ def test_a_cluster_that_has_no_workers_yet_is_waited_for(new_cluster, data, tabl
 
 
 def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):
-    """Rows of a lost worker are read again, from a file that may have changed."""
+    """The rows of a lost worker are read again from a file that may have changed meanwhile."""
     from structsvm.dask.sources import pieces
 
     parquet, text, store = tmp_path / "a.parquet", tmp_path / "a.txt", tmp_path / "a.store"

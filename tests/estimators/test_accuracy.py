@@ -1,4 +1,4 @@
-"""AccuracySVM: the objective it claims, its parts put together by hand, and what each variant changes."""
+"""AccuracySVM: its objective, its parts combined by hand, and the effect of each variant."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ def objective(model, X, C, importance):
 
 
 def optimum(X, C, importance):
-    """The dual by a general solver: the value of a quadratic in a box."""
+    """Solve the dual, a quadratic programme over a box, with a general solver; return its value."""
     Z = RELEVANT[:, None] * np.column_stack((X, np.ones(len(X))))
     cap = C * importance / len(X)
 
@@ -72,7 +72,7 @@ def test_labels_of_one_class_are_refused():
 
 
 def one_relevant_of_fifteen():
-    """The best document of each query is the relevant one, as far as noise lets it."""
+    """Return data in which the only relevant document of each query is the best one, up to noise."""
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(1350, 8)), np.repeat(np.arange(90), 15)
     gains = X @ [1.0, -1, 0.5, 0.3, 0, 0, 0, 0] + 1.2 * rng.normal(size=1350)

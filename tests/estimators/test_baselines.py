@@ -1,4 +1,4 @@
-"""Baselines against the slow definition of each, and the common behaviour of all."""
+"""Baselines against slow implementations of their definitions, and the common behaviour of all."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def random_set(rng, features=None):
 
 
 def is_greedy(chosen, n, value):
-    """Whether each document had the largest value when it was chosen (equal ones but for rounding are as good)."""
+    """Return whether each document had the largest value, up to rounding, when it was chosen."""
     for i, d in enumerate(chosen):
         best = max(value(chosen[:i], other) for other in range(n) if other not in chosen[:i])
         if value(chosen[:i], d) < best - 1e-10:
@@ -147,7 +147,7 @@ def test_common_behaviour(baseline):
 
 
 def test_features_that_say_nothing():
-    """No feature: relevance is the similarity to the mean; a feature that no document has: none is more relevant."""
+    """Without features, relevance is the similarity to the mean; if a feature is missing everywhere, all are equal."""
     _, plain = random_set(np.random.default_rng(5))
     without = CandidateSet(plain.texts, features=np.zeros((12, 0)))
     unknown = CandidateSet(plain.texts, features=np.full((12, 1), np.nan))
@@ -174,7 +174,7 @@ def test_options():
 
 
 def test_every_method_keeps_to_a_budget():
-    """Gains per cost where gains are amounts, else the order of the scores; a single document if it is worth more."""
+    """Within a budget, choose by gain per cost if gains are amounts, else by score; or a single better document."""
     rng = np.random.default_rng(8)
     texts = [" ".join(f"w{j}" for j in rng.integers(0, 20, size=rng.integers(1, 12))) for _ in range(14)]
     one = CandidateSet(texts, query="w1 w2", features=rng.random((14, 1)))
@@ -199,7 +199,7 @@ def test_every_method_keeps_to_a_budget():
 
 
 def test_gains_per_cost_have_their_guarantee():
-    """At least half of 1 - 1/e of the best choice within the budget, by enumeration (Khuller, Moss and Naor 1999)."""
+    """The value is at least (1 - 1/e)/2 of the enumerated best choice in the budget (Khuller, Moss and Naor 1999)."""
     rng = np.random.default_rng(9)
     for _ in range(100):
         labels, costs = (rng.random((8, 6)) < 0.3).astype(float), rng.integers(1, 9, size=8)

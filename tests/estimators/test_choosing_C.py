@@ -1,4 +1,4 @@
-"""The choice of C: by a slow twin, and where it matters, without a jump."""
+"""The choice of C: compared with a slow twin, and without jumps where the choice matters."""
 
 import math
 import statistics
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLear
 
 
 def slow(Cs, values, selection):
-    """By the definition, query by query."""
+    """Choose C by the definition, query by query."""
     means = [statistics.fmean(column) for column in zip(*values, strict=True)]
     best = next(i for i, m in enumerate(means) if m >= max(means) - 1e-12)
     if selection == "max":
@@ -47,7 +47,7 @@ def test_it_equals_the_slow_twin(selection):
 
 
 def test_weights_count():
-    """A query of great weight decides; with the standard error of a weighted mean, which is then large."""
+    """A query with a large weight decides; the standard error is that of the weighted mean, which is then large."""
     Cs, values = np.array([1.0, 2.0]), np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     assert select_C(Cs, values) == 1.0
     weights = np.array([10.0, 1.0, 1.0])

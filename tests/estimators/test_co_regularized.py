@@ -1,4 +1,4 @@
-"""CoRegularizedSGD: what it reduces to, how unlabelled rows come in, and how it is searched."""
+"""CoRegularizedSGD: special cases, the effect of unlabelled rows, and parameter search."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_mask_equals_separate_rows(data, make, scale):
 
 
 def test_without_unlabelled_rows_views_agree_on_all_documents(data, caplog):
-    """A part of the data in cross-validation may have labels only: its mask is no other than none."""
+    """A training part in cross-validation may be labelled completely: its mask has the effect of None."""
     all_labelled = np.zeros(data.n_rows, dtype=bool)
     coefs = [
         CoRegularizedSGD(n_steps=2000, random_state=0).fit(data.X, data.y, qid=data.qid, unlabeled=mask).coef_
@@ -109,7 +109,7 @@ def test_views_by_name_and_overlapping(data):
 
 
 def test_agreement_helps_where_views_agree_on_the_truth():
-    """Two views that see the same thing through different noise, few labelled queries, many unlabelled ones."""
+    """The two views have independent noise; there are few labelled and many unlabelled queries."""
     rng = np.random.default_rng(0)
     n_queries, n = 400, 20
     truth = rng.normal(size=n_queries * n)
@@ -156,8 +156,8 @@ def test_grid_search_with_unlabeled_rows(data):
         ({}, {"unlabeled": [True]}, "unlabeled: expected one bool for each of the 600 rows"),
         ({}, {"unlabeled": np.ones(600, dtype=bool)}, "no labelled row"),
         ({}, {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]}, "either unlabeled= or X_unlabeled="),
-        ({}, {"qid_unlabeled": [1]}, "expected X_unlabeled with it"),
-        ({}, {"unlabeled": np.zeros(600, dtype=bool), "qid_unlabeled": [1]}, "expected X_unlabeled with it"),
+        ({}, {"qid_unlabeled": [1]}, "requires X_unlabeled"),
+        ({}, {"unlabeled": np.zeros(600, dtype=bool), "qid_unlabeled": [1]}, "requires X_unlabeled"),
         ({}, {"X_unlabeled": [[1.0], [2.0]]}, "^X_unlabeled: X has 1 features"),
         ({}, {"X_unlabeled": np.full((2, 6), np.nan)}, r"^X_unlabeled: X\[0, 0\]: expected a finite number"),
         ({}, {"X_unlabeled": np.eye(6), "qid_unlabeled": [1]}, "^X_unlabeled: qid: expected 6 ids"),

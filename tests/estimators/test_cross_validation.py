@@ -1,4 +1,4 @@
-"""C chosen by query, never across one; the same as doing it by hand. Of rankers, and of SVM-div."""
+"""The choice of C by cross-validation over whole queries, as by hand, for rankers and SVMDiv."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_queries_of_weight_zero_have_no_say():
 
 test_bad_input_is_named = rejections(
     lambda options: fit(**options),
-    ({"qid": None}, "cv: expected at least 2 queries to deal to folds, got 1 query; pass qid"),
+    ({"qid": None}, "cv: expected at least 2 queries to assign to folds, got 1 query; pass qid"),
     ({"qid": 0}, "cv=3: expected a number of folds from 2 .* got 1 query; pass qid"),
     ({"selection": "min"}, "selection='min': expected 'max' or 'one_se'"),
     ({"cv": 1}, "cv=1: expected a number of folds from 2"),

@@ -1,4 +1,4 @@
-"""DiverseRanker: features by loops, bounds and guarantees by enumeration, what it learns, what it refuses."""
+"""DiverseRanker: features by loops, bounds and guarantees by enumeration, training, errors."""
 
 import itertools
 import math
@@ -103,7 +103,7 @@ def test_features_by_loops(texts):
 
 
 def test_the_loss_of_a_step_bounds_its_regret():
-    """On 1,000 random steps, with ties, which are broken against us."""
+    """Check 1,000 random steps with ties, which are broken in the least favourable order."""
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(1000):
         n = int(rng.integers(2, 30))
@@ -147,7 +147,7 @@ def test_regrets_bound_what_a_set_misses(loss):
 
 
 def test_the_guarantee_of_positive_weights():
-    """Scores without likeness are gains of one set function; greedy reaches 1 - 1/e of its maximum, and more."""
+    """Scores without similarity are gains of a set function, of whose maximum greedy reaches at least 1 - 1/e."""
     rng = np.random.default_rng(2)
     sets = [embedded(rng, 7) for _ in range(100)]
     labels = [np.eye(7)[:, :3]] * 100
@@ -218,7 +218,7 @@ def test_gains_are_those_of_the_measures(loss):
 
 
 def test_it_learns_what_a_question_needs():
-    """Above MMR with everything chosen, on new questions; SVMDiv learns nothing here, and says so."""
+    """On new questions, the model is better than MMR with the best settings; SVMDiv learns nothing and warns."""
     sets, labels = passages(40, 10)
     tests, truths = passages(200, 2000)
     model = DiverseRanker(5).fit(sets, labels)
@@ -244,7 +244,7 @@ def test_it_learns_what_a_question_needs():
 
 @pytest.mark.slow
 def test_ambient_all_results(shared_data):
-    """Half of the topics train: far below the .33 of SVMDiv."""
+    """Trained on half of the topics, the model is far below the .33 of SVMDiv."""
     data = read_ambient(shared_data("ambient"))
     sets = [
         CandidateSet(
@@ -390,7 +390,7 @@ def mmr_by_definition(S, relevance, trade_off, k):
 
 
 def test_mmr_and_facility_location_by_definition():
-    """Also where similarities are negative."""
+    """The definitions also hold for negative similarities."""
     rng = np.random.default_rng(4)
     for _ in range(200):
         one = embedded(rng, 10)

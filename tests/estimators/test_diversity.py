@@ -1,4 +1,4 @@
-"""SVMDiv: learns what the labels reward, keeps its guarantees, explains itself, refuses bad input."""
+"""SVMDiv: training, guarantees, explanations, and errors for bad input."""
 
 import math
 
@@ -49,7 +49,7 @@ def model():
 
 
 def with_prediction(model, prediction):
-    """The fitted model with another search."""
+    """Return the fitted model with another prediction method."""
     other = clone(model).set_params(prediction=prediction)
     vars(other).update({a: v for a, v in vars(model).items() if a.endswith("_")})
     return other
@@ -174,7 +174,7 @@ def test_works_in_model_selection():
 
 
 def check_explanation(reasons, candidates, chosen, value):
-    """Every word covered counts once, for the first document that has it; together they are the value."""
+    """Check that each covered word counts once, for the first document that has it, and that the gains add up."""
     assert [r.document for r in reasons] == chosen.tolist()
     assert [r.id for r in reasons] == [candidates.ids[d] for d in chosen]
     assert sum(r.gain for r in reasons) == pytest.approx(value)

@@ -1,4 +1,4 @@
-"""What a ranker will score on new queries: crossing by hand, its bias, the interval, and what is refused."""
+"""The estimate for new queries: nested cross-validation by hand, its bias, the interval, and errors."""
 
 import numpy as np
 import pytest
@@ -186,7 +186,7 @@ def test_what_is_refused_and_warned_of():
 
 
 def test_repeated_rows_are_said():
-    """Each query twice, in different folds: a fold model has seen the rows of its held-out queries."""
+    """Each query occurs twice, in different folds, so that fold models have seen the rows of held-out queries."""
     half = make_ranking(12, 8, 4, noise=0.8, random_state=1)
     X, y = np.vstack([half.X, half.X]), np.tile(half.y, 2)
     qid = np.r_[half.qid, half.qid + 12]
@@ -203,7 +203,7 @@ def test_repeated_rows_are_said():
 
 
 def test_a_fit_continued_from_one_that_saw_the_queries_leaks():
-    """Weights that saw a held-out query are within tol without it, too, and are returned: a value of training."""
+    """Initial weights trained on a held-out query are within tol without it, too, and are returned unchanged."""
     n = 60
     data = make_ranking(n, 10, 30, noise=2.0, random_state=0)
 

@@ -153,7 +153,7 @@ def test_bad_options_are_named(estimator, message):
 
 @pytest.mark.parametrize("estimator", EACH, ids=repr)
 def test_numbers_of_numpy_are_parameters_as_those_of_python(estimator):
-    """A search loop draws them; a fit leaves them as they are."""
+    """Search loops draw such numbers; a fit leaves them unchanged."""
     data = make_ranking(24, 10, 4, noise=0.3, random_state=0)
     plain = sklearn.base.clone(estimator).fit(data.X, data.y, qid=data.qid)
     drawn = {
@@ -177,7 +177,7 @@ def test_fits_without_labels_are_refused_by_name(estimator):
 
 def test_rankings_without_labels_are_refused_by_name():
     data = dataclasses.replace(make_ranking(4, 5, 3, random_state=0), y=None)
-    rejected(r"data\.y: expected a label for each row, got None; give rows with labels", rank_queries, data)
+    rejected(r"data\.y: expected a label for each row, got None; pass rows with labels", rank_queries, data)
 
 
 @pytest.mark.parametrize(

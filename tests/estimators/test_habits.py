@@ -1,4 +1,4 @@
-"""What users of other packages try first is answered with what to do."""
+"""Calls that are usual in other packages raise errors that say what to do."""
 
 import logging
 import warnings
@@ -39,7 +39,7 @@ def fitting(model, y=y, qid=QID, **given):
 
 test_what_is_meant_is_said = refusals(
     called,
-    (fitting(SVMMap(), group=[6, 6]), r"group: .* in place of group sizes, got 2 numbers; pass qid=.*np\.repeat"),
+    (fitting(SVMMap(), group=[6, 6]), r"group: .* instead of group sizes, got 2 numbers; pass qid=.*np\.repeat"),
     (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; they add up to the rows, as group sizes"),
     (fitting(LambdaRank(), qid=[6, 7]), "qid: expected 12 ids, .* got 2$"),
     (fitting(SVMMap(), sample_weight=[1.0, 2.0]), "sample_weight: .* per row, .*, got one per query"),
@@ -206,7 +206,7 @@ def test_verbose_of_a_fit_that_fails_leaves_the_callback():
 
 @pytest.mark.parametrize("model", [TreeRanker(n_trees=2, min_rows=5), StructuralRanker("mrr")], ids=repr)
 def test_nearly_all_documents_relevant_is_said(model):
-    """92 % of the documents of a set have grades 1 to 5: a loss of relevant documents hardly sees an order."""
+    """If nearly all grades are 1 or more, a loss of relevant documents hardly depends on the order."""
     rng = np.random.default_rng(0)
     X, qid, y = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10), rng.integers(1, 6, 200)
     y[::10] = 0

@@ -1,4 +1,4 @@
-"""Hybrid weights: the fusions of engines, emulated in float32 over dictionaries, rank documents as the columns do."""
+"""Hybrid weights: the fusions of engines, emulated in float32 over dictionaries, rank documents like the columns."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Bad rows are refused with their place, before anything is allocated or trained."""
+"""Bad rows raise errors that name the row, before anything is allocated or trained."""
 
 from itertools import product
 
@@ -64,7 +64,7 @@ def damaged(X, kind, layout):
 
 
 def bad_features(X, missing):
-    """Rows that no ranker takes, with what is said of them; ``missing`` where NaN is no value."""
+    """Return rows that no ranker accepts, with their messages; ``missing`` includes NaN."""
     frame = pd.DataFrame(X, columns=["bm25", "pagerank", "length", "age"])
     when = pd.date_range("2020-01-01", periods=len(X))
     if missing:
@@ -94,7 +94,7 @@ def bad_features(X, missing):
 
 
 def bad_arguments(X, y, qid):
-    """Arguments of ``fit`` that no ranker takes, with what is said of them."""
+    """Return arguments of ``fit`` that no ranker accepts, with their messages."""
     ones, number = np.ones(len(y)), np.arange(len(y)) % 3
     for value, said in ((np.nan, "NaN"), (np.inf, "infinity")):
         yield rf"y\[4\], query q1: expected a finite label, got {said}; grade", {"y": put(y * 1.0, 4, value)}

@@ -1,4 +1,4 @@
-"""LambdaRank: the contract of an estimator, early stopping, warm start, scaling."""
+"""LambdaRank: the estimator API, early stopping, warm start, scaling."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def data():
 
 
 def test_defaults_learn_from_few_queries():
-    """A pass is few steps then."""
+    """With few queries, a pass consists of few steps."""
     data = make_ranking(230, 15, 30, noise=0.3, random_state=1)
     few, unseen = data.select(range(30)), data.select(range(30, 230))
     model = LambdaRank(random_state=0).fit(few.X, few.y, qid=few.qid)
@@ -69,7 +69,7 @@ def test_early_stopping_keeps_the_best(data):
 
 
 def test_queries_held_out_are_not_trained_on(data):
-    """A pass is the same whatever the labels of a quarter of the queries, and that of the others differs."""
+    """A pass does not depend on the labels of the held-out quarter of the queries, but on those of the others."""
     model = LambdaRank(early_stopping=True, validation_fraction=0.25, max_epochs=1, random_state=0)
     X, y, qid = data.X[:300], data.y[:300], data.qid[:300]
     coef = clone(model).fit(X, y, qid=qid).coef_
@@ -107,7 +107,7 @@ def test_warm_start_keeps_the_net_and_the_scaling(data):
     model.set_params(scale="zscore", learning_rate=1e-12).fit(data.X, data.y, qid=data.qid)
     assert model.scaler_ is scaler
     np.testing.assert_allclose(model.fit_.weights[0], weights, atol=1e-9)
-    message = r"hidden=\(4,\): expected \(\), the net that warm_start goes on with"
+    message = r"hidden=\(4,\): expected \(\), the network that warm_start continues"
     rejected(message, model.set_params(hidden=(4,)).fit, data.X, data.y, qid=data.qid)
 
 

@@ -67,7 +67,7 @@ def test_decomposed_outputs_are_summed():
 
 
 def test_frequent_grades_need_weights():
-    """OP 2 as it stands: with one grade far more frequent and much noise, equal scores are optimal."""
+    """If one grade is far more frequent and noise is strong, equal scores are optimal for OP 2 without weights."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] + 2 * rng.normal(size=600) > 3.5).astype(float)
@@ -89,7 +89,7 @@ def test_one_grade_is_refused():
 
 @pytest.mark.parametrize("decompose", [False, True])
 def test_a_small_C_does_not_leave_zero_weights(decompose):
-    """They are within tol of the optimum, and rank nothing."""
+    """Zero weights are within tol of the optimum, but do not rank."""
     model = OrdinalSVM(1e-6, decompose=decompose).fit(DATA.X, DATA.y, qid=DATA.qid)
     assert (np.linalg.norm(model.machine_coef_, axis=1) > 0).all()
     assert model.score(DATA.X, DATA.y, qid=DATA.qid) > 0.8

@@ -14,7 +14,7 @@ from tests.refusing import rejected
 
 
 def differences(X, y, qid):
-    """Of all pairs of a query, the better document first."""
+    """Return differences of all pairs within queries, the better document first."""
     better = (y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :])
     i, j = np.nonzero(better)
     return X[i] - X[j]
@@ -23,7 +23,7 @@ def differences(X, y, qid):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("c", [0.05, 3.0])
 def test_C_is_that_of_other_programs_as_the_notes_say(loss, c):
-    """Two of the six queries have no pair: they count among the queries all the same."""
+    """Two of the six queries have no pair, but count in the number of queries."""
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(6), [5, 12, 1, 8, 20, 3])
     X = rng.normal(size=(len(qid), 4))
@@ -110,7 +110,7 @@ def test_a_path_yields_fitted_models_and_leaves_the_original_alone(loss):
     ids=repr,
 )
 def test_mq2008_five_folds(model, shared_data):
-    """At a fixed C, as the C that 157 validation queries choose jumps; RankSVM's published MAP is 0.4696."""
+    """C is fixed, because 157 validation queries do not determine it; RankSVM's published MAP is 0.4696."""
     parts = [read_letor(shared_data(f"letor4_mq2008/S{i}.txt.gz")) for i in range(1, 6)]
     values = []
     for fold in range(5):

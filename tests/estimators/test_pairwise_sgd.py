@@ -1,4 +1,4 @@
-"""PairwiseSGD: the contract of an estimator, resuming, early stopping, memory maps."""
+"""PairwiseSGD: the estimator API, resuming, early stopping, memory maps."""
 
 import pickle
 
@@ -52,7 +52,7 @@ def test_a_refused_first_batch_leaves_nothing_behind(data):
 
 
 def test_long_training_can_be_interrupted(data, monkeypatch):
-    """It returns from compiled code now and then, and what was there before stays."""
+    """Training returns from compiled code at intervals; an interrupted fit leaves the fitted model unchanged."""
     long = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
     monkeypatch.setattr(pairwise_sgd, "_PIECE", 300)
     pieces = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
@@ -129,7 +129,7 @@ def test_early_stopping(data):
 
 
 def test_does_not_stop_by_a_measure_that_cannot_rise(data):
-    """Grades from 1 on are all relevant: every ranking has MAP 1, and the first look would be the best."""
+    """Grades of 1 and more are all relevant, so that every ranking has MAP 1 and the first check would be the best."""
     ratings = data.y + 1
     with pytest.raises(ValueError, match="expected at least 2 queries whose ranking changes the measure"):
         PairwiseSGD(early_stopping=True, random_state=0).fit(data.X, ratings, qid=data.qid)

@@ -116,7 +116,7 @@ def test_ids_reach_the_steps_of_a_pipeline():
 
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
 def test_each_fold_is_scaled_by_its_training_part(scale):
-    """An outlier in a test part changes nothing in the model that is measured there."""
+    """An outlier in a test part does not change the model evaluated there."""
     X = DATA.X * [1, 10, 100, 1] + 3
     X[7, 0], X[155, 2] = 1e4, -1e5
     model = StructuralRankerCV("map", Cs=[0.1, 1.0], cv=3, scale=scale, tol=1e-6).fit(X, DATA.y, qid=DATA.qid)

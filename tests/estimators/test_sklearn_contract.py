@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator, with a reason for each check that cannot hold."""
+"""scikit-learn's checks of estimators, with a reason for each check that cannot hold."""
 
 import numpy as np
 import pytest
@@ -30,12 +30,12 @@ LABELS_1_AND_2 = {
 
 
 def deal(X):
-    """A query for each row, shuffled: the labels of the checks come in patterns."""
+    """Return a query id for each row, shuffled because the labels of the checks have regular patterns."""
     return np.random.default_rng(0).permutation(_num_samples(X)) % 3
 
 
 class CVOfThreeQueries(structsvm.StructuralRankerCV):
-    """The rows of a check dealt to three queries."""
+    """Assign the rows of a check to three queries."""
 
     def fit(self, X, y, *, qid=None, sample_weight=None):
         if qid is None:
@@ -100,7 +100,7 @@ OF_PARAMETERS = {
 
 @pytest.mark.parametrize("estimator", [structsvm.SVMMap(), structsvm.SVMRoc(), structsvm.SVMNDCG()], ids=repr)
 def test_classes_that_only_fix_the_loss(estimator):
-    """They fit as StructuralRanker does, so only the checks of parameters can fail for them alone."""
+    """These classes fit like StructuralRanker, so that only checks of parameters are run."""
     checks = [c for _, c in estimator_checks_generator(estimator) if name_of(c) in OF_PARAMETERS]
     assert len(checks) > 3
     for check in checks:

@@ -1,4 +1,4 @@
-"""StructuralRanker: input in every shape gives the same fit, bad input is named, weights and C mean what they say."""
+"""StructuralRanker: equal fits for all forms of input, errors for bad input, the meaning of weights and C."""
 
 import numpy as np
 import pytest
@@ -146,7 +146,7 @@ def test_only_the_mean_weight_of_a_query_and_its_ratio_to_others_matter():
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_features_that_do_not_vary_get_no_weight():
-    """The policy: no error, weight zero; when none varies all documents score the same."""
+    """Constant features get weight zero without an error; if all are constant, all scores are equal."""
     model = SVMMap(C=10).fit(np.column_stack([X, QID, np.full(len(Y), 0.1)]), Y, qid=QID)
     np.testing.assert_allclose(model.coef_[4:], 0, atol=1e-12)
     for solver in ("one_slack", "n_slack", "frank_wolfe"):
@@ -278,11 +278,11 @@ def test_ranks_number_the_documents_of_a_query_from_the_best():
         model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
     )
     np.testing.assert_array_equal(model.rank([[2], [1], [2]], qid=0), [1, 3, 2])
-    rejected(r"SVMMap\.rank: expected qid, as in fit; .* state its id: qid=0", model.rank, [[2], [1]])
+    rejected(r"SVMMap\.rank: expected qid, as in fit; .* pass its id: qid=0", model.rank, [[2], [1]])
 
 
 class Described:
-    """An oracle of the user's own with these attributes."""
+    """Return a user-defined oracle with the given attributes."""
 
     def __init__(self, **attributes):
         vars(self).update(attributes)

@@ -1,4 +1,4 @@
-"""Rankers over leaves: certified on the matrix written out, honest in cross-validation, kept whole in files."""
+"""Rankers over leaves: certificates on the explicit matrix, cross-validation without leakage, files."""
 
 import dataclasses
 
@@ -147,7 +147,7 @@ def test_leaves_without_a_training_row_have_no_weight(data):
     "options", [{"min_rows": 650}, {"growth_callback": lambda i, n: i >= 3}], ids=["no split", "callback"]
 )
 def test_cross_validation_where_fewer_trees_grow_than_asked_for(data, options):
-    """Numbers beyond the trees that grew are as good as all that grew."""
+    """Numbers above the number of grown trees have the effect of all grown trees."""
     X, y, qid = data
     options = {"n_leaves": 6, "n_bins": 10, "random_state": 0} | options
     model = TreeRankerCV(Cs=[0.1, 1.0], n_trees=[2, 8, 12], cv=3, **options).fit(X, y, qid=qid)
@@ -217,7 +217,7 @@ def test_categories_by_the_name_of_a_column(data):
 
 @pytest.fixture(scope="module")
 def branded(data):
-    """A frame whose brands decide: as text, with some missing, and the same as numbers."""
+    """Return a frame whose labels depend on the brand: as text with missing values, and encoded as numbers."""
     X, y, qid = data
     codes = np.random.default_rng(3).integers(0, 12, size=X.shape[0]).astype(float)
     codes[::50] = np.nan

@@ -1,4 +1,4 @@
-"""A ranker seen as a regressor: scikit-learn's tools find the ranker's own scores, and the ranker stays what it is."""
+"""The regressor view of a ranker: scikit-learn's tools get the ranker's scores, and the ranker is unchanged."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Scripts as modules."""
+"""Fixtures that run scripts as modules."""
 
 import importlib.util
 import sys

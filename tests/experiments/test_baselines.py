@@ -129,7 +129,7 @@ def test_values_are_those_of_training(gradients):
 
 
 def test_ways_to_choose_a_linear_ranker_by_hand(load):
-    """Two deals of the queries, a test of one query whose relevant document is the second of three."""
+    """Two splits, with a test part of one query whose relevant document is the second of three."""
     linear = load("linear_search")
     test = QueryData.from_arrays(np.zeros((3, 1)), np.array([0.0, 1, 0]), np.zeros(3))
     means, scores = np.zeros((2, 8, 11)), np.zeros((8, 11, 3))

@@ -1,4 +1,4 @@
-"""The script that computes results again: what it compares, what it reports, and what it never writes over."""
+"""The script that recomputes results: comparison, report, and files that it never overwrites."""
 
 import json
 import re
@@ -137,12 +137,12 @@ def test_every_experiment_has_a_page_and_a_row_in_the_readme(check):
 
 
 class Stopped(Exception):
-    """Raised by an experiment in place of its work."""
+    """Raised instead of running an experiment."""
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_without_its_data_a_script_says_which_are_missing(name, load, argv, tmp_path, monkeypatch, capsys):
-    """Every folder of data that the source names is told in one line, with where it is obtained."""
+    """The message names each missing data folder in one line, with its source."""
     module = load(name)
     common = module.Experiment.__init__.__globals__
     original = module.Experiment.__init__

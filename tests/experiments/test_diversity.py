@@ -49,7 +49,7 @@ def test_smoothed_texts(monkeypatch, load):
 
 
 def test_latent_dimensions_are_not_the_query(load):
-    """Texts are told apart by their second word; the first is all of the set's."""
+    """Texts differ in their second word; the first is the same in the whole set."""
     module = load("_diversity_similarity")
     texts = [[f"query{s} sense{i % 2}{s}" for i in range(4)] for s in range(3)]
     counts = module.counts_by_set(texts, make_vectorizer())

@@ -11,7 +11,7 @@ from tests.oracles.test_coverage import FEATURES, Instance
 
 
 def test_every_subset():
-    """Every k from 1 up: the search ends in single documents, pairs and triples, below none to three levels."""
+    """Check all k from 1: the search ends in single documents, pairs and triples, after zero to three levels."""
     rng = np.random.default_rng(3)
     better, tried = 0, set()
     for _ in range(300):

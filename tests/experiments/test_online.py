@@ -1,4 +1,4 @@
-"""What scripts of experiments share: options, and results that are whole files with the options in them."""
+"""Common code of experiment scripts: options, and complete result files that contain the options."""
 
 import json
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_parts_in_full_and_interrupted_work(common, argv, tmp_path):
     [("relative_confidence_sampling", "growth", 5), ("multi_dueling", "table_1", 8)],
 )
 def test_interrupted_scripts_go_on_from_there(name, part, n_pieces, load, argv, monkeypatch, tmp_path):
-    """Ctrl-C in the third simulation: the same command repeats neither of the first two, and has the same numbers."""
+    """After Ctrl-C in the third simulation, the same command reuses the first two and gets the same numbers."""
     module = load(name)
     if name == "multi_dueling":
         monkeypatch.setattr(module, "SYNTHETIC", ("1good5poor", "geom6"))
@@ -157,7 +157,7 @@ def test_verdicts_are_kept_beside_the_page(common, argv, tmp_path):
 
 @pytest.mark.slow
 def test_calibration_agrees_with_the_library_and_keeps_its_levels(load, argv, tmp_path):
-    """Its vectorised tests are checked against the library inside; few logs, so only gross errors of a level show."""
+    """The script checks its vectorised tests against the library; few logs only reveal gross errors of a level."""
     pytest.importorskip("matplotlib")
     module = load("calibration")
     argv(f"calibration --quick --runs 60 --out {tmp_path}")

@@ -1,4 +1,4 @@
-"""The index of the papers: complete, up to date with what the scripts wrote, and of names that exist."""
+"""The index of the papers: complete, up to date with the results, and with existing names."""
 
 import re
 import tomllib

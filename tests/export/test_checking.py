@@ -1,4 +1,4 @@
-"""Random models, exported and scored from the text by the rules of each engine, and what the check refuses."""
+"""Random models, exported and scored from the text by the rules of each engine, and errors of the check."""
 
 import copy
 import json
@@ -116,7 +116,7 @@ def test_no_pair_is_reversed_without_a_warning(kind, to, linear):
 
 
 def stump(threshold, missing=()):
-    """One condition on the first of two features: 1 to the left, 3 to the right."""
+    """Return a tree with one condition on the first of two features: 1 in the left leaf, 3 in the right."""
     tree = Tree([0], [threshold], [False], [~0], [~1], 2, {})
     return ranker(Forest.of([tree], 2), np.array([1.0, 3.0]), missing)
 
@@ -188,7 +188,7 @@ def test_what_the_check_refuses():
     for options, message in (
         ({"to": "json", "engine_version": "3"}, "engine_version='3': expected none for json"),
         ({"to": "opensearch", "engine_version": "new"}, "expected numbers with dots"),
-        ({"to": "opensearch", "store": "s"}, "store: expected none, as only the format 'solr'"),
+        ({"to": "opensearch", "store": "s"}, "store: applies only to the format 'solr'"),
         ({"to": "solr", "unmatched": "missing"}, "expected 'zero' or 'auto' for a linear model"),
     ):
         rejected(message, export_model, model, **options)

@@ -1,4 +1,4 @@
-"""Model files: every model is restored, other files are refused, and a failure loses nothing."""
+"""Model files: all models are restored, other files are refused, and failures keep the old file."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""Fusion and diverse selection as stages of PyTerrier, with and without a module that stands for it."""
+"""Fusion and diverse selection as stages of PyTerrier, with PyTerrier or a stand-in module."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

@@ -29,7 +29,7 @@ lightgbm = pytest.importorskip("lightgbm")
 
 
 def rows(n=10_000, missing=0.05, seed=1):
-    """Many rows: values as they come, some missing, and some that are edges or thresholds."""
+    """Return many rows with ordinary and missing values, and values on bin edges and thresholds."""
     rng = np.random.default_rng(seed)
     X = make_taught("product", n // 100, 100, 6, random_state=seed, dtype=np.float64).X
     X[rng.random(X.shape) < missing] = np.nan
@@ -56,7 +56,7 @@ def plain():
 
 
 def tried(model, **options):
-    """Rows of which some values are exactly on a threshold or an edge of a bin, the last ones whole."""
+    """Return rows with some values exactly on thresholds or bin edges; the last rows have no missing values."""
     X, forest = rows(**options), model.leaves_.forest_
     for k in range(0, forest.feature.shape[0], 7):
         if abs(forest.threshold[k]) > 1e-30:  # what is smaller counts as zero in LightGBM
@@ -135,7 +135,7 @@ def test_engines_score_as_predict(plain, to):
 
 
 def said_of(model, to, names, **options):
-    """The warnings of an export, and what it is."""
+    """Return the warnings of an export, and its content."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         content = export_model(model, to, feature_names=names, **options)
@@ -225,5 +225,5 @@ def test_refusals(model):
 def test_lightgbm_takes_tiny_thresholds_for_zero(model):
     tiny = copy.deepcopy(model)
     tiny.leaves_.forest_.threshold[0] = 1e-36
-    with pytest.warns(UserWarning, match="below 1e-35 for 0"):
+    with pytest.warns(UserWarning, match="below 1e-35 as 0"):
         export_model(tiny, "lightgbm")

@@ -1,4 +1,4 @@
-"""Indicators against their definition, bytes against the matrix they stand for."""
+"""Indicators against their definition, bytes against the matrix that they encode."""
 
 import warnings
 from fractions import Fraction

@@ -38,12 +38,12 @@ def codes_of(forest, X, n_jobs=None):
 
 
 def near(X, seed=1):
-    """Values that float32 rounds to one side or the other."""
+    """Return values that float32 rounds up or down."""
     return X + np.random.default_rng(seed).normal(size=X.shape) * 1e-7
 
 
 def same_partition(codes, leaves):
-    """Column by column, one-hot columns of both are the same up to their names."""
+    """Assert that the one-hot columns of both are equal, column by column, up to their names."""
     assert codes.shape == leaves.shape
     for t in range(leaves.shape[1]):
         mine, theirs = (OneHotEncoder().fit_transform(one[:, [t]]) for one in (codes, leaves))
@@ -87,7 +87,7 @@ def test_a_linear_booster_is_refused():
 
 
 def grown_elsewhere(library, rng, X, y):
-    """A small model of another library, what is said where it is refused, and its own leaves of rows."""
+    """Return a small model of another library, the message if it is refused, and its own leaves of rows."""
     from sklearn import ensemble, tree
 
     seed = int(rng.integers(1000))
@@ -150,7 +150,7 @@ WITHOUT_MISSING = "GradientBoostingRegressor", "BaggingRegressor", "IsolationFor
 )  # fmt: skip
 @pytest.mark.parametrize("seed", range(10))
 def test_trees_of_other_libraries(library, seed):
-    """The same leaves of the rows, near them, with missing values and with new categories, or a refusal."""
+    """Leaves agree on the rows, near them, with missing values and new categories; or the model is refused."""
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(60, 4)) * 3, 1)
     X[:, 3] = rng.integers(0, 5, 60)

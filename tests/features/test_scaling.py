@@ -166,7 +166,7 @@ def test_percentiles_as_further_features(csr):
 @pytest.mark.parametrize("within", ["query", "data"])
 @pytest.mark.parametrize("method", ["zscore", "minmax"])
 def test_numbers_whose_square_overflows_are_refused(method, within):
-    """Their standard deviation would be infinite, and the feature 0."""
+    """The standard deviation would be infinite, and the scaled feature 0."""
     X = np.array([[1.0, 2e200], [np.nan, 0.0]])
     message = r"X\[0, 1\]: expected a number up to 1e\+100 in magnitude, got 2e\+200"
     rejected(message, QueryScaler(method, within=within).fit, X)

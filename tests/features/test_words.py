@@ -169,7 +169,7 @@ def test_features_of_any_size_lie_between_0_and_1():
 
 
 def test_more_words_of_a_document_than_it_has():
-    """The array for the largest words is not longer than the vocabulary."""
+    """The array for the top words is not longer than the vocabulary."""
     features = WordFeatures([Level.top_tfidf(2**31 - 1)])
     assert features.coverage(CandidateSet(["red rose", "sea"])).counts.sum() == 3
 

@@ -284,7 +284,7 @@ LENGTHS = (0, 1, 2, 10**13, 2**62, 2**70, -1)
 
 
 def nodes(value, path=()):
-    """The paths of a JSON value."""
+    """Yield the paths of a JSON value."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():

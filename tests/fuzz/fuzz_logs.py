@@ -159,7 +159,7 @@ LARGE: list[Any] = [1, 2, 2**63, 2**63 + 5, 2**64 - 1]
 BEYOND: list[Any] = [*LARGE, -1, 2**64, 2**70, "a", None, 1.5, True]
 LOST = (
     "missing query or document", "position out of range", "impression logged again for the same session and query",
-    "place of a list taken twice", "document twice in a list",
+    "position of a list taken twice", "document twice in a list",
 )  # fmt: skip
 """Reasons for which an impression is not counted; for others it is."""
 

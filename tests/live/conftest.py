@@ -31,7 +31,7 @@ from tests.live.samples import RANKINGS, caller_of
 
 @pytest.fixture(scope="module", autouse=True)
 def patience():
-    """Let threads of a service in this process wait for the lock as long as busy processors make them."""
+    """Let threads of a service in this process wait up to ten minutes for the lock, as processors may be busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite, "BUSY_S", 600.0)
         yield
@@ -90,7 +90,7 @@ class Client:
         return self.call("POST", f"/v1/experiments/{key}/show", body)
 
     def calls(self, method, path, bodies):
-        """Many calls at once; their JSON."""
+        """Make many calls at once; return their JSON."""
 
         async def one(body):
             return (await self.http.request(method, path, content=json.dumps(body))).json()
@@ -129,7 +129,7 @@ class Client:
         return self.service.store.impressions(self.row(key).id, 0, None)
 
     def let_windows_pass(self):
-        """Put the clock of the service forward: no window ends because a busy machine is slow."""
+        """Advance the clock of the service, so that no window ends because a busy machine is slow."""
         self.service.clock._last += round(1000 * self.longest)
 
     def wait_until(self, condition, **options):
@@ -175,7 +175,7 @@ def running_client(settings, make):
 
 @pytest.fixture
 def open_client(store_url):
-    """The function that opens a client, of this store with settings of one's own besides."""
+    """Return a function that opens a client of this store, with further settings if given."""
     # patient: the machine that tests may be busy
     usual = {"keyless": True, "grace_s": 0.0, "close_every_s": 3600, "behind_s": 10.0}
 

@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do, and the demo as a process."""
+"""Functions that wait for other threads and processes, and the demo as a process."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def wait_until(condition, *, seconds=300, pause=time.sleep, said=str):
-    """Ask until ``condition()`` holds, and return its answer; fail with what is said after so many seconds."""
+    """Call ``condition`` until it returns a true value, and return it; fail with a message after a time limit."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < end, said()

@@ -1,4 +1,4 @@
-"""What tests put into a service and its store, engines without sockets, and reports as the service gives them."""
+"""Data for a service and its store, engines without sockets, and reports in the form of the service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = 1767225600000
 
 
 def assert_same_pairs(report, log):
-    """The figures of a report are those of the exported log, whose analysis is returned."""
+    """Assert that a report has the figures of the exported log; return the analysis of the log."""
     answer = analyse(read_credits(log)).to_dict()
     for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
         for name, value in theirs.items():
@@ -30,7 +30,7 @@ def assert_same_pairs(report, log):
 
 
 def caller_of(answer):
-    """What asks engines, answered by a function, as bytes on a wire."""
+    """Return a caller of engines whose requests are answered by a function, as bytes on a wire."""
 
     class Transport(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request):
@@ -54,7 +54,7 @@ def click_row(k, place, at=1500, *, action="click", dwell=None, shown=1000, clos
 
 
 def impression(seq, record=RECORD, clicked=(), **more):
-    """A stored impression with clicks on places."""
+    """Return a stored impression with clicks at given ranks."""
     fields = dict.fromkeys(StoredImpression._fields) | {
         "seq": seq,
         "id": bytes(16),
@@ -106,7 +106,7 @@ def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None,
 
 
 def empty(**more):
-    """Before the first impression is closed."""
+    """Return the report before the first impression is closed."""
     return report(
         n=0, pairs=[], series=[], as_of=None, guardrails=[], notes=[],
         verdict={"winner": None, "sentence": "Not decided: nothing is closed yet.", "p": None, "decided_at": None},
@@ -115,7 +115,7 @@ def empty(**more):
 
 
 def bandit(names=("bm25", "ltr-1", "ltr-2", "dense", "hybrid")):
-    """A bandit with a few rankers still in play."""
+    """Return the report of a bandit with a few rankers still in play."""
     rankers = [
         {"name": name, "duels": 100 * (i + 1), "wins": 30 * (i + 1), "losses": 50, "ties": 20 + 20 * i,
          "share": i / 5, "in_play": i > 2}

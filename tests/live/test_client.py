@@ -1,4 +1,4 @@
-"""The client in Python: what it sends is what the service takes, and without a service it is production."""
+"""The Python client: the service accepts its requests, and without a service it returns production."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_with_a_service(serve):
 
 
 class Answering:
-    """A server on loopback that answers as told, and keeps what it was asked."""
+    """A server on loopback that returns given answers and records its requests."""
 
     def __init__(self, status=200, answer=b"{}", **headers):
         outer, self.asked = self, []
@@ -160,7 +160,7 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
 @pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
 @pytest.mark.parametrize(("button", "sends"), [("left", True), ("middle", True), ("right", False)])
 def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
-    """The middle button, which opens a new tab, is told by ``auxclick`` and not by ``click``."""
+    """The middle button, which opens a new tab, triggers ``auxclick`` but not ``click``."""
     with Answering(answer=b'{"accepted": 1}') as server:
         server.page = """<!doctype html><ol data-structsvm-token="T"><li data-structsvm-document="d1">
 <a id="a" href="#x">one</a></li></ol><script src="/client.js"></script>"""

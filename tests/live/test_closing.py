@@ -1,4 +1,4 @@
-"""Outcomes count in the order shown, after their window: what comes early does not count early."""
+"""Outcomes count in the order of the lists, after their windows: an early click does not count early."""
 
 import json
 import math
@@ -21,7 +21,7 @@ CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 4})
 
 
 def simulated(n, seed, delays, window_ms=1_800_000, spacing_ms=3600):
-    """Equal rankers; clicks on the one's documents come later. Returns what is credited, and when it is known."""
+    """Simulate equal rankers, one with later clicks; return the outcomes, and when they are known."""
     rng = np.random.default_rng(seed)
     team = rng.integers(2, size=n)  # of the one clicked document
     clicked = rng.random(n) < 0.4
@@ -63,7 +63,7 @@ def test_batches_change_nothing():
 
 
 def test_what_is_folded_is_what_was_clicked_in_time(opened):
-    """Clicks as they arrive, repeated and late, with the closer in between: the simulation's outcomes, in its order."""
+    """Clicks that are repeated or late, with closing in between, give the outcomes of the simulation in its order."""
     store, connection, row, _ = opened
     config = {**CONFIG, "window_s": 60, "length": 2}
     row = store.put("aa", config, state="running", now=1, who="test", what="made")
@@ -108,7 +108,7 @@ def test_what_is_folded_is_what_was_clicked_in_time(opened):
 
 
 def test_the_closer_does_not_pass_what_is_open(opened):
-    """The sequence decides, not the time: one that is open holds up those behind it."""
+    """The sequence decides, not the time: an open impression delays the later ones."""
     store, connection, row, _ = opened
     connection.write([shown_row(row, k, at) for k, at in enumerate((10, 20, 500, 30, 40), start=1)], [])
     assert store.announce(row.id, 0, 100, 500) == 2
@@ -136,7 +136,7 @@ def test_the_lease_runs_out(opened):
 
 
 def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
-    """Prometheus and the log are told."""
+    """The kill is reported to Prometheus and in the log."""
     monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
     client.create(length=4, guardrails={"on_alarm": "kill", "alpha": 0.5})
@@ -158,7 +158,7 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
         "structsvm live: e revision 1 was killed: guardrail: first_place"
     ]
     assert [text for text in said if "alarm" in text] == [
-        "structsvm live: e revision 1: guardrail first_place gives alarm"
+        "structsvm live: e revision 1: guardrail first_place raises an alarm"
     ]
     client.set_state("stopped")
     client.run(client.service._watch())

@@ -17,7 +17,7 @@ SALT = b"s" * 16
 
 
 def test_longer_rankings_change_nothing():
-    """What a draft cannot look at is left out: the lists of whole rankings, one choice after another."""
+    """Ranks that a draft cannot reach are left out: the lists are those of whole rankings, choice by choice."""
     rng = np.random.default_rng(0)
     for _ in range(60):
         length, n = int(rng.integers(1, 4)), int(rng.integers(2, 4))
@@ -67,7 +67,7 @@ def test_ids_and_shares_are_spread():
 @pytest.mark.parametrize("rankings", [["abcdef", "bdafce"], ["abcdef", "bdafce", "facbed"]])
 @pytest.mark.parametrize("offset", [1, 2, 3, 4, 5])
 def test_later_pages_are_fair_whatever_the_page_before_was(rankings, offset):
-    """By all lists with their probabilities: each place that counts is each ranker's equally often."""
+    """Enumerate all lists with their probabilities: each counted rank belongs to each ranker equally often."""
     n, length = len(rankings), 6
     before = {}
     for shown, p in TeamDraft().distribution(list(map(list, rankings)), length):
@@ -100,7 +100,7 @@ def test_workers_that_start_at_once_agree_on_the_secret(tmp_path, monkeypatch):
 
 
 def test_a_secret_is_made_where_there_are_no_hard_links(tmp_path, monkeypatch):
-    """Of workers that are all about to make it, too."""
+    """The secret is the same if several workers create it at once."""
     together = threading.Barrier(8)
 
     def link(*_):

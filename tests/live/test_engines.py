@@ -1,4 +1,4 @@
-"""Dialects: requests and answers as OpenSearch, Elasticsearch and Solr document them, written by hand."""
+"""Dialects: hand-written requests and answers, as documented by OpenSearch, Elasticsearch and Solr."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What happens when something fails: production is shown, nothing is lost, and the service comes back by itself."""
+"""Failures: production is shown, nothing is lost, and the service recovers by itself."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ _BUSY_S = sqlite.BUSY_S  # before any test
 
 
 def assert_production(client, request):
-    """The list of production, unrecorded, although the store does not answer."""
+    """Assert that the unrecorded list of production is served although the store does not answer."""
     status, shown = client.show(request)
     assert (status, shown["serve"], shown["why"], shown["token"]) == (200, "production", "store", None)
     assert shown["documents"] == RANKINGS["prod"][:10]
@@ -39,7 +39,7 @@ def assert_recovers(client, request):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Give up locks as in service."""
+    """Wait for locks only as long as in service."""
     monkeypatch.setattr(sqlite, "BUSY_S", _BUSY_S)
 
 
@@ -267,18 +267,18 @@ def test_the_end_waits_for_what_still_reads(open_client, monkeypatch):
 
 
 def test_a_port_in_use(tmp_path, capsys):
-    """Nothing is made for a service that cannot listen."""
+    """No files are created for a service that cannot listen."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["live", "serve", "--port", str(port), "--store", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
-    assert f"--port: expected a free one on 127.0.0.1, got {port}" in capsys.readouterr().err
+    assert f"--port: expected a free port on 127.0.0.1, got {port}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_regular_backups(open_client, tmp_path):
-    """The first at once, the others by the hour; the newest stay, each whole."""
+    """The first backup is made at once, others hourly; the newest ones are kept, each complete."""
     folder = tmp_path / "copies"
     with open_client(backup_folder=str(folder), backup_every_h=1, backups_kept=2) as client:
         client.create()
@@ -320,7 +320,7 @@ def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, tmp_p
     ("damage", "said"),
     [
         ("UPDATE clicks SET place = 3 - place", "statistics|series"),
-        ("DELETE FROM impressions WHERE seq = 4", "clicks of impressions that are not there|statistics"),
+        ("DELETE FROM impressions WHERE seq = 4", "clicks of missing impressions|statistics"),
         ("UPDATE stats SET watermark = watermark - 1", "statistics"),
         ("UPDATE series SET snapshot = replace(snapshot, '\"p\":', '\"p\":1') WHERE n = 3", "series"),
         ("UPDATE impressions SET record = replace(record, '[[0', '[[1')", "statistics"),
@@ -365,7 +365,7 @@ def test_a_damaged_store_is_one_line(client, tmp_path, capsys):
     copy.write_bytes(content)
     assert main(["live", "check", "--store", f"sqlite:///{copy}"]) == 2
     said = capsys.readouterr().err
-    assert "damaged.db: expected a store that can be used, got: database disk image is malformed" in said
+    assert "damaged.db: expected a usable store, got: database disk image is malformed" in said
     assert said.count("\n") == 1
 
 
@@ -383,14 +383,14 @@ def test_workers_end_with_the_main_process(serve):
 
 
 def is_running(pid):
-    """Whether a process has not ended; one that nobody has waited for yet has."""
+    """Return whether a process is running; a zombie is not."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def test_one_experiment_that_cannot_be_closed_stops_no_other(client):
-    """The service says that it is not ready, how long lists wait, and why; stopping the experiment ends it."""
+    """The service reports that it is not ready, the delay, and the cause, until the experiment is stopped."""
     for key in ("a", "b"):
         client.create(key)
         client.show("r", key)
@@ -417,7 +417,7 @@ def test_one_experiment_that_cannot_be_closed_stops_no_other(client):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_threads_that_die_are_started_again(client, monkeypatch):
-    """Whatever they die of; meanwhile the service is not ready, and says how far closing is behind."""
+    """Threads are restarted after any exception; meanwhile the service is not ready and reports the delay."""
     client.create()
     client.show("r")
     service = client.service

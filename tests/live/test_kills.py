@@ -22,7 +22,7 @@ N_KILLS = 12
 
 
 class Load:
-    """Visitors in threads: each asks for a list until it has one, then clicks until the clicks are taken."""
+    """Visitors in threads: each requests a list until it gets one, then clicks until the clicks are accepted."""
 
     def __init__(self, served, n_threads=6):
         self.served, self.shown, self.clicked, self.problems = served, {}, [], []
@@ -114,7 +114,7 @@ def assert_agrees(url, report, tmp_path):
 
 
 def wait_for_lists(load, n):
-    """Wait until visitors have got further lists."""
+    """Wait until visitors have received further lists."""
     target = len(load.shown) + n
     wait_until(lambda: len(load.shown) >= target, said=load.served.log.read_text)
 
@@ -152,7 +152,7 @@ def test_kills_on_sqlite(serve, store_url, tmp_path):
 
 
 def test_kills_on_postgres(serve, postgres_url, tmp_path):
-    """With the lock between writers and closers no time is needed for safety: impressions are closed at once."""
+    """The lock between writers and closers makes a grace period unnecessary: impressions are closed at once."""
     (tmp_path / "serve.toml").write_text("[serve]\ngrace_s = 0.5\n")
     secret = tmp_path / "secrets"
     options = ("--secret-file", str(secret), "--config", str(tmp_path / "serve.toml"))

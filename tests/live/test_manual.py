@@ -1,4 +1,4 @@
-"""The manual pages: configurations are taken, commands have the options named, and the Python of the recipes runs."""
+"""The manual pages: configurations are valid, commands have the options shown, and recipes in Python run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_python_of_the_recipes(serve):
 
 
 def test_the_calls_of_the_manual(serve):
-    """As curl sends them: POST where there is a body, with the token of the answer before."""
+    """Send the calls like curl: POST if there is a body, with the token of the previous answer."""
     served = serve()
     lines = [line for code in of("sh") for line in code.splitlines() if line.startswith("curl ")]
     token = None

@@ -1,4 +1,4 @@
-"""The description of the API says what the service does: every route is there, every answer has its type."""
+"""The description of the API matches the service: it has every route, and every answer has its type."""
 
 import json
 import re
@@ -15,7 +15,7 @@ DOCUMENT = document()
 
 
 def engine(request):
-    """Finds twenty documents, for every ranker in another order."""
+    """Return twenty documents, in a different order for each ranker."""
     step = -1 if "search_pipeline" in request.url.params else 1
     hits = [{"_id": f"d{k}", "_score": 1.0} for k in range(20)][::step]
     return httpx.Response(200, json={"hits": {"total": {"value": 20}, "hits": hits[:3]}})
@@ -166,7 +166,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("part", "name", "bound", "step"), BOUNDS)
 def test_what_the_description_takes_the_service_takes(client, part, name, bound, step):
-    """And the other way round, for numbers at and beyond the bounds that it names."""
+    """Numbers at the bounds of the description are accepted, numbers beyond them refused."""
     config = {"rankers": ["prod", "new"]} | ({**BANDIT, "policy": "btm"} if name == "horizon" else {})
     for value, status in ((bound, 201), (bound + step, 422)):
         given = {name: value} if part == "Config" else {part.lower(): {name: value}}

@@ -1,4 +1,4 @@
-"""The pages of the service: what they say, that they fit a phone, and that names from outside stay text."""
+"""The pages of the service: contents, layout on a phone, and names from outside that stay text."""
 
 from __future__ import annotations
 

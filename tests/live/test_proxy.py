@@ -59,7 +59,7 @@ NOTHING = json.dumps(hits([], 0, 10)).encode()
 
 
 class Engines:
-    """Answers for ``prod`` and ``new``, as told by ``ways``; keeps what was asked, and what was waited for in vain."""
+    """Answers for ``prod`` and ``new`` in the given ``ways``; records requests and timeouts."""
 
     def __init__(self, **ways):
         self.ways = {"prod": "ok", "new": "ok", "third": "ok", **ways}
@@ -100,7 +100,7 @@ class Engines:
 
 
 class Desk:
-    """What the proxy calls of the service, with draws of team draft; attributes may be given."""
+    """The part of the service that the proxy calls, with draws of team draft; attributes can be set."""
 
     def __init__(self, rankers=("prod", "new"), **given):
         self.settings = SimpleNamespace(
@@ -354,7 +354,7 @@ def test_a_second_page_needs_the_request_id_and_continues_the_first():
 
 @pytest.mark.parametrize("first", [0, 10])
 def test_production_judges_the_content_type(first):
-    """On every page; challengers get JSON, as their bodies are written anew."""
+    """Production gets the client's content type on every page; challengers get JSON, as bodies are rewritten."""
     _, _, engines = run({"from": first}, headers={**SEARCH, "content-type": "text/x"})
     kinds = {name: request.headers["content-type"] for name, _, request in engines.asked}
     assert kinds == {"prod": "text/x", "new": "application/json"}
@@ -384,7 +384,7 @@ def test_control_is_production_with_a_token():
 
 
 def test_a_control_list_of_another_unit_is_productions_answer():
-    """The same id of a search with a unit that is in the share: the stored list is control's."""
+    """If the search id was stored for a unit in control, another unit in the share gets production, too."""
     stored = {"serve": "production", "why": "control", "token": "t", "documents": PROD[:10]}
     answer, *_ = run({}, desk=Desk(shown=stored))
     assert (served(answer), answer.json()["hits"]) == ("production; why=control", hits(PROD, 0, 10)["hits"])
@@ -416,7 +416,7 @@ def test_a_duel_of_two_challengers_asks_production_too():
     ],
 )  # fmt: skip
 def test_a_list_that_is_not_recorded_or_of_another_search_is_not_shown(found, why):
-    """The other has other documents, or another length."""
+    """A list of another search has other documents, or another length."""
     shown = {"serve": "interleaved", "token": "t", "documents": found, "replayed": True}
     desk = Desk(shown=shown) if isinstance(found, list) else Desk(fault=found)
     answer, *_ = run({}, desk=desk)
@@ -446,7 +446,7 @@ def test_the_breaker_opens_rests_and_tries_again():
 
 
 def test_requests_that_production_refuses_too_do_not_open_the_breaker():
-    """A client's mistake is none of the challenger's; its other failures count all the same."""
+    """A client's mistake does not count against the challenger; its other failures do."""
     _, desk, engines = run({}, Engines(prod=400, new=400), times=9)
     assert desk.uncompared == []
     assert [name for name, *_ in engines.asked].count("new") == 9
@@ -481,7 +481,7 @@ def test_experiments_without_productions_engine_are_refused(tables):
 @pytest.mark.parametrize("why", [None, "control", "share", "killed", "stopped", "bot", "draft"])
 @pytest.mark.parametrize("new", ["new", "gone", "third"])
 def test_beside_the_experiment_or_without_a_challengers_engine_only_production_is_asked(why, new):
-    """Nothing is recorded, not of the control either; what is production's anyway keeps its reason."""
+    """Nothing is recorded, not even for control; answers of production keep their reasons."""
     desk = Desk(tables={"prod": {"engine": "prod"}, "new": {"engine": new}})
     desk.settings.engines["third"]["kind"] = "solr"  # whose documents are no hits
     if why is not None:
@@ -575,7 +575,7 @@ def test_methods_and_encodings_of_clients():
 
 @pytest.mark.parametrize("where", ["prod", "new"])
 def test_halves_of_surrogate_pairs_and_huge_numbers_cost_nothing(where):
-    """An engine keeps what it was given, such as an emoji that was cut in two."""
+    """Engines return stored text unchanged, such as half of an emoji."""
     odd = {"prod": hits(PROD, 0, 10), "new": hits(NEW, 0, 10)}[where]
     odd["hits"]["hits"][0]["_source"]["t"] = "cut \ud83d"
     route = Route(engines=Engines(**{where: json.dumps(odd).encode()}))
@@ -636,7 +636,7 @@ def test_reasons_are_logged_with_what_the_engine_said(caplog):
 
 
 def test_with_the_service_itself(open_client):
-    """Pages of one search continue each other, clicks on them count, and a failing challenger is told."""
+    """Pages of a search continue each other, clicks on them count, and a failing challenger is reported."""
     engines = Engines()
     with open_client(engines=TABLES) as client:
         client.search_by(engines)
@@ -671,7 +671,7 @@ def test_with_the_service_itself(open_client):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
 def test_pages_of_a_search_show_each_document_once(method, open_client, tmp_path):
-    """Whatever the size of pages and the length of merged lists, as both rankers find the same documents."""
+    """This holds for all sizes of pages and lengths of merged lists, as both rankers find the same documents."""
     found = [f"d{k}" for k in range(23)]
     orders = {"prod": found, "new": [found[(7 * k + 3) % 23] for k in range(23)]}
 
@@ -709,7 +709,7 @@ def test_pages_of_a_search_show_each_document_once(method, open_client, tmp_path
     ],
 )
 def test_a_kept_query_makes_exports_logs_for_click_models(body, headers, text, open_client, tmp_path, capsys):
-    """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
+    """``clicks describe`` reads the export if ``log_query`` stores the query of the request, else refuses it."""
     tables = {name: {**TABLES[name], "body": {"query": {"match": {"t": "{q}"}}}} for name in BOTH}
     with open_client(engines=tables) as client:
         client.search_by(Engines())

@@ -110,7 +110,7 @@ def comparable(answer):
 
 
 def test_pages_lose_no_document_and_show_none_twice(site):
-    """With the id of the search pages are one list; without it both are production's."""
+    """With the id of the search, pages form one list; without it, both are production's."""
     site.create()
     rng = random.Random(5)
     for with_id in (True, False):
@@ -206,7 +206,7 @@ def any_headers(rng):
 
 @pytest.mark.slow
 def test_where_production_is_served_the_answer_is_the_engines_own(site):
-    """And nothing that a client sends is an error of ours."""
+    """No request of a client causes an internal error."""
     site.create(share=0.8)
     rng = random.Random(int(os.environ.get("STRUCTSVM_FUZZ_SEED", "0")))
     served: dict[str, int] = {}
@@ -297,7 +297,7 @@ def nginx(tmp_path):
 
 @pytest.mark.parametrize("keys", [True, False])
 def test_behind_nginx_nobody_comes_in_without_a_key(serve, nginx, store_url, keys):
-    """Neither by the name that nginx gives the service by default nor by the public one; without keys, by saying so."""
+    """Requests without a key are refused for nginx's default host name and the public one, unless keys are disabled."""
     assert main(["live", "init", "--store", store_url]) == 0
     served = serve(keys=keys)
     said = "" if keys else "proxy_set_header X-Forwarded-For $remote_addr;"
@@ -312,7 +312,7 @@ def test_behind_nginx_nobody_comes_in_without_a_key(serve, nginx, store_url, key
 
 @pytest.mark.slow
 def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
-    """The steps of the page in their order, in a folder: from nothing to a click that is counted after a restore."""
+    """Run the steps of the page in order in an empty folder, up to a click that is counted after a restore."""
     page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
     sections = [
         re.search(f"^## {name}.*?(?=^## )", page, flags=re.M | re.S)[0] for name in ("Deployment", "Backup")

@@ -1,4 +1,4 @@
-"""Who may do what, and what no input may do."""
+"""Permissions, and inputs that must not cause harm."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ ONE = "/v1/experiments/e"
 
 @pytest.fixture
 def token(client):
-    """Of a list that the client was shown."""
+    """Return the token of a list that was shown to the client."""
     client.create()
     return client.show("r1")[1]["token"]
 
@@ -277,7 +277,7 @@ def test_an_address_that_sends_too_many_clicks_is_slowed_down(open_client, store
 
 
 def test_the_rate_in_the_long_run():
-    """Whatever the times of calls, an address gets its burst and then so many per second."""
+    """Whatever the times of calls, an address gets its burst, and then calls at the given rate per second."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         times = np.cumsum(rng.exponential(rng.choice([0.01, 0.1, 1.0]), 400))
@@ -301,7 +301,7 @@ def test_many_addresses_take_little_memory():
 
 
 def test_every_call_but_clicks_needs_a_key(open_client):
-    """Also on loopback: a reverse proxy that passes calls on comes from there, and may name the service so, too."""
+    """Keys are required on loopback, too: calls forwarded by a reverse proxy come from there, maybe with that name."""
     with open_client(keyless=False) as client:
         for method, path, body, *_ in CALLS:
             assert client.call(method, path, body)[0] == 401, path
@@ -369,7 +369,7 @@ def ubi_tokens(client, headers):
 
 
 def test_who_only_reads_cannot_send_clicks(keyed):
-    """The UBI export has closed lists only, and tokens for admin alone."""
+    """The UBI export contains only closed lists, and tokens only for admin."""
     client, texts = keyed
     of = {scope: bearer(text) for scope, text in texts.items()}
     client.call("PUT", ONE, {"rankers": ["prod", "new"], "window_s": 0.1}, headers=of["admin"])
@@ -392,7 +392,7 @@ def test_who_only_reads_cannot_send_clicks(keyed):
 
 
 def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
-    """Of an experiment that has ended no copy keeps the key of its units; copies are the owner's alone."""
+    """No backup keeps the key of the units of an experiment that has ended; backups are readable only by the owner."""
     folder = tmp_path / "copies"
     with open_client() as client:
         path = client.service.settings.sqlite_path
@@ -419,7 +419,7 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
 
 
 def test_an_experiment_that_ended_after_a_copy_is_stopped_there(open_client, tmp_path):
-    """Without the key of its units it would show production for ever, and look as if it went on."""
+    """Without the key of its units it would show production for ever, but appear to be running."""
     folder = tmp_path / "copies"
     with open_client() as client:
         path = client.service.settings.sqlite_path
@@ -449,7 +449,7 @@ def test_an_experiment_that_ended_after_a_copy_is_stopped_there(open_client, tmp
 
 
 def test_a_killed_experiment_ends(client, monkeypatch):
-    """It may be started again within a day; then, or once it is cleaned, its key is deleted."""
+    """A killed experiment can be restarted within a day; after that, or when it is cleaned, its key is deleted."""
     for key in "ab":
         client.create(key, window_s=0.1)
         client.show("r", key, unit="anna")
@@ -549,7 +549,7 @@ def odd_calls(rng, n):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_input_is_a_defect(client, seed):
-    """Whatever comes is answered by 200, or by an error that says what was expected."""
+    """Assert that each call is answered by 200, or by an error that states the expectation."""
     rng = random.Random(seed)
     client.create("e")
     client.create("b", kind="bandit")
@@ -584,7 +584,7 @@ def test_no_input_is_a_defect(client, seed):
 
 
 def test_headers_that_do_not_end_are_cut_off(serve):
-    """And a request whose headers and body come at once is taken, however long the body."""
+    """A request whose headers and body are sent at once is accepted, however long the body."""
     served = serve()
     with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n")

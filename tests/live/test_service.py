@@ -1,4 +1,4 @@
-"""What the calls of the service answer, and what they keep."""
+"""Answers of the calls of the service, and the data they store."""
 
 import contextlib
 import json
@@ -230,7 +230,7 @@ SHOP = {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search"}
 
 
 def test_another_ranker_is_another_revision(open_client):
-    """Whatever a ranking depends on starts fresh statistics; where the engine stands does not."""
+    """Changes that affect rankings start new statistics; a new address of the engine does not."""
     engines = {"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}
     with open_client(engines=engines) as client:
 
@@ -393,7 +393,7 @@ def test_the_bandit_learns_in_order(client):
 
 @pytest.mark.parametrize("on_winner", ["keep", "serve_winner"])
 def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
-    """Users like the documents of one ranker only; with ``keep`` the bandit lets it play alone."""
+    """Users like the documents of only one ranker; with ``keep``, the bandit then plays only this ranker."""
     options = {"kind": "bandit", "rankers": ["prod", "b", "c"], "policy": "best"}
     client.create(policy_options={"alpha": 0.4}, stop={"on_winner": on_winner}, **options)
     decided = 'structsvm_live_decided{experiment="e"} '
@@ -502,7 +502,7 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
 
 @pytest.mark.parametrize("unit", ["session", "user", "request"])
 def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, capsys):
-    """As keyed hashes; those that are forgotten are left out, with their lists."""
+    """Units are exported as keyed hashes; forgotten units are left out, with their lists."""
     client.create(unit=unit, log_query=True)
     store = client.service.settings.store
     for k in range(12):

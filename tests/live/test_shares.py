@@ -1,4 +1,4 @@
-"""Guardrails that are silent while nothing is wrong, as the share changes and users come back; and still speak."""
+"""Guardrails: no false alarms when the share changes or users come back, and alarms for broken ratios."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ def config(share):
 
 
 class World:
-    """Units with buckets that visit an experiment whose share changes; its closer, ``window`` lists behind."""
+    """Units with buckets visit an experiment whose share changes; lists are closed ``window`` lists later."""
 
     def __init__(self, share, seed, window=0):
         self.rng = random.Random(seed)
@@ -78,7 +78,7 @@ class World:
 )  # fmt: skip
 @pytest.mark.parametrize("come_back", [False, True])
 def test_a_change_of_the_share_is_no_alarm(before, after, n, come_back):
-    """Lists that are pending when the share changes, and as many after it, by new units or those of before."""
+    """Lists are pending when the share changes; as many follow, of new units or the same."""
     alarms = 0
     for seed in range(MORE or 5):
         world = World(before, seed, window=n)
@@ -103,7 +103,7 @@ def test_a_change_of_the_share_is_no_alarm(before, after, n, come_back):
     [(300, 20_000), (400, 6000), (1000, 30_000), (1500, 6000), (3000, 60_000), (10_000, 60_000)],
 )
 def test_users_who_come_back_are_no_alarm(users, lists):
-    """Each counts once, however many there are and however often they come."""
+    """Each user counts once, whatever the number of users and visits."""
     for seed in range(MORE or 1):
         world = World(0.5, seed)
         buckets = [world.rng.random() for _ in range(users)]
@@ -120,7 +120,7 @@ def test_users_who_come_back_are_no_alarm(users, lists):
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "most"), [(0.5, 2000), (0.2, 3000), (0.8, 8000)])
 def test_a_ratio_that_is_broken_is_an_alarm(share, most):
-    """A third of production's lists is never recorded: the alarm comes, also after the share was changed."""
+    """If a third of production's lists is never recorded, an alarm is raised, also after a change of the share."""
     for seed, changed in itertools.product(range(3), (False, True)):
         world = World(0.1 if changed else share, seed)
         if changed:
@@ -163,7 +163,7 @@ def test_without_production_beside_it_nothing_is_compared(client):
 
 
 def test_an_alarm_can_be_acknowledged(client):
-    """By a call, or by starting again what it has killed; evidence from then on counts."""
+    """An alarm is acknowledged by a call, or by restarting the killed experiment; later evidence counts."""
     client.create(share=0.5, guardrails={"on_alarm": "kill"})
     write = client.service.store.writing
 
@@ -232,7 +232,7 @@ def test_shares_are_of_what_came_after_the_acknowledgement():
 
 
 def test_a_share_changed_over_http_kills_nothing(client):
-    """The lists were shown by the share of then, and are judged by it."""
+    """Lists are checked by the share at the time they were shown."""
     client.create(share=1.0, guardrails={"on_alarm": "kill"})
     for k in range(100):
         client.show(f"r{k}", unit=f"u{k}")

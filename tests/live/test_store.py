@@ -87,7 +87,7 @@ def test_a_click_whose_caller_went_away_is_stored(opened):
 
 
 def test_requests_that_were_given_up_do_not_stand_in_the_way_of_others(monkeypatch):
-    """While the store hangs, only those that still wait count; none that was given up is written later."""
+    """While the store hangs, only requests that still wait count; abandoned ones are never written."""
     monkeypatch.setattr("structsvm.live.store.writer._MOST_WAITING", 5)
     written, begun, goes_on = [], threading.Event(), threading.Event()
 
@@ -247,7 +247,7 @@ def test_a_store_of_a_later_release(store_url, capsys):
 
 
 def test_what_is_put_is_judged_by_what_is_stored(opened):
-    """In one transaction, so that two callers at once do not make two revisions of one configuration."""
+    """The check is part of the transaction, so that concurrent calls do not create two equal revisions."""
     store, *_ = opened
     config = check_config({"rankers": ["a", "b"]})
     meant = {**config, "length": 5}

@@ -1,4 +1,4 @@
-"""UBI in and out: what is written is read back by the reader of click logs, and events become clicks."""
+"""UBI export and import: the reader of click logs reads the export, and events become clicks."""
 
 import json
 
@@ -98,7 +98,7 @@ def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers(client):
 
 
 def test_with_the_service_itself(client, tmp_path):
-    """Events of the lists shown are taken, others ignored, and the export has what the click log has."""
+    """Events of the lists shown are imported, others ignored, and the export agrees with the click log."""
     client.create(log_query=True)
     lists = [client.show(f"r{k}", query=f"q{k % 3}")[1] for k in range(6)]
     for k, one in enumerate(lists):
@@ -118,7 +118,7 @@ def test_with_the_service_itself(client, tmp_path):
 
 
 def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(client, tmp_path):
-    """Of 12 searches 6 go on to page 2 and click its first document; on every third the rankers agree."""
+    """Of 12 searches, 6 continue to page 2 and click its first document; rankers agree on every third."""
     client.create(log_query=True, length=4)
     for k in range(12):
         prod = [f"{k % 3}-{i}" for i in range(8)]

@@ -1,4 +1,4 @@
-"""Permutation importance: by what it is, on models whose importances are known."""
+"""Permutation importance: by its definition, on models with known importances."""
 
 import numpy as np
 import pandas as pd

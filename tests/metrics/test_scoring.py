@@ -1,4 +1,4 @@
-"""The scorers inside scikit-learn: qid arrives, and nothing runs without it."""
+"""The scorers inside scikit-learn: qid is routed, and is required."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The paired comparison: against the enumerated null distribution, and its policies."""
+"""The paired comparison: against the enumerated null distribution, and for ties and bad input."""
 
 import itertools
 

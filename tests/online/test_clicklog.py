@@ -1,4 +1,4 @@
-"""The click log: what is written is read, and what is wrong is named with its line."""
+"""The click log: round trips, and errors with the line."""
 
 import gzip
 import json
@@ -191,6 +191,6 @@ def test_what_is_no_log_of_impressions_is_refused():
     for log, expected in (
         ([shown], r"impressions\[0\]: expected an Impression each, got Shown; wrap a record, as in Impress"),
         ([{"shown": 1}], r"impressions\[0\]: expected an Impression each, got dict"),
-        (pd.DataFrame({"impression": [1]}), "log: .* got a data frame; read it by .*draft_table"),
+        (pd.DataFrame({"impression": [1]}), "log: .* got a data frame; read it with .*draft_table"),
     ):
         refused(expected, analyse, log)

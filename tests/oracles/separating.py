@@ -1,4 +1,4 @@
-"""Random labels, and one call of an oracle on whole data, into arrays in which nothing may be left out."""
+"""Random labels, and one call of an oracle on whole data, which must fill all entries of its arrays."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def make(labels, lengths, seed=0):
-    """Labels of a kind, offsets and noise for queries of these lengths."""
+    """Return labels of a kind, offsets and noise for queries of the given lengths."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     n = offsets[-1]
@@ -32,14 +32,14 @@ def bind_and_separate(oracle, y, offsets, scores):
 
 
 def of_one_query(oracle, y, scores):
-    """Its loss and coefficients."""
+    """Return the loss and coefficients of one query."""
     y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
     _, loss, coef = bind_and_separate(oracle, y, np.array([0, len(y)]), scores)
     return loss[0], coef
 
 
 def curve(separator, scores, direction, offsets):
-    """Minus the second derivative at ``scores`` times ``direction``; of parts of the queries, in threads, the same."""
+    """Return minus the second derivative at ``scores`` times ``direction``; threads must return the same."""
 
     def part(first, last):
         rows = slice(offsets[first], offsets[last])

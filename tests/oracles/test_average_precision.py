@@ -29,7 +29,7 @@ def coefficients(relevant, order):
 
 
 def interleavings(relevant, s):
-    """The same over all interleavings of the two sorted lists (enough, by Lemma 1 of the thesis)."""
+    """Maximise over all interleavings of the two sorted lists, which suffices by Lemma 1 of the thesis."""
     rel = np.flatnonzero(relevant)[np.argsort(-s[relevant], kind="stable")]
     non = np.flatnonzero(~relevant)[np.argsort(-s[~relevant], kind="stable")]
     best = -np.inf

@@ -52,7 +52,7 @@ class Instance:
         return total
 
     def greedy(self, k, value):
-        """From scratch: the whole value of every extension."""
+        """Choose greedily by recomputing the whole value of each extension."""
         chosen = []
         for _ in range(min(k, self.n)):
             rest = [d for d in range(self.n) if d not in chosen]
@@ -64,7 +64,7 @@ class Instance:
 
 
 def whole(rng, size, low=-3):
-    """Whole numbers: sums are exact, so that ties are ties."""
+    """Return whole numbers, whose sums are exact, so that ties are exact."""
     return rng.integers(low, 5, size=size).astype(float)
 
 
@@ -151,7 +151,7 @@ def test_budget():
 
 
 def test_the_budget_safeguard_is_needed():
-    """A cheap word against a long text: gain per cost alone would choose the cheap one and have no room left."""
+    """With gain per cost alone, a cheap word would be chosen and leave no room for a long text."""
     coverage = FEATURES.coverage(CandidateSet(np.array([[1] + [0] * 100, [0] + [1] * 100])))
     costs = np.array([0.1, 100.0])
     assert budgeted(coverage, np.ones(6), np.zeros(2), costs, 100.0).chosen.tolist() == [1]
@@ -229,7 +229,7 @@ def problem_of(rng, n_queries, separation, n=15, k=4, n_jobs=1):
 
 
 def test_slack_is_at_most_the_exhaustive_one():
-    """Also where no two documents cover every subtopic: the slack is at least the loss of the true output."""
+    """This also holds if no two documents cover all subtopics: the slack is at least the loss of the true output."""
     rng, missed, equal = np.random.default_rng(9), 0, 0
     for _ in range(25):
         one = Instance(rng, n=6, n_words=10)
@@ -287,7 +287,7 @@ def test_training_is_op_5_with_every_constraint(monkeypatch, C):
 @pytest.mark.parametrize("trainer", [n_slack, one_slack, frank_wolfe])
 @pytest.mark.parametrize("C", [0.3, 30.0])
 def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
-    """Every pass, not only the end: the queries remember what was found."""
+    """The inequality holds at each pass, because queries keep the outputs that were found."""
     problem = problem_of(np.random.default_rng(11), 12, separation)
     points = []
     fit = trainer(problem, C, Options(tol=1e-4, max_passes=300, callback=points.append))

@@ -1,4 +1,4 @@
-"""What all ranking oracles promise alike: the checks of ``structsvm.testing``, and coefficients that are a gradient."""
+"""Common properties of ranking oracles: the checks of ``structsvm.testing``, and coefficients that are a gradient."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ ORACLES += [OrdinalHinge(), OrdinalHinge(balanced=True), NDCG(k=2, gain="linear"
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 def test_passes_the_check(oracle):
-    """Neighbours and threads change no bit, permuted documents permute the problem, no other output is better."""
+    """Results do not depend on other queries, threads or the order of documents, and no other output is better."""
     check_oracle(oracle)
 
 

@@ -66,7 +66,7 @@ def test_equals_its_formula(oracle, labels, size):
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_bounds_its_measures_over_all_rankings_with_ties(k):
-    """1 - NDCG@k, half of it 1 - RR, and the missing share, of equal scores the lower grade first."""
+    """The measures are 1 - NDCG@k, (1 - RR)/2 and the missing share; ties rank the lower grade first."""
     rng = np.random.default_rng(1)
     labels, points = [], []
     for n in range(2, 6):
@@ -96,7 +96,7 @@ def test_bounds_its_measures_over_all_rankings_with_ties(k):
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 @pytest.mark.parametrize(("size", "shift"), [(0.1, 0.0), (1.0, 0.0), (5.0, 0.0), (1.0, 400.0)])
 def test_curvature_is_the_derivative_of_the_gradient(oracle, size, shift):
-    """With a shift of some documents the scores are spread too widely for plain exponentials."""
+    """With shifted documents, the scores are spread too widely for plain exponentials."""
     rng = np.random.default_rng(3)
     y, offsets = rng.choice([0, 0, 1, 2, 3], 30).astype(float), np.array([0, 12, 30])
     scores = size * rng.normal(size=30)

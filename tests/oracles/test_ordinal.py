@@ -8,7 +8,7 @@ from structsvm.oracles.ordinal import OrdinalHinge
 
 
 def by_programme(y, s, weights, *, balanced):
-    """min over ordered thresholds of the mean of both slacks."""
+    """Return the minimum over ordered thresholds of the mean of both slacks."""
     grades = np.unique(y[weights > 0])
     T = len(grades) - 1
     rows = []  # (threshold, sign, score, weight): slack >= 1 - sign (s - b)
@@ -29,7 +29,7 @@ def by_programme(y, s, weights, *, balanced):
 
 
 def cost_at(y, s, weights, b):
-    """The mean of both slacks at given thresholds."""
+    """Return the mean of both slacks at given thresholds."""
     grades = np.unique(y[weights > 0])
     total = 0.0
     for j in range(len(b)):

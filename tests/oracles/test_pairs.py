@@ -12,7 +12,7 @@ from tests.oracles.separating import bind_and_separate, of_one_query
 
 @pytest.fixture(params=["counting", "merging"])
 def path(request, monkeypatch):
-    """Both ways to count, whatever the size."""
+    """Use either way of counting for all sizes."""
     monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
 
 

@@ -27,7 +27,7 @@ def slow(y, s):
 
 @pytest.fixture(params=["comparing", "tree"])
 def path(request, monkeypatch):
-    """Both ways to sum, whatever the size."""
+    """Use either way of summing for all sizes."""
     monkeypatch.setattr(squared_pairs, "_COMPARED_PAIRS", 10**9 if request.param == "comparing" else 0)
 
 

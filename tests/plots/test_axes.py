@@ -39,7 +39,7 @@ def legend(ax):
 
 
 def test_features_without_names_are_numbered_from_1_everywhere():
-    """As LETOR files number them: weights, bins of trees, step functions, importances, exports and warnings."""
+    """Weights, bins, step functions, importances, exports and warnings number features like LETOR files."""
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(60, 2)), np.repeat(range(10), 6)
     y = (X[:, 1] > 0).astype(int)

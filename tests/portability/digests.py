@@ -122,7 +122,7 @@ def formats() -> Any:
 
 @case
 def many_queries() -> Any:
-    """Descents with threads, a sample that sets the length, Newton's method on planes, and tasks of threads."""
+    """Fit with threads, a sample that determines the length, Newton's method on planes, and tasks of threads."""
     X, y, qid = data(3000, 9, 12)
     hard = structsvm.StructuralRanker("map", C=300, tol=1e-4, n_jobs=THREADS)
     offsets = np.arange(0, len(y) + 1, 9)

@@ -203,7 +203,7 @@ def test_a_face_of_dependent_planes_is_entered_whole(kind):
     ("mass", "free", "alpha"), [(0.0, [1], [0.0, 0.25, 0.75]), (0.25, [0], [0.75, 0.0, 0.25])]
 )
 def test_a_dependent_direction_is_walked_uphill_unless_its_vertex_has_no_mass_to_give(mass, free, alpha):
-    """Plane 1 is twice plane 0, and worth less along with it: it takes mass if it has none, and gives away its own."""
+    """Plane 1 is twice plane 0 with a lower value: it gains mass if it has none, and otherwise loses its mass."""
     gram, group, base = np.outer([1.0, 2.0], [1.0, 2.0]), np.zeros(3, np.int64), np.array([2])
     at, g = np.array([0.5 - mass, mass, 0.5]), np.array([1.0, 1.0, 0.0])
     inside, gone = np.array([0, -1, -1]), np.empty(6, np.int64)

@@ -52,7 +52,7 @@ def upper(region, joint, loss, C, w):
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("constraints", CONSTRAINTS)
 def test_bounds_hold_and_are_tight(penalty, constraints):
-    """Of 448 problems: feasible weights, a lower bound that is one, and little between the two."""
+    """For 448 problems, weights are feasible, the lower bound is valid, and the gap is small."""
     rng = np.random.default_rng(len(penalty) * 100 + len(constraints))
     region = Convex(6, CONSTRAINTS[constraints], PENALTIES[penalty])
     for C in [1e-3, 1.0, 1e3, 1e5]:
@@ -104,7 +104,7 @@ def test_linear_constraints_hold_up_to_rounding():
 
 
 def test_what_a_solver_leaves_is_repaired():
-    """Constraints up to rounding and signs exactly, by a move of the size of the error."""
+    """Weights meet constraints up to rounding and signs exactly, and move only by the size of the error."""
     rng = np.random.default_rng(12)
     signs = np.array([0, 0, 1.0, -1.0])
     region = Convex(4, lambda w: [cp.sum(w) == 1, w[0] <= 0.2], signs=signs)
@@ -181,7 +181,7 @@ BOUND = cp.Variable(name="t", value=0.3)
 BAD_CONSTRAINTS = [
     (lambda w: [w["titel"] >= 0], r"constraints: w\['titel'\]: no such feature; .*'title'\?"),
     (lambda w: [w[5] >= 0], "the function raised IndexError: .*out of bounds"),
-    (lambda w: [w.price >= 0], r"no attribute 'price'; features are taken by w\['price'\]"),
+    (lambda w: [w.price >= 0], r"no attribute 'price'; features are selected by w\['price'\]"),
     (lambda w: [0 <= w <= 1], "the function raised Exception: .*chain constraints"),
     (lambda w: w >= 0, "expected a list of cvxpy constraints, got 0.0 <= w"),
     (lambda w: [True], r"constraints\[0\]: expected a cvxpy constraint, got True"),
@@ -201,7 +201,7 @@ BAD_PENALTIES = [
     (lambda w: w, "penalty: expected a cvxpy expression with one value, got w"),
     (lambda w: 3.0, "penalty: expected a cvxpy expression with one value, got 3.0"),
     (lambda w: cp.norm1(w) + BOUND**2, "penalty: expected w as the only"),
-    (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers in place of cvxpy param"),
+    (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers instead of cvxpy param"),
 ]
 BAD_TOGETHER = [
     ({"constraints": lambda w: [w["x"] >= 0], "names": None}, "no names; pass X as a data frame"),
@@ -209,7 +209,7 @@ BAD_TOGETHER = [
         {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
         r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
     ),
-    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its least"),
+    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its minimum"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Points made feasible, whatever a solver or a caller left."""
+"""Repair of infeasible points from solvers and callers."""
 
 import numpy as np
 

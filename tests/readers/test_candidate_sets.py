@@ -1,4 +1,4 @@
-"""Candidate sets and their files: what is refused, round trips, AMBIENT and TREC judgments."""
+"""Candidate sets and their files: errors, round trips, AMBIENT and TREC judgments."""
 
 import gzip
 
@@ -130,7 +130,7 @@ def test_judgments_with_texts_or_runs():
 
 
 def ambient(folder, **changed):
-    """Files of the data set by name, rows under a header."""
+    """Write the files of the data set, with rows below a header."""
     rows = {"topics": "1\tAida", "subTopics": "1.1\topera", "results": "1.1\tu\tt\ts", "STRel": "1.1\t1.1"}
     for name, text in (rows | changed).items():
         (folder / f"{name}.txt").write_text(f"header\n{text}\n")

@@ -1,4 +1,4 @@
-"""Made data keep what they promise, and descriptions say what is in a file."""
+"""Properties of synthetic data, and descriptions of files."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Feature logs of engines: what they hold, and what is refused by query and document."""
+"""Feature logs of engines: contents, and errors that name the query and document."""
 
 import json
 

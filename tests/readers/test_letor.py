@@ -1,4 +1,4 @@
-"""The text reader against a slow one of ``str.split`` and ``float()``, on made, random and real files."""
+"""The text reader against a slow one of ``str.split`` and ``float()``, on synthetic, random and real files."""
 
 import bz2
 import gzip
@@ -69,7 +69,7 @@ def write(tmp_path, text, name="train.txt"):
 
 
 def parse_number(token):
-    """What the kernel makes of a token: (value, end, kind)."""
+    """Return the value, end and kind that the kernel reads from a token."""
     buffer = np.frombuffer(token.encode() + b"\n", dtype=np.uint8)
     return letor_scanner._number(buffer, 0, *letor_scanner.power_tables())
 
@@ -117,7 +117,7 @@ any_float = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def middle(x):
-    """The number between a float and the next."""
+    """Return the number halfway between a float and the next one."""
     return str((Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2)
 
 
@@ -296,7 +296,7 @@ def test_a_dense_matrix_beyond_memory_names_the_line(tmp_path, monkeypatch):
         ("0 qid:1 1:1\n", {"sparse": "yes"}, "^sparse='yes': expected"),
         ("0 qid:1 1:1\n", {"n_features": 0}, "^n_features=0: expected"),
         ("0 qid:1 1:1\n", {"fill": np.inf}, "^fill=inf: expected"),
-        ("0 qid:1 1:1\n", {"query_sizes": [1]}, "state one of the two"),
+        ("0 qid:1 1:1\n", {"query_sizes": [1]}, "specify one of the two"),
         *(("", {"n_jobs": n}, f"^n_jobs={n!r}: expected a number of threads") for n in (0, 1.5, "2", True)),
         (b"\x28\xb5\x2f\xfdrest of it", {}, "expected an intact zstd file, got a damaged one"),
         (b"PK\x03\x04rest of it", {}, "got zip; convert it first"),

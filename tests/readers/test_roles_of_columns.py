@@ -1,4 +1,4 @@
-"""One rule for ids, numbers and times, whatever carries them: CSV, JSON lines, Parquet, frames, Arrow, dictionaries."""
+"""One rule for ids, numbers and times in CSV, JSON lines, Parquet, frames, Arrow and dictionaries."""
 
 import datetime
 import decimal
@@ -283,7 +283,7 @@ def test_ids_of_click_logs_written_as_floats(tmp_path):
 
 
 def test_a_click_on_a_later_row_of_a_document_counts():
-    """Events that are delivered as further rows, at the same place or another."""
+    """Later events of a document may be further rows, at the same position or another."""
     rows = {
         "list": [1, 1, 1, 2, 2],
         "rank": [1, 2, 3, 1, 2],

@@ -1,4 +1,4 @@
-"""Stores: what goes in comes out, mapped; a failure leaves what was there; foreign folders are refused."""
+"""Stores: round trips by memory maps, failures that keep the old store, refused folders."""
 
 import dataclasses
 import gzip
@@ -357,7 +357,7 @@ def test_conversion_of_awkward_files(tmp_path, text, sizes, block):
 @pytest.mark.parametrize("run_bytes", [1, 1000, 1 << 20])
 @pytest.mark.parametrize("spelling", ["{}", "q{}", "{}.0"])
 def test_scattered_rows_are_gathered_on_disk_as_in_memory(tmp_path, monkeypatch, run_bytes, spelling):
-    """Byte for byte, with ids that all together tell whether ``1.0`` is 1."""
+    """Stores are equal byte for byte; all ids together determine whether ``1.0`` is 1."""
     monkeypatch.setattr(query_writers, "_RUN_BYTES", run_bytes)
     rng = np.random.default_rng(0)
     query = rng.integers(0, 9, 60)
@@ -427,7 +427,7 @@ def test_read_queries_tells_text_from_store(tmp_path):
 
 
 def test_a_store_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkeypatch):
-    """Arrays of equal shape, too large to be compared with their checksums, never from two stores."""
+    """Arrays of equal shape, too large for a check of their checksums, never come from two stores."""
     monkeypatch.setattr(store, "_CHEAP_BYTES", 0)
     path, mapped = tmp_path / "a.store", store._map
     stores = [QueryData.from_arrays(np.full((4, 2), float(i)), np.full(4, i), [0, 0, 1, 1]) for i in range(2)]
@@ -440,7 +440,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkey
         return array
 
     monkeypatch.setattr(store, "_map", map_and_replace)
-    rejected("expected a store that stays while it is opened", open_store, path)
+    rejected("expected a store that is not replaced meanwhile", open_store, path)
 
 
 def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Made data: the planted weights rank them, the shares are those stated, chunks change nothing."""
+"""Synthetic data: planted weights rank them, shares are as documented, chunks change nothing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Parquet files: what is in them, by name, and an error with the file for what is not."""
+"""Parquet files: columns by name, and errors that name the file."""
 
 from pathlib import Path
 
@@ -172,7 +172,7 @@ def test_what_stands_for_tables(tmp_path):
 
 @pytest.mark.parametrize("columns", ["", "Unnamed: 0"])
 def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
-    """Of rows sorted by label they would be the label."""
+    """If rows are sorted by label, row numbers would reveal the label."""
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"label": [1, 0, 1, 0], "qid": [1, 1, 2, 2], "bm25": [3.0, 1.0, 2.0, 2.5]})
     if columns:

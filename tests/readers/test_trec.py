@@ -1,4 +1,4 @@
-"""TREC files: what is read equals a slow twin, what is refused says where, and hostile files stay cheap."""
+"""TREC files: compared with a slow twin, errors with the line, and cheap refusal of hostile files."""
 
 import gzip
 import re
@@ -33,7 +33,7 @@ def as_dict(run):
 
 
 def slow_run(text):
-    """What ``read_run`` computes, one line after the other."""
+    """Compute the result of ``read_run`` line by line."""
     rows = {}
     for line in text.split("\n"):
         if line.strip(" \t\r"):

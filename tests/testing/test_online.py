@@ -1,4 +1,4 @@
-"""The checks of bandits, interleavers and users: every one of the package passes, and broken ones are caught."""
+"""The checks of bandits, interleavers and users: all of the package pass, and broken ones fail."""
 
 from copy import copy
 from dataclasses import replace
@@ -76,12 +76,12 @@ def test_no_user_is_left_out():
 
 
 def broken(base=RUCB, **methods):
-    """A bandit with these methods in place of its own."""
+    """Return a bandit with the given methods instead of its own."""
     return type("Broken", (base,), methods)
 
 
 class Remembering(RUCB):
-    """Knows who played from a variable instead of the duel."""
+    """Takes the pair from a variable instead of the duel."""
 
     __slots__ = ("played",)  # no part of the state
 
@@ -99,7 +99,7 @@ class Remembering(RUCB):
 
 
 class Forgetful(RUCB):
-    """Loses count in a restart."""
+    """Loses counts in a restart."""
 
     def to_json(self):
         changed = copy(self)
@@ -114,7 +114,7 @@ class Counting(RUCB):
 
 
 class Hasty(RUCB):
-    """Counts the step before it looks at the outcome."""
+    """Counts the step before it checks the outcome."""
 
     def update(self, duel, outcome):
         self.t += 1
@@ -179,14 +179,14 @@ SOUND = TeamDraft()
 
 
 class Spoiled(TeamDraft):
-    """Team draft with other methods in place of its own."""
+    """Return team draft with other methods instead of its own."""
 
     def __init__(self, **methods):
         vars(self).update(methods)
 
 
 def recorded(change):
-    """Team draft whose records are changed."""
+    """Return team draft with changed records."""
     return Spoiled(
         show=lambda *given, **options: change(SOUND.show(*given, **options)),
         distribution=lambda *given: [(change(shown), p) for shown, p in SOUND.distribution(*given)],
@@ -210,7 +210,7 @@ def drawn(change):
 
 
 def remembering():
-    """Credits only the very records that it showed."""
+    """Credits only record objects that it created itself."""
     known = []
     spoiled = recorded(lambda shown: known.append(shown) or shown)
     vars(spoiled)["credit"] = lambda shown, clicks: (
@@ -239,7 +239,7 @@ def any_clicks(clicks, n):
         (listed(lambda documents: documents[::-1]), "not the best one left"),
         (
             recorded(lambda shown: replace(shown, evidence=((0,) * len(shown.documents),))),
-            "turned round|expected outcome 0",
+            "permuted back|expected outcome 0",
         ),
         (recorded(lambda shown: replace(shown, n_rankers=shown.n_rankers + 1)), "the record has 3 rankers"),
         (recorded(lambda shown: replace(shown, method="team draft")), "the record names the method"),
@@ -256,8 +256,8 @@ def any_clicks(clicks, n):
         ),
         (Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length, 0)), "times of 400"),
         (drawn(lambda found: [(shown, p / 2) for shown, p in found]), "do not sum to 1"),
-        (drawn(lambda found: [(found[0][0], 1.0)]), "turned round|expected outcome 0"),
-        (remembering(), "credits the logged record otherwise"),
+        (drawn(lambda found: [(found[0][0], 1.0)]), "permuted back|expected outcome 0"),
+        (remembering(), "credits the logged record differently"),
         (
             Spoiled(
                 credit=lambda shown, clicks: SOUND.credit(shown, any_clicks(clicks, len(shown.documents)))
@@ -302,7 +302,7 @@ USER = CascadeUser.named("navigational", 3)
 
 
 def odd(**methods):
-    """A cascade user with some methods in place of its own."""
+    """Return a cascade user with some methods instead of its own."""
     parts = ("tables", "click", "probability", "likelihood")
     return SimpleNamespace(**{name: getattr(USER, name) for name in parts} | methods)
 

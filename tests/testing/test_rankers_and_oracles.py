@@ -1,4 +1,4 @@
-"""The checks themselves: they pass what is right and catch what is wrong."""
+"""The checks of rankers and oracles accept correct ones and detect faults."""
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations
@@ -37,7 +37,7 @@ def test_an_oracle_is_compared_with_a_reference():
 
 @dataclass(frozen=True)
 class Swaps:
-    """The share of relevant documents that change places with others, of at most ``most`` swaps."""
+    """The share of relevant documents that are swapped with others, for at most ``most`` swaps."""
 
     most: int = 99
 
@@ -178,7 +178,7 @@ def test_a_separator_without_a_part_is_refused_by_fit(monkeypatch):
 
 
 class Changed(SVMMap):
-    """Learns as its base does, and then changes something."""
+    """Fits like its base, and then changes something."""
 
     def fit(self, X, y, *, qid=None, sample_weight=None):
         super().fit(X, y, qid=qid, sample_weight=sample_weight)

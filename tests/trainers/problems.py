@@ -44,7 +44,7 @@ def objective(problem, C, w, penalty=lambda w: 0.5 * w @ w):
 
 
 def check_same_bytes(fits):
-    """Weights and the bounds at every pass are those of the first fit."""
+    """Check that all fits have the weights of the first, and its bounds at each pass."""
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.w, fits[0].w)
         assert [(p.primal, p.dual) for p in fit.history] == [(p.primal, p.dual) for p in fits[0].history]

@@ -1,4 +1,4 @@
-"""What all trainers promise alike: the history, the number of passes, when and where they warn, what they refuse."""
+"""Common properties of trainers: the history, the number of passes, warnings, errors."""
 
 import inspect
 import warnings
@@ -26,7 +26,7 @@ def arrays(seed=0, n_queries=20, n_docs=12, m=4):
 
 
 class Counted:
-    """A ranking problem that counts how often each query was asked for."""
+    """A ranking problem that counts how often each query was separated."""
 
     def __init__(self, problem):
         self.problem = problem
@@ -64,7 +64,7 @@ def test_a_pass_asks_for_every_query_once_and_has_one_entry(solver, max_passes):
 
 
 class Forgetful:
-    """A separator that at times says it found nothing."""
+    """A separator that sometimes reports that no output is violated."""
 
     exact = False
     query_weights = None
@@ -114,7 +114,7 @@ def test_a_callback_that_stops_is_named_and_not_asked_again(solver):
 
 
 def line():
-    """The number of the caller's line."""
+    """Return the line number of the caller."""
     return inspect.currentframe().f_back.f_lineno
 
 
@@ -140,7 +140,7 @@ REFUSED = [
     ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
     ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of .*'one_slack'"),
     ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use .*'one_slack'"),
-    ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
+    ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: cannot be combined with a region"),
     ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use .*'one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of .*'one_slack', .*'n_slack'"),
@@ -199,7 +199,7 @@ def test_an_estimate_of_an_approximate_oracle_that_is_refuted_is_forgotten():
 
 
 class Shirking:
-    """A separator that calls itself exact, and finds nothing violated once it has been asked ``n`` times."""
+    """A separator that claims to be exact, but finds no violated output after ``n`` calls."""
 
     def __init__(self, separator, n):
         self.separator, self.left, self.exact = separator, n, True

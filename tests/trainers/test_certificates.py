@@ -1,4 +1,4 @@
-"""Certificates recomputed from what they are made of, over losses, sizes, C and scales of the features."""
+"""Certificates recomputed from masses and planes, for various losses, sizes, C and scales of features."""
 
 import math
 import warnings
@@ -66,7 +66,7 @@ def exact_sum(values):
 
 
 def hinges(dense, separator, offsets, w):
-    """Of each query, with its scores and its oracle asked for it alone; and the size of what is added up for it."""
+    """Return the hinge of each query from a separate call of the oracle, and the size of its summands."""
     out, sizes = [], []
     for q in range(offsets.shape[0] - 1):
         rows = dense[offsets[q] : offsets[q + 1]].astype(float)

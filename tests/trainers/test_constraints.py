@@ -25,7 +25,7 @@ def make_problem(loss="map", n_queries=30, m=6, seed=0, **options):
 
 
 def roc_area_by_enumeration(problem_data, C, constraints, penalty):
-    """The slack of a query is at least the share of pairs swapped less ``w . joint``, for each ranking of it."""
+    """Solve with slacks of at least the share of swapped pairs minus ``w . joint``, for each ranking."""
     X, y, offsets = problem_data
     w, slack = cp.Variable(X.shape[1]), cp.Variable(offsets.size - 1, nonneg=True)
     listed = constraints(w)
@@ -104,7 +104,7 @@ def test_all_trainers_agree_under_signs(loss, csr):
 
 @pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
 def test_newton_over_the_planes_under_signs(loss):
-    """Enough queries, and C so large that sweeps are not enough; float32, and features of a few queries only."""
+    """With many queries and a large C, sweeps do not suffice; check float32, and features of only a few queries."""
     rng = np.random.default_rng(5)
     for csr, dtype in [(False, np.float32), (True, float)]:
         problem = make_problem(loss, n_queries=240, seed=6, csr=csr, dtype=dtype)
@@ -161,7 +161,7 @@ CONSTRAINTS = [
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("seed", range(2))
 def test_certificates_are_never_wrong(penalty, seed):
-    """On 96 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
+    """On 96 problems, compare both bounds at each pass with a fit of far smaller tolerance."""
     said = PENALTIES[penalty]
     measured = (lambda w: 0.5 * w @ w) if said is None else (lambda w: float(said(w).value))
     rng = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def test_few_features_are_used_under_l1():
     ids=["order", "bound not met", "ridge", "l1", "tiny"],
 )
 def test_weights_within_tolerance_of_zero_still_rank(options):
-    """Where zero is within ``tol`` of the optimum, ranking at random is, too; so are weights that rank well."""
+    """If zero weights are within ``tol`` of the optimum, the fit still returns weights that rank well."""
     rng = np.random.default_rng(0)
     X, offsets = 0.01 * rng.normal(size=(3000, 4)), np.arange(0, 3001, 10)
     y = (100 * X @ [1.0, -1.0, 0.5, 0.0] + rng.normal(size=3000) > 1).astype(float)

@@ -39,7 +39,7 @@ def slow_utility(name, gain, ranked):
 
 
 def changes(name, gain, y, scores):
-    """How the utility of one query changes when two documents swap ranks, for all pairs."""
+    """Return the change in utility of one query when two documents swap ranks, for all pairs."""
     n, order = len(y), np.argsort(-scores, kind="stable")
     if name == "ranknet":
         return np.ones((n, n))
@@ -139,7 +139,7 @@ def problem(rng):
 
 
 def ascended(seed, name, schedule, hidden=(), **options):
-    """Rows, labels, offsets, the fit of random ones, and what it began with."""
+    """Return random rows, labels and offsets, the fit, and its start."""
     rng = np.random.RandomState(seed)
     X, y, offsets = problem(rng)
     start = LambdaRankFit(initial_weights(5, hidden, rng), np.zeros(5), np.ones(5), [], 0)

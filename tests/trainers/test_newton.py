@@ -28,7 +28,7 @@ def make_problem(X, y, offsets, normalize="pairs", **options):
 
 
 def explicit(X, y, offsets, normalize):
-    """Differences of all pairs and the share of each in the mean; a query without pairs is a query, too."""
+    """Return differences of all pairs, and their shares in the mean, in which queries without pairs count."""
     differences, weights = [], []
     for a, b in pairwise(offsets):
         pairs = [(i, j) for i in range(a, b) for j in range(a, b) if y[i] > y[j]]
@@ -120,7 +120,7 @@ def test_stopping_early_warns_and_says_how_far_it_came():
 
 
 def test_a_part_stands_for_the_whole(monkeypatch):
-    """Every eighth stretch of queries: as a problem of these queries alone, and as the start of a long fit."""
+    """A part of every eighth chunk equals the problem of these queries, and can start a long fit."""
     monkeypatch.setattr(passes, "_CHUNK_BYTES", 1 << 10)  # many stretches of few queries
     X, y, offsets = make_rows(n_queries=1500)
     problem = make_problem(X, y, offsets, n_jobs=3)

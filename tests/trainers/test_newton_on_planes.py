@@ -18,7 +18,7 @@ from tests.trainers.problems import LOSS_NAMES, bind, check_same_bytes, objectiv
 
 
 def random_planes(seed, n=7, m=4, slots=5, sparse_rows=False):
-    """Planes with unused slots that must not be read, of which one query has none and one no cap."""
+    """Return planes with unused slots that must not be read; one query has no planes, one no upper bound."""
     rng = np.random.default_rng(seed)
     if sparse_rows:
         widths = rng.integers(1, m + 1, size=n)
@@ -153,7 +153,7 @@ def test_shares_too_small_go_to_the_heaviest_plane(least):
 
 @pytest.mark.parametrize("covered", [0, 1])
 def test_small_shares_count_where_few_planes_cover_the_features(covered, monkeypatch):
-    """One query, of whose two planes the lighter alone speaks for the second feature."""
+    """Of the two planes of a query, only the one with the smaller share has the second feature."""
     monkeypatch.setattr(module, "_COVERED", covered)
     planes = Planes(  # with covered = 1 two planes were needed, and one is left
         np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([0, 2]), np.empty(0, dtype=np.int64),
@@ -196,7 +196,7 @@ def test_gap_and_masses(seed, sparse_rows, monkeypatch):
 
 
 def test_bounds_with_signs_where_they_cut_steps_off(monkeypatch):
-    """A step cut off at a sign may not descend; the step then follows the gradient, and bounds hold as always."""
+    """A step that is cut off at a sign may not descend; then the gradient is followed, and bounds stay valid."""
     lengths = []
     search = module._Smoothed.search
 
@@ -246,7 +246,7 @@ def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6):
 
 @pytest.fixture
 def solved(monkeypatch):
-    """A list with an entry for each time that the problem over the planes was solved."""
+    """Return a list that gets an entry whenever the problem over the planes is solved."""
     calls, solve = [], BlockDual.solve
     monkeypatch.setattr(BlockDual, "solve", lambda *a: calls.append(1) or solve(*a))
     return calls
@@ -329,7 +329,7 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
 
 @pytest.mark.parametrize(("mu", "enough"), [(1.0, 0.9), (0.01, 1.01)])
 def test_enough_ends_newton_steps(mu, enough):
-    """At a value below the optimum; above it they end with the centre, where the value cannot be attained."""
+    """Steps end once ``enough``, a value below the optimum, is reached; if it is above, they end at the centre."""
     planes = random_planes(0)
     full = minimise(planes, np.zeros(4), 1e-9, mu)
     value = bound(planes, full.alpha, 4)

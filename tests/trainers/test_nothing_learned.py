@@ -1,4 +1,4 @@
-"""The warning that a fit is hardly better than no weights: where the best model is none, and only there."""
+"""The warning that a fit is hardly better than zero weights: raised only if zero weights are the best model."""
 
 import warnings
 
@@ -20,7 +20,7 @@ def problem_of(loss, X=DATA.X, y=DATA.y):
 
 
 def nothing(problem, C=10.0, **options):
-    """Whether training warns, and if so the objective and its value at zero as the warning has them."""
+    """Return whether training warns; if so, the objective and its value at zero in the warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = train(problem, C, **options)

@@ -1,4 +1,4 @@
-"""Cutting planes over the thresholds' best values against the problem word for word in cvxpy."""
+"""Cutting planes with optimal thresholds against the literal problem in cvxpy."""
 
 import numpy as np
 import pytest

@@ -58,7 +58,7 @@ def objective(w, views, labeled, target, unlabeled, *, loss, lam, mu):
 
 
 def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, agreement):
-    """The same descent written as the formulas are, without lazy scaling; returns last weights and averages."""
+    """Descend literally by the formulas, without lazy scaling; return the last weights and the averages."""
     w = [np.zeros(len(c)) for c in views]
     summed = [np.zeros(len(c)) for c in views]
     m = len(views)
@@ -91,7 +91,7 @@ def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, agreement)
 
 @pytest.mark.parametrize("labeled", [True, False])
 def test_every_pair_is_equally_likely(labeled):
-    """Of unequal labels, the better document first; without labels any two in either order."""
+    """Labelled pairs have unequal labels, the better document first; unlabelled pairs are in either order."""
     _, y, grouping = make(n=13, n_queries=3)
     query = row_queries(grouping)
     pairs = {
@@ -221,7 +221,7 @@ def test_mean_squared_norms_are_those_of_the_pairs(make_rows):
 
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
 def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
-    """The hinge knows a pair by ``y p`` alone."""
+    """The hinge depends on a pair only through ``y p``."""
     X, y, index, _ = indexed()
     views = Views.of(split(6, 2))
     weights = [

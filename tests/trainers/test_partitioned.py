@@ -1,4 +1,4 @@
-"""Training over partitions: the same optimum as on one machine, whatever partitions forget or get wrong."""
+"""Training over partitions: the optimum is that of one machine, even if partitions lose or corrupt their state."""
 
 import warnings
 from itertools import pairwise
@@ -108,7 +108,7 @@ def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
 
 
 class Faulty(SerialPartitions):
-    """Partitions to which something happens before each call."""
+    """Partitions for which a function is called before each call."""
 
     def __init__(self, parts, happens):
         super().__init__(parts)
@@ -131,7 +131,7 @@ def wipe_one(part, k, calls):
 
 
 def corrupt(part, k, calls):
-    """Masses too large, negative, not a number: what no run of ours leaves behind."""
+    """Make masses too large, negative or NaN, which no run produces."""
     if part._dual is not None:
         rng = np.random.default_rng([k, calls])
         part._dual._alpha *= rng.choice([0.5, 1.0, 3.0, -1.0, np.nan], size=part._dual._alpha.shape)
@@ -255,7 +255,7 @@ def test_a_block_is_the_weighted_mean_of_its_queries(size):
 
 
 def test_columns_are_dual_points_of_the_partition():
-    """By hand: planes in convex combination, for every partition and call."""
+    """Check by hand that columns are convex combinations of planes, for each partition and call."""
     data = make_data()
     problem = bind(data)
     rng = np.random.default_rng(0)
@@ -296,7 +296,7 @@ def test_the_mix_is_the_small_dual():
 
 
 def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampled():
-    """Cached planes and a sample of all queries together give the true slope, whatever the planes are."""
+    """Cached planes with a sample of all queries give the true slope, whatever the planes."""
     data, C, rng = make_data(), 3.0, np.random.default_rng(0)
     problem = bind(data)
     w, step = rng.normal(size=5), rng.normal(size=5)
@@ -341,7 +341,7 @@ def test_where_a_slope_vanishes(slope, start, where):
 
 
 def test_certificates_along_segments_where_rounds_bring_little():
-    """At a large C with many small partitions, passes end as certificates alone; each improves the weights."""
+    """With a large C and many small partitions, the last passes are only certificates; each improves the weights."""
     data = make_data(1100, m=20)
     borders = list(range(40, 1100, 40))
     seen, parts = [], Asked(split(data, borders, loss=PositionNDCG(5)))
@@ -379,7 +379,7 @@ def test_a_partition_made_anew_knows_its_curvature():
 
 
 class Asked(SerialPartitions):
-    """Partitions that keep what they were asked; a driver may be interrupted at a call."""
+    """Partitions that record their calls; a call can interrupt the driver."""
 
     def __init__(self, parts, at=None, error=None):
         super().__init__(parts)
@@ -434,7 +434,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     X[data[2][40] : data[2][60]] *= 1.01
     message = "expected the data that it was written for, got others: the mean of column 0"
     refused(message, fit, (X, *data[1:]), max_passes=10)
-    with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
+    with pytest.raises(BadInput, match=r"requires solver='partitioned'"):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept
     path.write_bytes(b"something else")
@@ -443,7 +443,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
 
 
 def made_by(data, path, *, C=30.0, **options):
-    """A checkpoint of a fit that goes on with those options, and the gap it reached."""
+    """Write a checkpoint of a fit that is continued with the given options; return the gap."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return trained(data, [40, 60], C, checkpoint=path, **options).gap
@@ -452,7 +452,7 @@ def made_by(data, path, *, C=30.0, **options):
 @pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
 @pytest.mark.parametrize("borders", [[40, 60], [30]])
 def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(tmp_path, options, borders):
-    """Its gap is within the tolerance, or its passes are used up: the rows are measured all the same."""
+    """If the gap of the checkpoint is small enough, or its passes are used up, new rows are evaluated all the same."""
     monday, path = make_data(120), tmp_path / "fit.checkpoint"
     X, y, offsets = monday
     unused = (np.column_stack([X, np.zeros(len(X))]), y, offsets)

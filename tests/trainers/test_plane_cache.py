@@ -7,7 +7,7 @@ from structsvm.trainers.plane_cache import free_slot
 
 
 def cache(alpha, age=None, seed=0):
-    """A full cache of planes over five features, of which the three from 1 to 4 are of this query."""
+    """Return a full cache of planes over five features, of which features 1 to 3 belong to the query."""
     alpha = np.array(alpha, dtype=float)
     rng = np.random.default_rng(seed)
     pool, loss = rng.normal(size=(len(alpha), 5)), rng.random(len(alpha))

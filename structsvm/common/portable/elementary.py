@@ -2,8 +2,7 @@
 
 NumPy and the C library have several implementations of these functions, which differ in the last bit, and choose one
 depending on the processor. The functions here take arrays or numbers, and their error is below two units in the last
-place;
-:mod:`structsvm.common.portable.compiled` has the same bits for kernels.
+place; :mod:`structsvm.common.portable.compiled` has the same bits for kernels.
 
 ``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2`` in ``[-ln 2 / 2, ln 2 / 2]``, where ``exp(r)`` is its Taylor series.
 ``log(2^k m) = k ln 2 + log m`` with ``m`` in ``[sqrt(1/2), sqrt(2))``, where ``log m`` is the series of

@@ -207,7 +207,7 @@ def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
         i += rows
 
 
-# Functions for Python in place of ``@``: BLAS has different code, with different last bits, for each kind of processor.
+# Functions for Python instead of ``@``: BLAS has different code, with different last bits, for each kind of processor.
 
 
 def norm(a: Float) -> float:

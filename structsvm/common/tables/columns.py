@@ -80,7 +80,7 @@ def _number(word: str) -> float | None:
     if (truth := _TRUTH.get(word.lower())) is not None:
         return truth
     try:
-        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() takes 1_000, ١
+        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() accepts 1_000, ١
     except ValueError:
         return None
     return None if math.isnan(value) else value

@@ -42,7 +42,7 @@ def is_missing(value: Any) -> bool:
 
 
 def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
-    """Return ids as text, whole floats without their point; raise for missing ones (``empty``: other than ``""``),
+    """Return ids as text, whole floats without their point; raise for missing ones (``""`` is accepted with ``empty``)
     and for values that are neither text nor integers.
     """
     values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
@@ -105,8 +105,8 @@ def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def seconds(times: NDArray[Any], unit: int | None) -> tuple[NDArray[Any], int | None, int | None]:
-    """Return times in seconds, how many of their units are one (``unit``: of times before), and the first row that has
-    another unit, None if there is none.
+    """Return times in seconds, their units per second (``unit``: that of earlier times), and the first row with another
+    unit, or None.
     """
     own = unit_of(times)
     told = np.flatnonzero(own)

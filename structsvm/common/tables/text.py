@@ -44,8 +44,8 @@ def _after(block: _NUMBERED, line: int) -> _NUMBERED:
 
 
 def csv_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with names in its first line; cells are separated by tabs if named ``.tsv``, else
-    commas."""
+    """Return a table of text with names in its first line; cells are separated by tabs in a file named
+    ``.tsv``, else by commas."""
     stream = is_stream(path)
     mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
     blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
@@ -53,7 +53,7 @@ def csv_table(path: Path, max_expansion: float | None = None) -> Table:
         if (first := next(_lines(head, path, mark, None), None)) is not None:
             break
     else:
-        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+        raise BadInput(path, "expected column names in the first line, got an empty file")
     header, names = first[0], [name.strip() for name in first[1]]
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
@@ -156,7 +156,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 if size > len(block):
                     raise
-        raise AssertionError("read or refused")
+        raise AssertionError("a block was neither read nor refused")
 
 
 def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tuple[Path | str, str]]:

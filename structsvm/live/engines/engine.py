@@ -142,7 +142,7 @@ class Engine:
         Raises
         ------
         UnusableAnswer
-            ``"unfilled"``, if the configured body asks for a text or query that the request does not have.
+            ``"unfilled"``, if the configured body needs a text or query that the request does not have.
         """
         sent = self.dialect.body(body, first, size, lean=lean)
         if not self.body:

@@ -175,7 +175,7 @@ def _check_retriever(node: Any, last: int, also: Names) -> None:
     """Raise Unknown for an unknown retriever, or one whose window ends before the document ``last``."""
     if not isinstance(node, Mapping):
         raise Unknown("key", "retriever")
-    if "retriever" in node:  # one of several, with its weight
+    if "retriever" in node:  # an entry of a fusion, with its weight
         check_known("retriever", node, ("retriever", "weight", "normalizer"), also)
         node = _mapping(node["retriever"])
     for kind, given in node.items():

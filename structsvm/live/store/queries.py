@@ -456,7 +456,7 @@ class Store:
                 if found != "ok":
                     problems.append(f"database: {found}")
             if orphans := connection.execute(_ORPHANS).scalar():
-                problems.append(f"{orphans} clicks of impressions that are not there")
+                problems.append(f"{orphans} clicks of missing impressions")
         return problems
 
 

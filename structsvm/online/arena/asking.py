@@ -72,7 +72,7 @@ def next_pairs(
     rng = np.random.default_rng(seed)
     bandit = bandit_of(votes, **options)
     if bandit.finished:
-        raise BadInput("votes", "expected votes that leave the best model open, got enough", "see the report")
+        raise BadInput("votes", "no further votes are needed", "see the report")
     # the bandit returns the arms of a pair in random order, in which they are to be shown
     pairs = [duel.arms for duel in bandit.select_batch(check_whole("n", n), rng)]
     if questions is None:

@@ -78,7 +78,7 @@ class BestArm(CountsWins):
         self.epsilon = float(epsilon)
         self.top = check_whole("top", top, 1, max(1, self.n_arms - 1))
         if top > 1 and epsilon > 0:
-            raise BadInput("epsilon", "is for one best arm only", "leave {top} at 1", value=epsilon)
+            raise BadInput("epsilon", "applies only to a single best arm", "leave {top} at 1", value=epsilon)
         evidence = Evidence(self.n_arms, self.epsilon)
         self.growth, self.peak = evidence.growth, evidence.peak
 

@@ -171,7 +171,7 @@ def dbgd_step_sizes(
 
     Notes
     -----
-    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 in place of 13 if ``convex``. From
+    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 instead of 13 if ``convex``. From
     ``w = 0`` the expected regret, of both points of each comparison, is then at most ``2 lambda T^(3/4) sqrt(26 R d
     L)``; ``lambda`` falls to 1 as T grows, once ``delta < L_sigma / (L_v L_2)``, with ``L_2`` the Lipschitz constant of
     the link's derivative. If ``convex``, it is at most ``2 T^(3/4) sqrt(10 R d L)``.

@@ -108,7 +108,7 @@ def check_horizon(horizon: float | None, who: str) -> int:
     """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or not an integer."""
     if horizon is None:
         remedy = "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one"
-        raise BadInput("horizon", f"{who} needs it, got none", remedy)
+        raise BadInput("horizon", f"{who} requires it, got none", remedy)
     return check_whole("horizon", horizon, floats=True)
 
 

@@ -40,7 +40,7 @@ class Sparring(SavedState):
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "sparring"
@@ -82,7 +82,7 @@ class MultiSBM(SavedState):
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "multisbm"
@@ -127,7 +127,7 @@ class Doubler(SavedState):
 
     Examples
     --------
-    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
+    See :class:`structsvm.online.bandits.RUCB`, which is used in the same way.
     """
 
     label = "doubler"

@@ -61,7 +61,7 @@ class Optimized:
 
     name: ClassVar[str] = "optimized"
     rankings: ClassVar[str] = "2 or more"
-    fairness: ClassVar[str] = "expected centred credit 0 at every place"
+    fairness: ClassVar[str] = "expected centred credit 0 at every rank"
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

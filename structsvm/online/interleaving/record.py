@@ -226,7 +226,7 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
         if document != document:  # NaN
             raise BadInput(f"{argument}[{k}]", f"expected a document id, got {document!r}")
         if first != k:
-            problem = f"document {document!r} occurs twice, at places {first + 1} and {k + 1}"
+            problem = f"document {document!r} occurs twice, at ranks {first + 1} and {k + 1}"
             raise BadInput(argument, problem, "remove the duplicate before interleaving")
 
 

@@ -48,7 +48,7 @@ class SOSM(ListsByChoices):
 
     name: ClassVar[str] = "sosm"
     rankings: ClassVar[str] = "2 or more"
-    fairness: ClassVar[str] = "expected centred credit 0 if all places are equally likely"
+    fairness: ClassVar[str] = "expected centred credit 0 if all ranks are equally likely"
     draws_outcome: ClassVar[bool] = True
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:

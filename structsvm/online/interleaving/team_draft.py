@@ -100,7 +100,7 @@ def check_draft(shown: Shown) -> None:
     # count for one ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
-        problem = f"evidence: expected places of different teams, got all {len(teams)} of team {teams[0]}"
+        problem = f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"
         raise BadInput("shown record", problem, "log what Shown.to_json() returns, unchanged")
 
 

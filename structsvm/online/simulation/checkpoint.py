@@ -53,7 +53,7 @@ class Checkpoint:
             with Archive(path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
                 if settings_array.dtype.kind != "U" or settings_array.shape:
-                    raise Damaged("settings that are no text")
+                    raise Damaged("settings that are not text")
                 saved_settings, here = _meaning(str(settings_array)), _meaning(self.settings)
                 arrays = {}
                 for name, empty in self._arrays().items() if saved_settings == here else ():
@@ -62,7 +62,7 @@ class Checkpoint:
                         raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
                     arrays[name] = saved.array(name)
                     if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
-                        raise Damaged(f"{name}: values that it cannot have")
+                        raise Damaged(f"{name}: impossible values")
         except (Damaged, UnicodeError) as error:
             problem = f"expected a checkpoint of simulate, got another file ({error!s:.200})"
             raise BadInput(path, problem, "give another path, or delete the file") from error
@@ -90,6 +90,6 @@ def _meaning(settings: str) -> dict[str, Any]:
     """Return the settings with the state of the new bandit as objects, so that the order of keys does not matter."""
     found = read_json(settings.encode())
     if not isinstance(found, dict):
-        raise Damaged("settings that are no JSON object")
+        raise Damaged("settings that are not a JSON object")
     state = found.get("state")
     return found | {"state": read_json(state.encode())} if isinstance(state, str) and state else found

@@ -95,7 +95,7 @@ def headline(results: Mapping[str, Simulation]) -> str:
         )
     tied = [f"{name} ({ends[name]})" for name in (first, *others)]
     return (
-        f"No bandit loses least for sure after {horizon:,} comparisons ({runs}): "
+        f"No bandit clearly has the least regret after {horizon:,} comparisons ({runs}): "
         f"{', '.join(tied[:-1])} and {tied[-1]} tie, as the 95% intervals overlap."
     )
 

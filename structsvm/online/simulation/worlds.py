@@ -121,7 +121,7 @@ class PreferenceMatrix(_CoinFlips):
         winner = condorcet_winner(self.preferences)
         if winner is None:
             raise NoWinner(
-                "preference matrix: expected a Condorcet winner (an arm that beats every other), found none; "
+                "preference matrix: expected a Condorcet winner (an arm that beats every other), got none; "
                 "give PreferenceMatrix(P, utilities=...) to measure regret by a value of each arm"
             )
         self.gaps = self.preferences[winner] - 0.5

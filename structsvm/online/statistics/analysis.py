@@ -265,7 +265,7 @@ def analyse(
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
-        remedy = "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table"
+        remedy = "read it with read_log or, for a table, with structsvm.clicks.read_team_draft_table"
         raise BadInput("log", f"expected a log, got {shown}", remedy)
     # a TeamDraftLog is a tuple of the log and the counts of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
@@ -282,7 +282,7 @@ def analyse(
         raise BadInput(
             "test",
             f"wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of {log.method}: "
-            "take 't'",
+            "use 't'",
         )
     return answered(log, _pairs(log, settings, random_state), settings)
 
@@ -350,7 +350,7 @@ def _remarks(
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
     if log.n_missing_feedback:
         notes.append(
-            f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
+            f"{log.n_missing_feedback} impressions have no feedback in the log: their treatment must fit the reason"
         )
     if log.n_without:
         notes.append(
@@ -364,7 +364,7 @@ def _remarks(
     if log.n_identical:
         notes.append(
             f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
-            "twice, log an id (Shown.with_impression), as repeats make a winner of chance"
+            "twice, log an id (Shown.with_impression), as repeats can make a chance difference significant"
         )
     if log.again is not None and cluster is None:
         by, n_again, n_looked = log.again
@@ -402,7 +402,7 @@ def _contradictions(
         by_mean = pair.a if pair.mean > 0 else pair.b
         if pair.leader not in (None, by_mean) and pair.mean:
             notes.append(
-                f"{pair.a} against {pair.b}: the {test} test speaks for {pair.leader}, the mean for {by_mean}, which "
+                f"{pair.a} against {pair.b}: the {test} test favours {pair.leader}, the mean {by_mean}, which "
                 "wins less often and by more"
             )
     if None not in (winner, sure) and winner != sure:

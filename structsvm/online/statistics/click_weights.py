@@ -285,7 +285,7 @@ def learn_weights(
     known = inspect.signature(learner).parameters
     if ridge is not None:
         if "ridge" not in known:
-            raise BadInput("ridge", f"{method} has none", "leave it out")
+            raise BadInput("ridge", f"{method} does not use it", "leave it out")
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
@@ -313,7 +313,7 @@ def _needed(delta: Float) -> float:
 
 
 def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
-    """Return the queries needed if each half is scored with the weights learned from the other half.
+    """Return the number of queries needed if each half is scored with the weights learned from the other half.
 
     Scores are divided by their deviation, since the weights of the two halves differ in length.
     """
@@ -334,7 +334,7 @@ def _rows(psi: ArrayLike) -> Float:
         raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
     if not np.isfinite(rows).all():
         row = np.argwhere(~np.isfinite(rows))[0, 0]
-        raise BadInput("psi", f"expected finite numbers, row {row} has others")
+        raise BadInput("psi", f"expected finite numbers, got others in row {row}")
     return rows
 
 

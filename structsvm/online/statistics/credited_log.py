@@ -1,6 +1,6 @@
 """Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
 
-An impression takes 8 to 24 bytes for each pair of rankers, 25 to detect repeated lines and 8 for an id of its user or
+An impression takes 8 to 24 bytes for each pair of rankers, 25 to detect repeated lines and 8 for an id of its
 user or session, instead of 2 KB as an object.
 """
 
@@ -165,8 +165,8 @@ def read_credits(
     Raises
     ------
     ValueError
-        As :func:`read_log`. Also, with file and line, for an impression that its method cannot credit and for the first
-        of many that lack a cluster id; and for an unknown method or ``cluster``, or invalid ``weights``.
+        As for :func:`read_log`; also, with file and line, for an impression that its method cannot credit and for the
+        first of many that lack a cluster id; and for an unknown method or ``cluster``, or invalid ``weights``.
 
     Examples
     --------
@@ -458,7 +458,7 @@ def _check_weights(weights: ArrayLike) -> Float:
 
 
 def _hash(name: str | int | None) -> int:
-    """Return 64 bits of an id, 0 for a missing one, by Python's hashes, whose key differs in each process."""
+    """Return a 64-bit hash of an id, 0 for a missing one, by Python's ``hash``, whose key differs between processes."""
     # ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)
     return 0 if name is None else hash(f"{'s' if type(name) is str else 'i'}{name}")
 

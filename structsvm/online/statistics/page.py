@@ -84,7 +84,7 @@ def page(
             pieces += [
                 pages.line_chart(lines, x=units, y="difference per query", log_x=True, mark=0.0),
                 pages.paragraph(
-                    f"Difference: {answer.estimand}, {order}; above 0 it speaks for {pair.a}, "
+                    f"Difference: {answer.estimand}, {order}; above 0 it favours {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
                     f"difference is inside at every number of {units} at once, so one may look at any time; where "
                     "0 is outside, the difference is not due to chance.",
@@ -138,7 +138,7 @@ def _more(answer: Analysis) -> str:
         if not answer.independent:
             return "no number of queries can be foreseen: those of the same users depend on each other"
         if set(ahead) == {answer.leader}:
-            why = f"the mean does not speak for {answer.leader}"
+            why = f"the mean does not favour {answer.leader}"
         elif all(pair.leader is None for pair in answer.pairs):
             why = "no ranker is ahead"
         return f"no number of queries can be foreseen: {why}"

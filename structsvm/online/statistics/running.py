@@ -113,7 +113,7 @@ class RunningStatistics:
             return np.empty((0, len(self._pairs)))
         credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
         # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
-        # the first that is too large, or 0
+        # ``k`` is the first that is too large, or 0.
         k = int(np.argmax(largest > self.bound))
         if largest[k] > self.bound:
             problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
@@ -130,7 +130,7 @@ class RunningStatistics:
         return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
-        """Return the result of ``analyse`` for the log of all impressions so far, at least one."""
+        """Return the result of ``analyse`` for the log of all impressions so far; raise BadInput if there are none."""
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
@@ -185,7 +185,7 @@ class RunningStatistics:
                     pair.rng.bit_generator.state = kept["rng"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise BadInput(
-                "state of running statistics", f"expected what to_json wrote, got {text[:60]!r} ({error})"
+                "state of running statistics", f"expected the text of to_json, got {text[:60]!r} ({error})"
             ) from None
         return running
 
@@ -215,7 +215,7 @@ class RunningStatistics:
     def _decide(self) -> None:
         """Decide for the ranker that beats every other ranker by the smallest p-values so far."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # with two rankers the figures refer to the impression that crossed, wherever its batch ended
+            # with two rankers the figures refer to the impression that crossed the bound, not to the end of its batch
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]

@@ -18,7 +18,7 @@ def queries_needed(
     power: float = 0.5,
     clusters: Sequence[Any] | NDArray[Any] | None = None,
 ) -> float:
-    """Return the queries after which a z test of the mean has ``power`` at level ``alpha``, if the data are typical.
+    """Return how many queries give a z test of the mean ``power`` at level ``alpha``, if the data are typical.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class PositionBasedUser(TableClicks):
     ----------
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    examination : sequence of float, one per place
+    examination : sequence of float, one per rank
         Probability that the user looks at each rank; lists may not be longer than this table.
 
     Notes
@@ -52,7 +52,7 @@ class DependentClickUser(TableClicks):
     ----------
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    continuation : sequence of float, one per place
+    continuation : sequence of float, one per rank
         Probability of reading on after a click at each rank (the user always reads on without a click); lists may not
         be longer than this table.
 
@@ -74,7 +74,7 @@ class DependentClickUser(TableClicks):
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
-        # leaving depends on the rank only, and on a click there
+        # leaving depends only on the rank and on whether it was clicked
         stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
         return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))

@@ -81,7 +81,7 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
 def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
     """Return the first ``length`` entries of a table by position; raise ValueError if it has fewer."""
     if length > len(table):
-        problem = f"the table covers {len(table)} place(s), the list has {length}"
+        problem = f"the table covers {len(table)} rank(s), the list has {length}"
         raise BadInput(name, problem, "give the model a longer table or show fewer documents")
     return np.array(table[:length], dtype=np.float64)
 
@@ -90,7 +90,7 @@ def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
     """Return ``grades`` as integers ``0 .. n_grades - 1``; raise ValueError for the first invalid grade."""
     values = np.asarray(grades)
     if values.ndim != 1:
-        raise BadInput("grades", f"expected one grade per place, got an array of shape {values.shape}")
+        raise BadInput("grades", f"expected one grade per rank, got an array of shape {values.shape}")
     if values.size == 0:
         return np.zeros(0, dtype=np.int64)
     if values.dtype.kind not in "biuf":

@@ -53,7 +53,7 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
     if not shapes["history"][0] or not np.isfinite(arrays["history"][-1]).all():
         raise Damaged("no pass")
     if n and not (arrays["group"].min() >= 0 and arrays["group"].max() < n_parts):
-        raise Damaged("columns of partitions that are not there")
+        raise Damaged("columns of missing partitions")
 
 
 class Checkpoint:

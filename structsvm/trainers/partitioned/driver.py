@@ -120,7 +120,7 @@ def train_partitioned(
     check_C(C)
     whole, given = _checked(parts, solver, positive, options)
     if _choose(whole, C, solver, given, keeps=True) != "partitioned":
-        raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
+        raise BadInput("checkpoint", "requires {solver}", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
     record = Start().recorder(cast(Problem, whole), C, given)
     sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
@@ -207,11 +207,11 @@ class _Whole(NamedTuple):
         return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """Return the cut of all partitions at ``w`` by a pass, added up in the order of the partitions."""
+        """Return the cut of all partitions at ``w`` in a pass, added up in the order of the partitions."""
         return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w`` by a pass; ``w`` also identifies the point for :meth:`curve`."""
+        """Return the tangent at ``w`` in a pass; ``w`` also identifies the point for :meth:`curve`."""
         return Tangent(*self._sum("tangent", w), w.copy())
 
     def _sum(self, method: str, w: Float) -> tuple[float, Float]:
@@ -223,7 +223,7 @@ class _Whole(NamedTuple):
         return loss, joint
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative times ``direction`` by a pass."""
+        """Return the second derivative times ``direction`` in a pass."""
         total = np.zeros(self.n_features)
         products = self.parts.each(
             "curve", [(task, tangent.curvature, direction) for task in self.tasks(1.0)]
@@ -266,7 +266,7 @@ def _choose(
     if solver == "partitioned" and not whole.fits:
         raise BadInput(
             "solver",
-            "expected memory for three planes a block of queries on each worker, and for the columns of all "
+            "expected memory for three planes per block of queries on each worker, and for the columns of all "
             "partitions here",
             "use {solver='one_slack'}",
             value=solver,
@@ -382,7 +382,7 @@ class _Rounds:
         return _SHARE * (self.record.primal - self.columns.value) if np.isfinite(self.record.primal) else None
 
     def descend(self) -> Float:
-        """Make a descent by a pass; return the point to certify."""
+        """Perform a descent in a pass; return the point to certify."""
         columns, target = self.columns, None if self.averaging else self.missing()
         payloads = [(t, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
         answers = self.whole.parts.each("descend", payloads)
@@ -397,7 +397,7 @@ class _Rounds:
         return point
 
     def certify(self, point: Float) -> None:
-        """Measure a point by a pass; keep its planes as a cut and as columns, beside the partitions' best columns."""
+        """Evaluate a point in a pass; keep its planes as a cut and as columns, beside the partitions' best columns."""
         record, columns, kept, C, target = self.record, self.columns, self.kept, self.record.C, self.missing()
         payloads = [(t, point, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
         answers = self.whole.parts.each("certify", payloads)
@@ -422,7 +422,7 @@ class _Rounds:
         self.mix()
 
     def improve(self) -> None:
-        """Run small rounds on the cached planes, each around the last mix, while they gain enough."""
+        """Run small rounds on the cached planes, each from the last mix, until one closes too little of the gap."""
         columns = self.columns
         for _ in range(_MIXES):
             left, before = self.record.primal - columns.value, columns.value

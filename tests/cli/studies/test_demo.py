@@ -1,4 +1,4 @@
-"""The demonstration: an honest task, the same result each time, and a page that stands on its own."""
+"""The demonstration: a realistic task, reproducible results, and a self-contained page."""
 
 import dataclasses
 import html

@@ -1,4 +1,4 @@
-"""Comparing ways of choosing: what is measured, what is refused, and how it is told."""
+"""Comparison of methods for diverse selection: measures, refusals and reports."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Folds, cells and their results: against hand-made loops, and killed in the middle."""
+"""Folds, cells and their results: compared with explicit loops, and after a kill in the middle."""
 
 import contextlib
 import json
@@ -247,7 +247,7 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")  # the smallest C
 def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
-    """SIGKILL of the whole process group when so many cells are there."""
+    """Send SIGKILL to the whole process group when a given number of cells exist."""
     grid = "0.001:100:6"
     command = [
         "compare", str(folder), "--C", grid, "--json", "--per-query", "--work", str(tmp_path / "work"),
@@ -330,7 +330,7 @@ def test_an_error_in_a_process_names_the_cell(tmp_path):
 
 
 def test_the_clock_of_candidates_stands_still_while_kernels_are_compiled(monkeypatch, tmp_path):
-    """Seconds of training are without compilation."""
+    """Training times exclude compilation."""
     monkeypatch.setattr(compiling, "_state", compiling._State())
     now = [100.0]
     monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])

@@ -1,4 +1,4 @@
-"""Learned fusion: nothing of a topic reaches the model that ranks it, and the measures are those of trec_eval."""
+"""Learned fusion: no topic is ranked by a model trained on it, and the measures are those of trec_eval."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ CS = (0.1, 1.0, 10.0)
 
 
 def make(n_topics=12, n_docs=20, seed=0):
-    """Two runs that see half of what is relevant each, one of noise that lacks documents, and unjudged documents."""
+    """Return two runs with half of the relevant documents each, an incomplete run of noise, and unjudged documents."""
     rng = np.random.default_rng(seed)
     topics = np.repeat([f"t{i}" for i in range(n_topics)], n_docs)
     docid = np.array([f"d{i}-{j}" for i in range(n_topics) for j in range(n_docs)])
@@ -254,7 +254,7 @@ def test_robust_2003(shared_data):
 
 
 def test_the_weighted_sum_that_one_could_have_chosen():
-    """By the definition, topic by topic: weights and the number of runs are those of the training topics."""
+    """Compare topic by topic with the definition: weights and the number of runs come from the training topics."""
     runs, qrels, _ = make_runs(n_topics=9, random_state=3)
     pool = candidates(runs, qrels)
     result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3)

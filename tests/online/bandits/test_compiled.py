@@ -1,4 +1,4 @@
-"""The compiled forms against the literal policies."""
+"""Compiled policies against literal ones."""
 
 from functools import partial
 from itertools import combinations, product
@@ -35,7 +35,7 @@ def compiled_as_literal(name, world, *, options=None, n_jobs=None, **settings):
 
 
 def circle(n: int, strength: float) -> np.ndarray:
-    """Every arm beats the next half of the circle."""
+    """Return preferences in which each arm beats the next half of the circle."""
     ahead = (np.arange(n) - np.arange(n)[:, None]) % n
     P = np.full((n, n), 0.5)
     P[(ahead > 0) & (2 * ahead < n)] = strength
@@ -46,7 +46,7 @@ def circle(n: int, strength: float) -> np.ndarray:
 def random_world(
     rng: np.random.Generator, kind: int, most: int
 ) -> PreferenceMatrix | Utilities | NormalScores:
-    """A few arms: some of them equal, by scores, with certain and even pairs, in a circle, or all of them equal."""
+    """Return a few arms: some of them equal, by utilities, with certain and even pairs, in a circle, or all equal."""
     n = int(rng.integers(1, most + 1))
     utilities = rng.choice([0.0, 0.1, 0.2, 0.5, 0.6, 0.9, 1.0], n)
     if kind == 0:
@@ -74,7 +74,7 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
 def live_world(
     user: str = "informational", method: str = "probabilistic", n_rankers: int = 6
 ) -> InterleavedRankers:
-    """Rankers of generated queries, two of them the same one."""
+    """Return rankers of generated queries, two of them identical."""
     features = [*range(n_rankers - 1), 0]
     ranked = rank_queries(make_ranking(12, 8, n_rankers - 1, grades=3, noise=1.5, random_state=0), features)
     utilities = ndcg_table(ranked).mean(axis=1)
@@ -83,7 +83,7 @@ def live_world(
 
 @pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
 def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
-    """Interleaved or, for sets, multileaved for simulated users, with ties."""
+    """Duels are interleaved or, for sets, multileaved for simulated users, with ties."""
     cases = [
         ("perfect", "team_draft", 6),
         ("informational", "probabilistic", 6),
@@ -99,7 +99,7 @@ def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rucb", "mdb", "dts"])
 def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -> None:
-    """The sets are kept from step to step: empty, of one, of all; joined just before, and just after, a step."""
+    """Sets are kept between steps: empty, with one arm or all; arms join just before and just after a step."""
     rng = np.random.default_rng(5)
     alone = 0
     for _ in range(150):
@@ -119,7 +119,7 @@ def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -
 
 @pytest.mark.parametrize("name", ["rucb", "mdb", "dts"])
 def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
-    """An impossible arm that wins may stay impossible, and become possible earlier than all others."""
+    """An excluded arm that wins may stay excluded, and may return earlier than all others."""
     world = PreferenceMatrix(circle(8, 0.6), utilities=np.zeros(8))
     settings = {"horizon": 600, "n_runs": 12, "seed": 0, "options": {"alpha": 0.1}}
     compiled_as_literal(name, world, **settings)
@@ -128,7 +128,7 @@ def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rucb", "mdb", "rmed1", "mergerucb"])
 def test_same_duels_across_long_jumps(name: str) -> None:
-    """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
+    """A clear winner leads to many equal duels: jumps must end where the policy changes its duel."""
     world = Utilities([0.1, 0.95, 0.3, 0.2])
     for seed in range(2):
         compiled = compiled_as_literal(name, world, horizon=9_000, seed=seed)
@@ -188,7 +188,7 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
 
 @pytest.mark.parametrize("chance", [0.5, 0.98, 0.05, None])
 def test_rcs_tails_are_the_beta_probabilities(chance: float | None) -> None:
-    """Also far out, where the probability of the exact count underflows, and comes back."""
+    """The tails are also correct where the probability of the exact count underflows and returns."""
     from structsvm.online.bandits.compiled.rcs import _tail_step
 
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def test_rcs_tails_are_the_beta_probabilities(chance: float | None) -> None:
 
 
 def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
-    """Against enumeration of all outcomes of the tournament."""
+    """Compare with an enumeration of all outcomes of the tournament."""
     from structsvm.online.bandits.compiled.rcs import _all, _champion
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Duels of which several are out at once: as many steps of the bandit itself, with the outcomes that are expected."""
+"""Several pending duels: the bandit is advanced by as many steps, with the expected outcomes."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_before_the_first_outcome_the_duels_are_those_of_ties():
 
 
 def test_outcomes_come_late_and_in_any_order():
-    """A copy that is advanced after each outcome is one that is advanced from the beginning."""
+    """A copy that is advanced after each outcome equals one that is advanced from the beginning."""
     rng, bandit = np.random.default_rng(3), Delayed(make("rmed1", 5))
     waiting = []
     for _ in range(60):

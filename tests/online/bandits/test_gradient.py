@@ -74,7 +74,7 @@ def test_restart_and_bad_outcomes() -> None:
 
 @pytest.mark.parametrize(("convex", "factor", "constant"), [(False, 13, 26), (True, 5, 10)])
 def test_step_sizes_minimise_the_bound_of_the_theorem(convex, factor, constant):
-    """The last lines of the proofs of Theorems 7 and 9 as a function of delta, and the bound they state."""
+    """Minimise the last lines of the proofs of Theorems 7 and 9 over delta; compare with the stated bound."""
     for L, d, R, T in ((0.25, 50, 10.0, 1e6), (3.0, 4, 0.5, 777), (0.01, 1, 2.0, 10)):
         delta, gamma = dbgd_step_sizes(L, dimension=d, radius=R, horizon=T, convex=convex)
 

@@ -275,7 +275,7 @@ def test_the_policy_takes_the_steps_of_the_paper(name: str) -> None:
 
 
 def test_double_thompson_duels_have_the_probabilities_of_the_text() -> None:
-    """One step with all draws of the text: outcomes of the first draw enumerated, the second integrated."""
+    """Compute one step with all draws of the text: enumerate the first draw, integrate over the second."""
     bandit = make("dts", 4)
     bandit.wins[:] = [[0, 3, 2, 60], [2, 0, 4, 0], [3, 3, 0, 1], [1, 1, 2, 0]]
     bandit.t = 80  # all but arm 3 may beat three others

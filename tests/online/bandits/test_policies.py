@@ -1,4 +1,4 @@
-"""Every policy finds the best arm and does what its paper says; what all share is in tests/testing/test_online.py."""
+"""Each policy finds the best arm and follows its paper; common checks are in tests/testing/test_online.py."""
 
 import json
 from inspect import signature
@@ -148,7 +148,7 @@ def test_anytime_squares_the_horizon_and_restarts(name: str) -> None:
 
 
 def test_if2_prunes_what_if1_keeps() -> None:
-    """A worked round: the candidate loses surely to one rival and is ahead of another."""
+    """A worked round: the candidate surely loses to one rival and leads against another."""
     for prune, left in ((True, []), (False, [2])):
         bandit = bandits.InterleavedFilter(3, 10, prune=prune)
         bandit.candidate, bandit.rivals = 0, [1, 2]
@@ -249,7 +249,7 @@ def algorithm_1(K: int, p: int, alpha: float, delta: float, duel: Any, rng: np.r
 
 
 def paired(B: list[list[int]], p: int) -> list[list[int]]:
-    """Line 13: the smallest with the largest; arms move while a size is outside of [p/2, 3p/2] and can be evened."""
+    """Line 13: join the smallest with the largest; move arms while a size is outside [p/2, 3p/2], if possible."""
     B, merged = sorted(B, key=len), []
     while len(B) > 1:
         merged.append(B.pop(0) + B.pop())
@@ -263,7 +263,7 @@ def paired(B: list[list[int]], p: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(("n_arms", "size"), [(2, 4), (5, 4), (6, 4), (13, 4), (17, 5), (29, 6)])
 def test_merge_rucb_in_order_is_algorithm_1(n_arms: int, size: int) -> None:
-    """The same duels from the same random numbers, until one arm is left."""
+    """Both play the same duels with the same random numbers, until one arm is left."""
     utilities = np.random.default_rng(n_arms).permutation(np.linspace(0, 1.8, n_arms))
     bandit = make("mergerucb", n_arms, size=size, partition="in order", alpha=0.8, delta=0.1)
     ours, theirs, results = (np.random.default_rng(seed) for seed in (1, 1, 2))

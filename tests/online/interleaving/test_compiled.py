@@ -1,4 +1,4 @@
-"""The compiled comparisons are the plain ones, only faster: same distribution, exact expectations hit."""
+"""Compiled comparisons have the distribution and the exact expectations of the plain ones."""
 
 import math
 from fractions import Fraction
@@ -39,7 +39,7 @@ def _queries(ranked, rankers):
 
 
 def _exact(method, ranked, rankers, user, length, credit="sign"):
-    """Chance of a win for each pair of rankers, by enumeration of lists and clicks."""
+    """Return the probability of a win for each pair of rankers, by enumeration of lists and clicks."""
     wins = 0.0
     for rankings, grades in _queries(ranked, rankers):
         for shown, p in method.distribution(rankings, length):
@@ -118,7 +118,7 @@ class Stream:
 
 
 def literal_team_draft(rankings, grades, tables, stream):
-    """Credit of each ranker and, where wins may be drawn by it, the largest possible difference; also below."""
+    """Return the credit of each ranker and, if wins can be drawn by it, the largest possible difference; as below."""
     shown, credit, coins = [], [0, 0], 0
     for k in range(min(tables.click.shape[1], len(grades))):
         if k % 128 == 0:
@@ -135,7 +135,7 @@ def literal_team_draft(rankings, grades, tables, stream):
 
 
 def literal_probabilistic(rankings, grades, tables, stream):
-    """The assignments of the clicked documents to rankers one by one, with exact probabilities."""
+    """Yield the assignments of the clicked documents to rankers, with exact probabilities."""
     shown, posteriors = [], []
     weight = [{d: Fraction(1, r**3) for r, d in enumerate(ranking, 1)} for ranking in rankings]
     for k in range(min(tables.click.shape[1], len(grades))):
@@ -161,7 +161,7 @@ def literal_probabilistic(rankings, grades, tables, stream):
 
 
 def literal_sosm(rankings, grades, tables, stream):
-    """Each ranker orders the shown documents; a click credits it by the place of the document there."""
+    """Each ranker orders the shown documents; a click credits it by the rank of the document in this order."""
     n, shown, clicked, reading = len(rankings), [], [], True
     teams = list(range(n))
     for k in range(min(tables.click.shape[1], len(grades))):
@@ -300,7 +300,7 @@ test_bad_input_is_named = rejections(
     (_compare([(0, 1)], length=0), "length=0: expected a whole number >= 1"),
     (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
     (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
-    (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
+    (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 rank"),
     (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
     (_scored([[0.0], [1.0]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
     (_scored([[0.0], [1.0]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),

@@ -1,4 +1,4 @@
-"""What a way of interleaving promises by itself, over every list it can show; what all do is in tests/testing."""
+"""Properties of single interleaving methods over all lists they can show; common checks are in tests/testing."""
 
 from itertools import product
 
@@ -15,7 +15,7 @@ TOP_HEAVY = PositionBasedUser([0.7], [1.0, 0.5, 0.25, 0.1, 0.05, 0.01])
 
 
 def _one_click(method, rankings, length):
-    """Exact expected outcome of the pair (0, 1) under one click on a random place."""
+    """Return the exact expected outcome of the pair (0, 1) for one click at a random rank."""
     total = 0.0
     for shown, p in method.distribution([list(r) for r in rankings], length):
         n = len(shown.documents)
@@ -32,7 +32,7 @@ def test_balanced_and_document_constraints_are_biased(method):
 
 
 def test_team_draft_twin_for_pairs():
-    """Thesis Algorithm 8 told with its own variables, for rankings as long as the list."""
+    """Implement Algorithm 8 of the thesis with its own variables, for rankings as long as the list."""
 
     def literal(a, b, length, flips):
         shown, team_a, team_b = [], set(), set()
@@ -63,7 +63,7 @@ def test_team_draft_gives_every_ranker_as_many_picks():
 
 
 def test_team_draft_is_fair_on_any_rankings():
-    """Rankings of any length and overlap: no draft gets stuck, and every outcome is exactly balanced."""
+    """For rankings of any length and overlap, drafts are complete and outcomes exactly balanced."""
     rng = np.random.default_rng(2)
     teamed = 0
     for case in range(60):
@@ -123,7 +123,7 @@ def test_credit_by_hand(method, clicks, credit):
 
 
 def _brute_force(rankings, length, tau):
-    """Coins and draws told out loud: {documents: {assignment: joint probability}}."""
+    """Return ``{documents: {assignment: joint probability}}`` by enumeration of coins and draws."""
     candidates = sorted(set().union(*rankings))
     rank = [{d: r.index(d) + 1 if d in r else len(r) + 1 for d in candidates} for r in rankings]
     joint: dict = {}

@@ -1,4 +1,4 @@
-"""The logged record: JSON and back, credit elsewhere and later, and bad input by name."""
+"""The logged record: JSON round trips, later credit by another object, and errors that name bad input."""
 
 import json
 
@@ -68,7 +68,7 @@ def test_numpy_ids_become_plain_ones(method):
         ([], 10, "2 rankings"),
         ([["a"]], 10, "2 rankings"),
         ([["a"], []], 10, r"rankings\[1\]: expected at least one document"),
-        ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at places 1 and 3"),
+        ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at ranks 1 and 3"),
         ([["a"], [["b"]]], 10, r"rankings\[1\]\[0\]: expected a hashable document id, got \['b'\]"),
         ([["a"], [float("nan")]], 10, r"rankings\[1\]\[0\]: expected a document id, got nan"),
         ([["a"], ["b"]], 0, "length=0: expected a whole number >= 1"),
@@ -77,7 +77,7 @@ def test_numpy_ids_become_plain_ones(method):
     ],
 )
 def test_bad_rankings_are_named(rankings, length, message):
-    """Each method refuses some of them: test_every_interleaver_passes."""
+    """Each method refuses further rankings; see test_every_interleaver_passes."""
     rejected(message, check_rankings, rankings, length)
     with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; TeamDraft, Probabilistic"):
         check_rankings([["a"], ["b"], ["c"]], 3, pair=True)

@@ -1,4 +1,4 @@
-"""The page of a simulation: numbers that can be found again in it, nothing loaded, nothing unescaped."""
+"""The page of a simulation: its numbers, nothing loaded from elsewhere, everything escaped."""
 
 import html
 import re
@@ -54,7 +54,7 @@ def test_numbers_of_the_table_are_those_of_the_runs() -> None:
 
 
 def fake(*ends: float) -> Simulation:
-    """Runs of one arm pair that end with these regrets."""
+    """Return runs of a pair of arms that end with the given regrets."""
     regret = np.array(ends)[:, None]
     none = np.zeros(regret.shape, dtype=np.int64)
     return Simulation(np.array([100]), regret, none, none == 0, np.zeros((2, 2), dtype=np.int64), False)
@@ -66,7 +66,7 @@ def test_the_headline_follows_the_intervals() -> None:
     results = {"far": far, "next": next_to, "near": near}
     assert leaders(results) == ["near", "next"]
     assert headline(results) == (
-        "No bandit loses least for sure after 100 comparisons (3 runs each): near (10) and next (12) tie, "
+        "No bandit clearly has the least regret after 100 comparisons (3 runs each): near (10) and next (12) tie, "
         "as the 95% intervals overlap."
     )
     assert results_table(results)[2] is None

@@ -33,7 +33,7 @@ def assert_same(a: Simulation, b: Simulation) -> None:
 
 
 class Fixed:
-    """Plays one set for ever."""
+    """Always plays the same set."""
 
     n_arms = 3
 
@@ -180,7 +180,7 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
     release, heard = threading.Event(), []
 
     def deaf(*_: object, **__: object) -> None:
-        """As compiled code: an interrupt that reaches this thread is lost."""
+        """Lose interrupts that reach this thread, as compiled code does."""
         try:
             main = threading.main_thread().ident
             assert main is not None

@@ -1,4 +1,4 @@
-"""Inference that may be looked at all the time, and several comparisons."""
+"""Always-valid inference, and several comparisons."""
 
 from itertools import chain, combinations
 
@@ -15,7 +15,7 @@ from tests.refusing import rejected
 
 
 def capital(values, m):
-    """The mixture of bets, product by product: each factor has mean 1 if the outcomes have mean ``m``."""
+    """Return the mixture of products of bets: each factor has mean 1 if the outcomes have mean ``m``."""
     wealth = 0.0
     for c in av.SHARES:
         wealth += np.prod([(1 - c) + c * (1 + x) / (1 + m) for x in values])
@@ -117,7 +117,7 @@ def test_holm_is_the_closure_of_bonferroni(seed):
 
 
 def test_benjamini_hochberg_by_hand():
-    """The largest k with p(k) <= k alpha / n are rejected: each p is the least n p(k) / k from its place on."""
+    """The smallest p-values up to the largest k with p(k) <= k alpha / n are rejected; adjusted p by hand."""
     np.testing.assert_allclose(benjamini_hochberg([0.04, 0.01, 0.03, 0.9]), [0.16 / 3, 0.04, 0.16 / 3, 0.9])
 
 
@@ -148,7 +148,7 @@ def test_the_page_leaves_out_intervals_that_would_flatten_the_others(monkeypatch
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-50, 1e-300])
 def test_outcomes_needed_for_any_level(alpha):
-    """The capital of the best bet alone may miss the level by rounding at the end of the search."""
+    """The capital of the best bet may miss the level by rounding at the end of the search."""
     rng = np.random.default_rng(0)
     for _ in range(100):
         values = np.unique(rng.integers(-4, 5, 5) / 4)

@@ -1,4 +1,4 @@
-"""The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
+"""The analysis of a log: all interleaving methods, several rankers, clusters, and the commands."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
 
 def clicked(*ranks):
-    """A log of one list of two teams, clicked at these ranks."""
+    """Return a log of one list of two teams, clicked at the given ranks."""
     return ClickLog.of(Impression(TEAMS, (Click(rank),)) for rank in ranks)
 
 
@@ -103,7 +103,7 @@ def test_more_queries_are_those_that_are_missing():
 
 @pytest.fixture
 def many_small_few_large() -> ClickLog:
-    """Seventy queries won by "often" with one click, thirty by "high" with four."""
+    """Return seventy queries won by "often" with one click, and thirty won by "high" with four."""
     shown = Shown("team_draft", tuple("abcdefgh"), 2, ((0, 1, 0, 1, 0, 1, 1, 1),))
     small, large = (Click(1),), tuple(Click(rank) for rank in (2, 4, 6, 7))
     impressions = [
@@ -117,7 +117,7 @@ def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
     assert (by_sign.pairs[0].wins, by_sign.pairs[0].losses, by_sign.pairs[0].mean) == (70, 30, -0.5)
     assert by_sign.pairs[0].p_value < 1e-3
     assert (by_sign.winner, by_sign.leader, by_sign.always_valid_winner) == ("often", "often", None)
-    assert any("sign test speaks for often, the mean for high" in note for note in by_sign.notes)
+    assert any("sign test favours often, the mean high" in note for note in by_sign.notes)
     by_mean = analyse(many_small_few_large)
     assert (by_mean.winner, by_mean.leader) == ("high", "high")
     # the always-valid figures are about the same mean as the t test
@@ -136,7 +136,7 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_s
     answer = analyse(log, test="sign")
     assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
-    said = "no number of queries can be foreseen: the mean does not speak for often"
+    said = "no number of queries can be foreseen: the mean does not favour often"
     assert said in "\n".join(summary(answer))
 
 
@@ -169,7 +169,7 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
 
 
 def test_simulated_times_are_three_seconds_per_place_and_twenty_per_grade_of_dwell(data):
-    """Time to a click over the places since the last, and dwell over 1 + grade, are exponential with these means."""
+    """Time to a click per rank since the last click, and dwell time per 1 + grade, are exponential with these means."""
     walks, dwells = [], []
     user = CascadeUser.named("informational", 3)
     for impression in simulate_log(data, ideal_and_worse(data, 1.0, 1.0), METHODS[0], user, 600, rng=1):
@@ -283,7 +283,7 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
 
 
 def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
-    """Also where lines before it were empty or left out, and braces are in the name of the file."""
+    """The line is right after empty and skipped lines, and if the name of the file contains braces."""
     log = Path("log{1}.jsonl")
     good, broken = (Shown("team_draft", ("a",), 2, ((team,),)) for team in (1, 7))
     made = [Impression(good, (Click(1),)), Impression(good, None), Impression(broken, (Click(1),))]
@@ -297,7 +297,7 @@ def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
 
 
 def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:
-    """One error rate for any number of rankers: less evidence than Holm's correction of all pairs asks for."""
+    """One error rate for all rankers requires less evidence than Holm's correction over all pairs."""
     rng, best = np.random.default_rng(0), interleaving.TeamDraft()
     rankings = [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0]]
     impressions = []

@@ -1,4 +1,4 @@
-"""Learned statistics as files: learned from logs, saved, read, and applied by the commands."""
+"""Files of learned statistics: learning from logs, saving, reading, and use in the commands."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.refusing import rejected
 
 
 def impressions(n, seed, *, better=0, names=("old", "new")):
-    """Two teams of two; three clicks, of which the last is on the better team by 0.75, the others by chance."""
+    """Yield lists of two teams with three clicks: the last on the better team with probability 0.75, others random."""
     rng = np.random.default_rng(seed)
     for k in range(n):
         teams = tuple(int(t) for t in rng.permutation([0, 0, 1, 1]))
@@ -29,7 +29,7 @@ def impressions(n, seed, *, better=0, names=("old", "new")):
 
 @pytest.fixture
 def logs(cli):
-    """Two logs in which another ranker is the better one, and a new one."""
+    """Write two logs with different better rankers, and a new log."""
     write_log("one.jsonl", impressions(300, 0))
     write_log("two.jsonl.gz", impressions(300, 1, better=1))
     write_log("new.jsonl", impressions(120, 2, better=1))

@@ -17,7 +17,7 @@ from tests.refusing import rejected
 
 
 def test_all_figures_of_a_log_are_about_one_mean():
-    """Light users like the one ranker, a heavy one the other: by queries new would win, by users old."""
+    """Light users prefer one ranker, a heavy user the other: the means over queries and over users disagree."""
     users = np.concatenate([np.repeat(np.arange(40), 3), np.full(400, 40)])
     outcomes = np.concatenate([np.tile([1.0, 1.0, 0.0], 40), np.full(400, -1.0)])
     means = cluster_means(outcomes, users)
@@ -40,7 +40,7 @@ def test_all_figures_of_a_log_are_about_one_mean():
 
 @pytest.mark.slow
 def test_heavy_users_first_do_not_bias_the_always_valid_figures():
-    """The mean over users is 0, those of 15 queries lean one way and come first."""
+    """The mean over users is 0; users with 15 queries prefer one ranker and come first."""
     sizes = np.array([15] * 60 + [3] * 60)
     users = np.repeat(np.arange(120), sizes)
     outcomes = np.where(users < 60, 1.0, -1.0)
@@ -86,7 +86,7 @@ def test_headlines_follow_the_intervals_and_name_ties():
     ids=lambda m: m.name,
 )
 def test_no_clicks_exceed_the_bound(method):
-    """Every list of several rankings and every vector of clicks."""
+    """Check all lists of several rankings with all click vectors."""
     for other, length in (("dcba", 4), ("bcda", 3), ("efab", 4), ("dcba", 1)):
         lists = method.distribution([list("abcd"), list(other)], length)
         made = [
@@ -100,7 +100,7 @@ def test_no_clicks_exceed_the_bound(method):
 
 
 def test_no_features_exceed_the_bound_of_their_weights():
-    """Each feature by itself, for every vector and order of clicks on lists of four."""
+    """Check each feature alone, for all click vectors and orders on lists of four."""
     orders = [order for n in range(5) for order in permutations(range(1, 5), n)]
     bold = {"query_words": 1, "title_bold": (3, 0, 3, 0), "abstract_bold": (3, 0, 3, 0)}
     made = [
@@ -181,7 +181,7 @@ def test_users_who_come_again_are_said_where_impressions_are_taken_as_independen
 
 @pytest.mark.parametrize("from_file", [False, True])
 def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
-    """Rankers that do not differ, and a user with half of the lists who likes one of them: 40 logs."""
+    """Check 40 logs of equally good rankers, with a user who has half of the lists and prefers one ranker."""
     won = {"auto": 0, None: 0}
     for seed in range(40):
         log = interleaved(*heavy_user(np.random.default_rng(seed)))
@@ -204,7 +204,7 @@ def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
 
 
 def test_who_cannot_be_told_apart_is_no_cluster():
-    """Without users the sessions; a list without either leaves no cluster, and no winner; strangers are independent."""
+    """Clusters are users, else sessions, if every list has one; users with one list each are independent."""
     values, users = np.r_[np.ones(30), -np.ones(6)], np.repeat(np.arange(12), 3)
     log = interleaved(values, users)
 

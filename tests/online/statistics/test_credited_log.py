@@ -1,4 +1,4 @@
-"""A log read as columns: the numbers of the methods themselves, impression by impression, and repeated lines."""
+"""A log read as columns: credits equal those of the methods for each impression; repeated lines."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
 
 def literal(log):
-    """Statistic and outcome, by ``credit`` and ``outcome`` of one impression after another."""
+    """Return statistics and outcomes by ``credit`` and ``outcome`` of each impression."""
     method = next(m for m in METHODS if m.name == log.method)
     made = {pair: ([], []) for pair in combinations(range(len(log.rankers)), 2)}
     for impression in log.impressions:
@@ -49,7 +49,7 @@ def simulated(method, n, n_rankers=2, *, length=4, **options):
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
-    """To the last digit, over several blocks and lists of several lengths, in the order of the file."""
+    """Columns are equal to the last digit, for several blocks and list lengths, in the order of the file."""
     monkeypatch.setattr(room, "_BLOCK", 4000)
     pair_only = method.name in ("balanced", "document_constraints")
     for n_rankers in (2,) if pair_only else (2, 3):
@@ -80,7 +80,7 @@ def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
 
 
 def test_unusual_lines_are_read_among_ordinary_ones(tmp_path):
-    """Records as strings, typed and tuple ids, clicks by document, bold words, missing feedback, no team, spaces."""
+    """Read records as strings, typed and tuple ids, clicks by document, bold words, missing feedback, spaces."""
     texts = []
     for k, impression in enumerate(simulated(METHODS[0], 60)):
         line = impression.to_dict()
@@ -138,7 +138,7 @@ def line(rank, **keys):
 
 
 def test_a_repeated_impression_counts_once(tmp_path):
-    """Also where ignored keys differ, and the id stands in the record; ids are told apart by type."""
+    """This holds if ignored keys differ and if the id is in the record; ids of different types differ."""
     in_record = json.dumps({"shown": TEAMS.with_impression("i1").to_dict(), "clicks": [{"document": "a"}]})
     path = lines(
         tmp_path, line(1, impression="i1"), line(2, impression=1), line(2, impression="1"), in_record,
@@ -165,7 +165,7 @@ def test_a_repeated_impression_counts_once(tmp_path):
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):
     path = lines(tmp_path, line(1), line(1, impression="i1"), line(2, impression="i0"), other)
-    both_refuse(path, r"log\.jsonl:4: .* as it stands at .*log\.jsonl:2, got other clicks")
+    both_refuse(path, r"log\.jsonl:4: .* as at .*log\.jsonl:2, got other clicks")
 
 
 def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
@@ -192,7 +192,7 @@ def test_identical_lines_without_an_id_are_noted_and_kept(tmp_path):
 
 @pytest.mark.parametrize("duels", [False, True])
 def test_few_impressions_without_the_id_for_clusters_are_left_out(tmp_path, duels):
-    """Less than one in twenty, of those that are not repeated; the rest counts as if they were not there."""
+    """They may be less than one in twenty of the distinct impressions; the others count as without them."""
     among = {"among": ["a", "b", "c"]} if duels else {}
     among["rankers"] = ["a", "b"]
     named = [line(1 + k % 2, user=f"u{k % 7}", impression=k, **among) for k in range(41)]
@@ -219,7 +219,7 @@ def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
 
 
 def test_memory_is_a_few_numbers_an_impression(tmp_path):
-    """Objects take some 2 KB."""
+    """Impression objects take about 2 KB each."""
     made = simulated(METHODS[0], 500)
     path = tmp_path / "log.jsonl"
     write_log(path, [replace(i, shown=replace(i.shown, impression=None)) for i in made] * 20)

@@ -1,4 +1,4 @@
-"""The log of a bandit: each pair of rankers is compared on the lists on which it met, and on no other."""
+"""The log of a bandit: each pair of rankers is compared only on the lists that contain both."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def duels(method, n, seed=0, sizes=(2, 3)):
 @pytest.mark.parametrize("cluster", [None, "user"])
 @pytest.mark.parametrize("method", [TeamDraft, Optimized, Probabilistic])
 def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
-    """Also where three meet; each pair's figures are those of its lists alone."""
+    """The figures of a pair are those of its own lists, also if three rankers meet on a list."""
     made = duels(method, 120)
     path = tmp_path / "duels.jsonl"
     write_log(path, [*made, *made[:7]])
@@ -108,7 +108,7 @@ def test_lines_that_do_not_fit(tmp_path, change, said):
 
 
 def test_a_line_of_a_bandit_in_an_ordinary_log(tmp_path):
-    """Also where the names are the same: the lists were drawn in another way."""
+    """Such a line is refused even if the names are equal, because its list was drawn differently."""
     path = tmp_path / "log.jsonl"
     made = [replace(one, rankers=("a", "b"), among=()) for one in duels(TeamDraft, 6, sizes=(2,))]
     path.write_text(

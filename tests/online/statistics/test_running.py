@@ -20,7 +20,7 @@ METHODS = {"team_draft": TeamDraft(), "optimized": Optimized(), "probabilistic":
 
 
 def made_log(method, n, n_rankers, seed, lean=0.3, length=6):
-    """Lists of a method, clicked by users who like documents of low numbers."""
+    """Return lists of a method, clicked by users who like documents with low numbers."""
     rng = np.random.default_rng(seed)
     impressions, names = [], tuple(f"ranker {k}" for k in range(n_rankers))
     lists = []
@@ -102,7 +102,7 @@ def test_how_the_log_is_cut_changes_nothing(cuts, seed, n):
 
 
 def test_the_decision_is_that_of_looking_after_every_impression():
-    """Against the plain product of bets, one look after another."""
+    """Compare with the plain product of bets after each impression."""
     shares = 0.9 * 0.5 ** np.arange(12)
     for seed in range(6):
         impressions = made_log("team_draft", 400, 2, seed, lean=0.8)

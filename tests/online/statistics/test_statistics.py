@@ -61,7 +61,7 @@ def test_the_worked_examples_of_the_thesis(example, features, score):
 
 
 def literal_features(given: Impression, own: int, other: int) -> list[float]:
-    """The definitions of 7.3.2 one by one, over sets of clicked ranks."""
+    """Compute the definitions of Section 7.3.2 one by one, over sets of clicked ranks."""
     order = [click.rank for click in given.clicks]
     team = {rank: given.shown.evidence[0][rank - 1] for rank in order}
     downloaded = {click.rank for click in given.clicks if click.download}
@@ -126,7 +126,7 @@ def test_features_agree_with_the_definitions_one_by_one():
 
 
 def test_ranks_of_a_later_page_go_on():
-    """A click on the first document of page 2 is one at rank 11; lists on which rankers agree are left out."""
+    """A click on the first document of page 2 is at rank 11; lists on which rankers agree are left out."""
     shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     one, later = (Impression(shown, (Click(1),), offset=offset) for offset in (0, 10))
     same = Impression(Shown("team_draft", ("a", "b"), 2, ((None, None),)), (Click(1),), same=True)
@@ -206,7 +206,7 @@ def test_inverse_rank_test_says_that_there_is_no_maximum():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_minimax_p_value_is_the_best_for_the_worst_pair(seed):
-    """No small or large step raises the least z-score, and KKT multipliers prove it (z-scores are quasi-concave)."""
+    """No step raises the smallest z-score, and KKT multipliers prove it (z-scores are quasi-concave)."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(60, 400, 4)
     parts = [rng.normal(size=(n, 5)) @ rng.normal(size=(5, 5)) + rng.uniform(-0.1, 0.4, 5) for n in sizes]
@@ -262,7 +262,7 @@ def three_clicks(n, rng):
 
 
 def test_scoring_the_last_click_only_takes_a_third_of_the_queries():
-    """Thesis 7.2; half the power at 0.05 needs about 284 against 92 queries (the example of ``queries_needed``)."""
+    """Thesis, Section 7.2: a power of one half at 0.05 needs about 284 or 92 queries (see ``queries_needed``)."""
     sample = three_clicks(40_000, np.random.default_rng(5))
     learned = inverse_z_test(sample)
     assert abs(learned[1] / learned[0]) < 0.05
@@ -316,7 +316,7 @@ def test_tests_know_their_limits(name):
 @pytest.mark.parametrize("name", TESTS)
 @pytest.mark.parametrize("delta", samples())
 def test_clusters_undo_repeated_queries(name, delta):
-    """Each query logged three times is no more evidence; each query its own cluster is the ordinary test (z: t)."""
+    """Logging each query three times adds no evidence; one cluster per query gives the ordinary test (for z: t)."""
     test = TESTS[name]
     plain = TESTS["t" if name == "z" else name](delta)
     alone = test(delta, clusters=range(len(delta)))

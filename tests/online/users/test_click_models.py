@@ -1,4 +1,4 @@
-"""Click models: the stated probabilities are exact; that clicks have them, ``tests/testing/test_online.py`` says."""
+"""Click models: exact probabilities; ``tests/testing/test_online.py`` checks that clicks follow them."""
 
 from itertools import product
 
@@ -18,7 +18,7 @@ MODELS = {
 
 
 def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> float:
-    """The story from position ``k`` on (read, click, leave) told out loud, without tables."""
+    """Return the likelihood from rank ``k`` on, by explicit steps (read, click, leave) without tables."""
     if k == len(grades):
         return 1.0
     if isinstance(model, CascadeUser):
@@ -35,7 +35,7 @@ def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> f
 
 @pytest.mark.parametrize("name", MODELS)
 def test_likelihood_is_that_of_the_story(name):
-    """That it sums to one and that ``probability`` is its marginal is checked for every user in ``tests/testing``."""
+    """``tests/testing`` checks for all users that it sums to one, and that ``probability`` is its marginal."""
     model = MODELS[name]
     n = len(model.tables(1).click)
     grades = [n - 1, 0, 1, 0, n - 1]
@@ -66,9 +66,9 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
     (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
     (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
-    (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
+    (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per rank"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
-    (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
-    (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
+    (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 rank.* the list has 6"),
+    (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 rank"),
 )  # fmt: skip

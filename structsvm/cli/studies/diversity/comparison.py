@@ -122,8 +122,8 @@ def compare_methods(
 ) -> DiversityResult:
     """Choose documents from sets :func:`with_subtopics` with models and fixed methods, and measure their coverage.
 
-    ``k`` documents are chosen, under a budget of ``costs`` as many as fit if ``k`` is None. ``rivals`` are further
-    selectors, such as a fitted ``MMR``. ``degrees`` are labels from marks, used for measuring in place of
+    Each method chooses ``k`` documents or, if ``k`` is None, as many as the budget of ``costs`` allows. ``rivals`` are
+    further selectors, such as a fitted ``MMR``. ``degrees`` are labels from marks, used for measuring instead of
     ``labelled.labels``.
     """
     check_choice("loss", loss, COVERAGE_LOSSES)

@@ -167,7 +167,7 @@ def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None =
     """Read the parts of a fold; tables with their ``columns`` (see :func:`find_folds`), with the categories of the
     training part.
 
-    ``fill="median"`` puts the medians of the training part in place of missing features, ``fill="keep"`` leaves NaN.
+    ``fill="median"`` replaces missing features by the medians of the training part, ``fill="keep"`` leaves NaN.
     """
     named = tuple(
         (name, tuple(value) if name in ("features", "categorical") else value)
@@ -219,7 +219,7 @@ def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryDa
 
         options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
         return read_categories(path, columns["features"], **options, **filling)
-    if is_store and "features" in columns:  # of an earlier part
+    if is_store and "features" in columns:  # those of an earlier part
         data = readers.read_queries(path)
         if data.feature_names not in (None, columns["features"]):
             raise BadInput(path, "expected the features of the other parts, in their order, got others")

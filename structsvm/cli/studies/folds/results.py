@@ -245,7 +245,7 @@ class PairedTest(NamedTuple):
 
 
 class Tests(NamedTuple):
-    """The tests of a study, each pair of methods once, with p-values that one correction covers."""
+    """The tests of a study, each pair of methods once, with p-values corrected together."""
 
     pairs: list[PairedTest]
     """Measure by measure, against each baseline."""
@@ -374,7 +374,7 @@ def run(
 PROCESSES_PAY_FROM = 20.0
 """Estimated training seconds above which several processes are used, as each takes about five seconds to start."""
 
-_SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # on MQ2008
+_SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # measured on MQ2008
 _OTHER_SECONDS_PER_MB = 0.01
 
 

@@ -104,7 +104,7 @@ class FusionResult:
 
     @property
     def best_run(self) -> str:
-        """The single run with the best mean, chosen on the same topics as it is compared on."""
+        """The single run with the best mean, chosen on the topics on which it is compared."""
         return _best_run(self.values, self.runs)
 
     def against(self, name: str) -> Comparison:

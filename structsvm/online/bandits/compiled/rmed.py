@@ -55,7 +55,7 @@ def _choose(values, limit, rng):
 # Without NaN and signed zeros the loop over arms becomes vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _join(divergence, limit, is_waiting, joining):
-    """Add the arms whose divergence is at most ``limit`` and that are not waiting to the next list (Algorithm 1,
+    """Add to the next list the arms that are not waiting and whose divergence is at most ``limit`` (Algorithm 1,
     J_j(t))."""
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
@@ -136,7 +136,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                     # one arm plays itself: nothing changes until ln t >= I_j - I* - f(K) for another arm
                     soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
-        # regret is recorded before it is added, since a jump may pass several times to record
+        # regret is recorded before it is added, since a jump may pass several points at which to record
         cost = run.costs[arm, opponent]
         last = t + steps - 1
         while is_due(run, last):
