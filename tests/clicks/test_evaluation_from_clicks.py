@@ -336,7 +336,7 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
         (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
-        (surely[:, :3], "6 positions, got 3; .*limit .* to 3"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
+        (surely[:, :3], "6 positions, got 3; .*to 3 positions"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
     ):  # fmt: skip
         refused(f"scores: .*{message}", evaluate_from_clicks, cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
