@@ -32,7 +32,7 @@ Log = Annotated[Path, "<LOG> Click log in a format of --format."]
 class Reading(Group):
     """Options for reading a log."""
 
-    format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet."] = "auto"
+    format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet, .jsonl."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
     max_position: Annotated[int | None, "Ignore positions beyond this, from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read only this application."] = None

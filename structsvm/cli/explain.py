@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,9 +65,11 @@ def explain(
 ) -> None:
     """Explain why document A of a query is above or below B: what each feature adds to the difference of their scores.
 
-    The terms add up to the difference. For trees they are Shapley values.
+    The terms add up to the difference. For trees they are Shapley values. If the model scales within queries, a term
+    is the weight times the difference of the scaled values; a and b are the values of DATA.
     """
     from structsvm.export.terms import score_difference
+    from structsvm.features.scaling import scale_rows
 
     ranker = load_ranker(model)
     rows = _read(data, columns, ranker)
@@ -87,7 +90,11 @@ def explain(
         raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")
 
     i, j = row_of("--a", a), row_of("--b", b)
-    terms = score_difference(ranker, here.X[i], here.X[j])
+    X, unscaled = here.X, copy(ranker)
+    scaler = getattr(ranker, "scaler_", None)
+    if scaler is not None and scaler.within == "query":
+        X, unscaled.scaler_ = scale_rows(scaler, X, 0), None
+    terms = score_difference(unscaled, X[i], X[j])
     at = {name: k for k, name in enumerate(_names(ranker))}
     table: list[dict[str, Any]] = [
         {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
@@ -97,6 +104,7 @@ def explain(
         print_json({"a": float(scores[i]), "b": float(scores[j]), "terms": table})
         return
     above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
+    a, b = (documents[i], documents[j]) if documents else (a, b)
     typer.echo(f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}")
     _print(table)
 
@@ -127,8 +135,7 @@ def _of_linear(ranker: Any) -> list[dict[str, Any]]:
     if form.within_query:
         note("scaled within queries: there are no weights of raw features")
     raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
-    columns = {"feature": list(form.names), "scaled": form.weights.tolist()} | raw
-    return _rows(columns)
+    return _rows({"feature": list(form.names), "scaled": form.weights.tolist()} | raw)
 
 
 def _of_trees(ranker: Any) -> list[dict[str, Any]]:
@@ -143,8 +150,7 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
         if len(used) == 1:
             leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
             alone[used[0]] += np.ptp(leaves)
-    columns = {"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()}
-    return _rows(columns)
+    return _rows({"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()})
 
 
 def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -205,7 +205,7 @@ def load_ranker(path: Path) -> Any:
     """Read a model that scores rows."""
     model = structsvm.load(paths.check_input(path))
     if not (hasattr(model, "rank") and hasattr(model, "predict")):
-        raise BadInput(path, f"expected a ranker, got a {type(model).__name__}", "train one first")
+        raise BadInput(path, f"expected a model of train or search, got a {type(model).__name__}")
     return model
 
 
@@ -262,14 +262,14 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
                 raise ValueError
         except (ValueError, csv.Error):
             is_run = len(line.split()) == 6
-            raise BadInput(
-                f"{path}:{number}",
-                f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
-                f"retrieved), got {shorten(line)}",
-                "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
-                if is_run
-                else "write one score per line, or predict again",
-            ) from None
+            remedy = "write one score per line, or predict again"
+            if is_run:
+                remedy = (
+                    "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
+                )
+            row = f"row {number - (ids is not None)} (or -inf: not retrieved)"
+            problem = f"expected one finite number, the score of {row}, got {shorten(line)}"
+            raise BadInput(f"{path}:{number}", problem, remedy) from None
         scores.append(score)
     if not scores:
         raise BadInput(path, "expected one score per line, got an empty file", "predict again")

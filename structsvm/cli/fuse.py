@@ -104,10 +104,11 @@ def fuse(
 ) -> None:
     """Learn from judgments how to combine RUNS; write the combined run, or the weights of a hybrid query.
 
-    With --weights-for the weights are for the fusion of the engine. Without it, every judged topic is ranked by a model
-    that was trained without it, with C chosen by inner cross-validation. Topics without judgments are ranked by the
-    model trained on all judged topics, which --save writes. Runs are named by their tag, or by their file name if a tag
-    repeats. With --apply a saved model ranks new runs of the same systems.
+    With --weights-for the weights are for the fusion of the engine, and measures see the documents of the lists
+    alone: they are higher than in trec_eval where no list has a relevant document. Without it, every judged topic is
+    ranked by a model that was trained without it, with C chosen by inner cross-validation. Topics without judgments
+    are ranked by the model trained on all judged topics, which --save writes. Runs are named by their tag, or by
+    their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
@@ -119,9 +120,8 @@ def fuse(
         }
         for name, given in (unused | {"apply": apply, "save": save, "per-query": per_query}).items():
             if given:
-                raise BadInput(
-                    f"--{name}", "cannot be combined with --weights-for, whose weights it does not change"
-                )
+                problem = "cannot be combined with --weights-for, whose weights it does not change"
+                raise BadInput(f"--{name}", problem)
         _print_weights(learning.weights_for, ranked_by, qrels, output, learning, columns, as_json)
         return
     _check_no_table(learning, columns)
@@ -134,7 +134,8 @@ def fuse(
         _apply(apply, ranked_by, output, tag, as_json)
         return
     if qrels is None:
-        raise BadInput("--qrels", "expected the judgments to learn from, got none", "or give --apply MODEL")
+        remedy = "or give --apply MODEL, or for a table of scores --weights-for ENGINE"
+        raise BadInput("--qrels", "expected the judgments to learn from, got none", remedy)
 
     learning.check()
     depth = learning.depth or 1000
@@ -144,9 +145,8 @@ def fuse(
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
         found = _read(ranked_by, None, status)
-        pool = readers.candidates(
-            {name: run.top(depth) for name, run in found.items()}, judgments, depth=depth
-        )
+        tops = {name: run.top(depth) for name, run in found.items()}
+        pool = readers.candidates(tops, judgments, depth=depth)
         longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
         result = learning.cross_validate(
@@ -264,13 +264,11 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
 def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryData:
     """Read the candidates of the queries with their scores, labels and missing values."""
     try:
-        data = read_data(
-            path, columns, fill="keep", features=None if features is None else split_names(features)
-        )
+        chosen = None if features is None else split_names(features)
+        data = read_data(path, columns, fill="keep", features=chosen)
         if features is None and data.feature_names is not None:
-            note(
-                f"{path}: searches, by its columns: {', '.join(data.feature_names)}; choose them by --features"
-            )
+            searches = ", ".join(data.feature_names)
+            note(f"{path}: searches, by its columns: {searches}; choose them by --features")
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:
@@ -286,9 +284,8 @@ def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[
     for i, (path, by) in enumerate(runs):
         status.update(f"reading: run {i + 1} of {len(runs)}")
         found.append(readers.read_run(path, depth=depth, by=by))
-    return dict(
-        zip(names_of_runs([path for path, _ in runs], [run.tag for run in found]), found, strict=True)
-    )
+    names = names_of_runs([path for path, _ in runs], [run.tag for run in found])
+    return dict(zip(names, found, strict=True))
 
 
 def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:

@@ -23,7 +23,8 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     path : path
         For a data frame see :func:`read_table`.
     format : {"auto", "ubi", "table", "sessions", "log"}, default="auto"
-        ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line.
+        ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line: in a file ``.jsonl``,
+        objects with none of UBI's keys are the rows of a table.
     **options
         Of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; options that are None are left out.
 
@@ -57,9 +58,8 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in list(signature(reader).parameters)[1:]:
-            raise BadInput(
-                name, f"{path} is read as {kind}, which does not have this option", "specify another {format}"
-            )
+            problem = f"{path} is read as {kind}, which does not have this option"
+            raise BadInput(name, problem, "specify another {format}")
     cells: ClickCells = reader(path, **given)
     return cells
 
@@ -84,11 +84,14 @@ def _entry(line: str) -> dict[str, Any]:
 
 
 def _told(path: Path) -> str:
-    if unpacked(path.name).endswith((".parquet", ".csv", ".tsv")):
+    name = unpacked(path.name)
+    if name.endswith((".parquet", ".csv", ".tsv")):
         return "table"
     first = _first_line(path)
     if first.lstrip().startswith("{"):  # or the first line of an answer that is broken over lines
-        return "log" if "shown" in _entry(first) else "ubi"
+        entry = _entry(first)
+        rows = name.endswith(".jsonl") and entry and "query_id" not in entry and not is_ubi(path)
+        return "log" if "shown" in entry else "table" if rows else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"
     if not first:

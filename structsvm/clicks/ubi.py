@@ -92,7 +92,9 @@ def read_ubi(
     check_whole("max_position", max_position, 1, 65535)
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
     if not entries.queries.query.size:
-        raise BadInput(str(path), "expected UBI queries, got none", entries.dropped.said())
+        problem = f"expected UBI queries, got none; {entries.dropped.said()}".rstrip("; ")
+        remedy = "they have query_id and user_query; a table of rows (.jsonl) takes {format=table}"
+        raise BadInput(str(path), problem, remedy)
     queries, events = _queries_by_id(entries, length), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
@@ -310,7 +312,7 @@ def _bases(
         )
         raise BadInput(
             "first_position", f"expected 0 or 1, as {path} holds both positions ({counted})",
-            "specify it, or one for each application; or read one application at a time",
+            "specify it" + ", reading one {application} at a time" * ("," in counted),
         )  # fmt: skip
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):

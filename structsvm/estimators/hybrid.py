@@ -102,7 +102,8 @@ class HybridWeights:
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
         size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
         if self.better:
-            return f"take the learned weights: {size} over equal weights"
+            alone = f"; {self.best_list} alone may do as well" * (self.against["best single list"].lower <= 0)
+            return f"take the learned weights: {size} over equal weights{alone}"
         return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries"
 
     def __str__(self) -> str:
@@ -169,7 +170,9 @@ def hybrid_weights(
     Notes
     -----
     Weights are at least 0, and pulled towards equality by an additional column, three times the sum of the others,
-    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them.
+    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them. Measures see the
+    documents of the lists alone: a relevant document that no list has does not lower NDCG, which is therefore higher
+    than in :func:`structsvm.metrics.evaluate` of runs and in trec_eval.
 
     Examples
     --------
@@ -266,9 +269,6 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     pool: Candidates = candidates(ranked, qrels, depth=depth)
     pool = pool.select(pool.judged)
     if not (pool.y > 0).any():
-        raise BadInput(
-            "qrels",
-            "expected relevant documents among the results, got none",
-            "use the document ids of the runs",
-        )
+        problem = "expected relevant documents among the results, got none"
+        raise BadInput("qrels", problem, "use the document ids of the runs")
     return pool.names, pool.scores, np.maximum(pool.y, 0), pool.offsets

@@ -51,9 +51,8 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
 
 def _of_linear(form: LinearForm, rows: Float) -> Float:
     if form.within_query:
-        raise BadInput(
-            "model", "expected scaling that is the same for all queries", "pass the scaled rows by json"
-        )
+        problem = "expected scaling that is the same for all queries, got one within queries"
+        raise BadInput("model", problem, "structsvm explain, which reads the whole query, takes it")
     if form.missing is not None:
         rows = np.where(np.isnan(rows), form.missing, rows)
     return np.asarray(form.weights * (rows[0] - rows[1]) / form.scale)

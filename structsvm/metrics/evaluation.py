@@ -281,9 +281,8 @@ def evaluate_part(
     scores = _numbers("y_score", y_score)
     n_rows = grades.shape[0]
     if scores.shape[0] != n_rows:
-        raise BadInput(
-            "y_score", f"expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
-        )
+        problem = f"expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
+        raise BadInput("y_score", problem)
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if is_err else math.inf)
@@ -319,8 +318,8 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
     for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):
         value = measure(grades[a:b], scores[a:b])
         if not (isinstance(value, numbers.Real) and math.isfinite(value)):
-            at = f", query {grouping.query_ids[q]}"
-            raise BadInput(name, f"expected a finite number from the measure, got {value!r:.60}", at=at)
+            problem = f"expected a finite number from the measure (0 where undefined), got {value!r:.60}"
+            raise BadInput(name, problem, at=f", query {grouping.query_ids[q]}")
         values[q] = value
     return EvaluationResult(name, float(values.mean()), values, grouping.query_ids)
 
@@ -345,9 +344,8 @@ def _parse(name: str) -> tuple[Measure, int | None]:
         return measure, None
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
         remedy = "name one at a time" if "," in depth else ""
-        raise BadInput(
-            "metric", f"expected a positive whole number after '@', as in '{base}@10'", remedy, value=name
-        )
+        problem = f"expected a positive whole number after '@', as in '{base}@10'"
+        raise BadInput("metric", problem, remedy, value=name)
     return measure, int(depth)
 
 

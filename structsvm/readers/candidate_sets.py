@@ -18,7 +18,7 @@ from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import rows_of_topics
 
-_EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
+_EXPECTED = '{"query": ..., "documents": [{"id": ..., "text" or "embedding": ..., "subtopics": [...]}]}'
 _EACH_LINE = "expected JSON Lines, an object on each line"
 
 

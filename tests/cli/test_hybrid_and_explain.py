@@ -73,6 +73,7 @@ def shop():
     qid = np.repeat([f"q{i}" for i in range(20)], 10)
     frame = X.assign(label=y, qid=qid, docid=[f"d{i}" for i in range(200)])
     SVMMap(C=1.0, scale="zscore").fit(X, y, qid=qid).save("linear.npz")
+    SVMMap(C=1.0, scale="query-percentile").fit(X, y, qid=qid).save("within.npz")
     frame.to_csv("rows.csv", index=False)
     X.loc[::7, "price"] = np.nan
     frame.assign(price=X.price).to_csv("gaps.csv", index=False)
@@ -124,11 +125,12 @@ def test_pandas_is_not_needed(cli, shop, monkeypatch, model):
     cli(f"export {model}.npz --to opensearch -o model.json --check rows.csv")
 
 
-@pytest.mark.parametrize("model", ["linear", "trees"])
+@pytest.mark.parametrize("model", ["linear", "trees", "within"])
 def test_explain(cli, shop, model):
     record = json.loads(cli(f"explain {model}.npz rows.csv --query q3 --a 1 --b 10 --json"))
     assert sum(one["adds"] for one in record["terms"]) == pytest.approx(record["a"] - record["b"])
     assert "d30 (" in cli(f"explain {model}.npz rows.csv --query q3 --a d30 --b d31")
+    assert cli(f"explain {model}.npz rows.csv --query q3 --a 1 --b 10").startswith("d3")
     assert "--a d3: expected a document such as d30, or a rank from 1 to 10 in query q3" in cli.refuses(
         f"explain {model}.npz rows.csv --query q3 --a d3 --b 1"
     )

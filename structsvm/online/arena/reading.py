@@ -129,7 +129,8 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     }
     for role in ("a", "b", "winner"):
         if names[role] is None:
-            raise BadInput(table.source, f"expected a column {role!r}, got {columns}", "name it by {columns}")
+            remedy = f"name it by {{columns}}, such as {role}=NAME"
+            raise BadInput(table.source, f"expected a column {role!r}, got {columns}", remedy)
     return {role: name for role, name in names.items() if name is not None}
 
 

@@ -256,6 +256,9 @@ def arena(
     candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
     more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
+    strongest = [int(one.models[one.strength.argmax()]) for one in board]
+    if decided == -1 and top == 1 and leaders[0] not in strongest:
+        notes.append("the leader is the model that the pairs contradict least; another is the strongest")
     if not compared.share.size and order == "matched":
         verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
         if compared.repeated:
@@ -354,10 +357,8 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
             excess += int((won[1:] != won[:-1]).sum()) - product / n
             variance += product * (product - n) / (n * n * (n - 1))
     if variance > 0 and excess < _SORTED * math.sqrt(variance):
-        raise BadInput(
-            "votes", "expected them in the order in which they were given, but they look sorted by winner",
-            "give a column 'time', or pass {unordered=True}",
-        )  # fmt: skip
+        problem = "expected them in the order in which they were given, but they look sorted by winner"
+        raise BadInput("votes", problem, "give a column 'time', or pass {unordered=True}")
 
 
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
