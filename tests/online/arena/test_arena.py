@@ -350,6 +350,10 @@ def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> N
         (lambda: arena(votes_of("ab1 bc1 ca1"), top=2, epsilon=0.1), "epsilon=0.1"),
         (lambda: next_pairs(votes_of("ab1 ba0 " * 40)), "got enough"),
         (lambda: next_pairs(votes_of("ab1"), questions=[]), "at least one question"),
+        (
+            lambda: next_pairs(Votes(["a"], *np.zeros((2, 0), dtype=int), np.zeros(0))),
+            "two models or more, got 1",
+        ),
     ],
 )
 def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
@@ -372,6 +376,7 @@ def test_new_models_are_asked_and_batches_differ() -> None:
     pairs = next_pairs(votes, 40, order="random")
     assert any("new" in pair for pair in pairs)
     assert pairs == next_pairs(votes, 40, order="random")
+    assert len(next_pairs(votes, order="random")) == 20
     shown_first = [pair[0] for pair in pairs]
     assert len(set(shown_first)) > 1
 
@@ -396,6 +401,15 @@ def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> 
         assert bandit.t < even
         assert bandit.select(rng).arms == (0, 0)
         assert [duel.arms for duel in bandit.select_batch(3, rng)] == [(0, 0)] * 3
+
+
+def test_a_set_is_explored_at_its_border_and_proved_where_it_is_open() -> None:
+    bandit = BestArm(5, top=2)
+    bandit.wins[:] = 1000 * bradley_terry(np.array([2.0, 1.0, -1.0, -2.0, -3.0]))
+    bandit.peak[:] = 100.0
+    bandit.peak[1, 4] = 0.0
+    pairs = [set(duel.arms) for duel in bandit.select_batch(20, np.random.default_rng(0))]
+    assert pairs == [{1, 2}] * 5 + [{1, 4}] * 15
 
 
 @pytest.mark.parametrize("n_models", [2, 4])
