@@ -285,6 +285,13 @@ def test_groups_without_votes_between_them_have_a_leaderboard_each() -> None:
     assert any("2 groups" in note for note in found.notes)
 
 
+def test_every_pair_has_an_interval_and_every_rival_a_path() -> None:
+    found = arena(drawn(bradley_terry(np.array([-0.5, 0.0, 0.5])), 600, 0), order="random")
+    assert len(found.pairs) == 3
+    assert all(0 < pair.lower < pair.share < pair.upper < 1 for pair in found.pairs)
+    assert {found.leader, *found.paths} == set(found.votes.models)
+
+
 def test_cycles_do_not_look_like_strengths() -> None:
     cycle = np.full((3, 3), 0.5)
     for i in range(3):
@@ -292,6 +299,7 @@ def test_cycles_do_not_look_like_strengths() -> None:
     assert fit_p_value(drawn(cycle, 300, 0)) == 0.01
     true = [fit_p_value(drawn(bradley_terry(np.array([1.0, 0.0, -1.0])), 200, seed)) for seed in range(40)]
     assert np.mean(np.array(true) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+    assert fit_p_value(votes_of("ab1 ab0 bc1 bc0 ca1 ca0")) == 1.0
     assert fit_p_value(votes_of("ab1 ba1")) is None
 
 
