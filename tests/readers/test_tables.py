@@ -11,7 +11,7 @@ from structsvm import StructuralRanker
 from structsvm.common.checks import BadInput
 from structsvm.common.tables import frames
 from structsvm.common.tables.files import is_parquet
-from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
+from structsvm.readers import column_names, convert_parquet, open_store, read_csv, read_parquet, read_queries
 from tests.refusing import refused
 
 
@@ -184,6 +184,35 @@ def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
     if columns:
         frame.to_parquet(tmp_path / "a.parquet")
         refused("got 'Unnamed: 0' for column 1", read_parquet, tmp_path / "a.parquet")
+
+
+def test_rows_of_parquet_are_counted_over_batches_and_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(frames, "_ROWS", 2)
+    parquet.write_table(pa.table({"a": range(9)}), tmp_path / "t.parquet", row_group_size=3)
+    for groups, expected in ((None, range(9)), ([1, 2], range(3, 9))):
+        batches = frames.parquet_table(tmp_path / "t.parquet").read({"a": "feature"}, row_groups=groups)
+        told = [batch.place(row)[1] for batch in batches for row in range(batch.n)]
+        assert told == [f"row {row}, " for row in expected]
+
+
+def test_a_first_line_of_cells_is_no_line_of_names():
+    remedy = "write the names of the columns in its first line"
+    for names, said in (("label qid 0.5 2", ""), ("1 2 3 x", ""), ("1 7 0.5 x", remedy)):
+        assert column_names._without_names(names.split()) == said
+
+
+def test_mixtures_of_objects_are_named():
+    assert frames.arrow_of([0, 2**64 - 1], "t", "a").to_pylist() == [0, 2**64 - 1]
+    refused(
+        "column 'a': expected numbers of 64 bits, text or times, got object",
+        frames.arrow_of,
+        [object()],
+        "t",
+        "a",
+    )
+    refused(
+        "column 'a': expected values of one type, got float and str", frames.arrow_of, [1.5, "x"], "t", "a"
+    )
 
 
 def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path, monkeypatch):

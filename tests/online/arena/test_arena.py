@@ -285,6 +285,13 @@ def test_groups_without_votes_between_them_have_a_leaderboard_each() -> None:
     assert any("2 groups" in note for note in found.notes)
 
 
+def test_every_pair_has_an_interval_and_every_rival_a_path() -> None:
+    found = arena(drawn(bradley_terry(np.array([-0.5, 0.0, 0.5])), 600, 0), order="random")
+    assert len(found.pairs) == 3
+    assert all(0 < pair.lower < pair.share < pair.upper < 1 for pair in found.pairs)
+    assert {found.leader, *found.paths} == set(found.votes.models)
+
+
 def test_cycles_do_not_look_like_strengths() -> None:
     cycle = np.full((3, 3), 0.5)
     for i in range(3):
@@ -292,6 +299,7 @@ def test_cycles_do_not_look_like_strengths() -> None:
     assert fit_p_value(drawn(cycle, 300, 0)) == 0.01
     true = [fit_p_value(drawn(bradley_terry(np.array([1.0, 0.0, -1.0])), 200, seed)) for seed in range(40)]
     assert np.mean(np.array(true) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+    assert fit_p_value(votes_of("ab1 ab0 bc1 bc0 ca1 ca0")) == 1.0
     assert fit_p_value(votes_of("ab1 ba1")) is None
 
 
@@ -350,6 +358,10 @@ def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> N
         (lambda: arena(votes_of("ab1 bc1 ca1"), top=2, epsilon=0.1), "epsilon=0.1"),
         (lambda: next_pairs(votes_of("ab1 ba0 " * 40)), "no further votes are needed"),
         (lambda: next_pairs(votes_of("ab1"), questions=[]), "at least one question"),
+        (
+            lambda: next_pairs(Votes(["a"], *np.zeros((2, 0), dtype=int), np.zeros(0))),
+            "two models or more, got 1",
+        ),
     ],
 )
 def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
@@ -372,6 +384,7 @@ def test_new_models_are_asked_and_batches_differ() -> None:
     pairs = next_pairs(votes, 40, order="random")
     assert any("new" in pair for pair in pairs)
     assert pairs == next_pairs(votes, 40, order="random")
+    assert len(next_pairs(votes, order="random")) == 20
     shown_first = [pair[0] for pair in pairs]
     assert len(set(shown_first)) > 1
 
@@ -396,6 +409,15 @@ def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> 
         assert bandit.t < even
         assert bandit.select(rng).arms == (0, 0)
         assert [duel.arms for duel in bandit.select_batch(3, rng)] == [(0, 0)] * 3
+
+
+def test_a_set_is_explored_at_its_border_and_proved_where_it_is_open() -> None:
+    bandit = BestArm(5, top=2)
+    bandit.wins[:] = 1000 * bradley_terry(np.array([2.0, 1.0, -1.0, -2.0, -3.0]))
+    bandit.peak[:] = 100.0
+    bandit.peak[1, 4] = 0.0
+    pairs = [set(duel.arms) for duel in bandit.select_batch(20, np.random.default_rng(0))]
+    assert pairs == [{1, 2}] * 5 + [{1, 4}] * 15
 
 
 @pytest.mark.parametrize("n_models", [2, 4])
