@@ -101,7 +101,7 @@ class Problem(Protocol):
     n_features: int
     weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
     exact: bool  #: as in a Separator
-    n_bytes: int  #: size of the data, to which caches may grow in proportion; 0 if unknown
+    n_bytes: int  #: size of the data, in proportion to which caches may grow; 0 if unknown
     chunk: int  #: queries whose rows fit into the cache
     n_jobs: int  #: threads a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all

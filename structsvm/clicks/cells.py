@@ -472,7 +472,7 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
     if c.dtype.kind not in "iuf":
         raise BadInput("clicked", f"expected 0 or 1, got {c.dtype}", "convert it")
     bad = (c != 0) & (c != 1)
-    remedy = UNKNOWN_CLICKS if np.isnan(c[bad][:1]).any() else "count clicks of one list once"
+    remedy = UNKNOWN_CLICKS if np.isnan(c[bad][:1]).any() else "write 1 for repeated clicks"
     refuse_first("clicked", c, bad, "0 or 1", remedy)
     return c.astype(bool)
 

@@ -173,7 +173,7 @@ def _ips(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
-    """Return clicks over the clicks expected at these rates of the cells, with exact intervals of Poisson counts."""
+    """Return clicks / expected clicks, given the examination rate of each cell, with exact Poisson intervals."""
     clicks, expected = cells.per_row(cells.clicks), cells.per_row(cells.shows * rate)
     tail = (1 - level) / 2
     # no clicks are expected for a document that was shown only at positions without clicks: nothing is known about it

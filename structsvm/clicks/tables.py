@@ -58,7 +58,7 @@ def read_table(
         otherwise.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list. In a file of more than
-        2^20 rows they are contiguous: a list that continues in a later part of the file is an error.
+        2^20 rows they must be contiguous: a list continued in a later part of the file is an error.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
@@ -267,7 +267,7 @@ class Clicked:
         wrong = ~gaps & (values != 0) & (values != 1)
         if wrong.any():
             row = int(wrong.argmax())
-            raise batch.wrong(row, self._name, "0 or 1", f"{values[row]:g}", "count clicks of one list once")
+            raise batch.wrong(row, self._name, "0 or 1", f"{values[row]:g}", "write 1 for repeated clicks")
         if gaps.any():
             row = int(gaps.argmax())
             unknown = batch.wrong(row, self._name, "0 or 1", "a missing value", UNKNOWN_CLICKS)

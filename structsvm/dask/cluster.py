@@ -76,7 +76,7 @@ def workers(client: Any) -> dict[str, Any]:
 
 
 def count_threads(client: Any) -> int:
-    """Return the number of threads of all workers, at least 1, once there is a worker."""
+    """Wait for a worker; return the number of threads of all workers, at least 1."""
     there = workers(client)
     # an adaptive cluster starts workers only when there is work
     if not there:

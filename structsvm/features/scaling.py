@@ -78,7 +78,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     within: Literal["query", "data"] = "query"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
-        """Learn the statistics, with ``within="data"``, or only the number of features.
+        """Learn the statistics (``within="data"``), or only the number of features.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
 """The closer: impressions become statistics in the order shown, each after its window has ended, not as clicks arrive.
 
-If clicks on one ranker's documents come later, early outcomes favour the other, and a test at every moment would report
-a false winner. So no impression counts before its window is over, and the order is kept. The closer first announces how
-far it closes, after which clicks there are late. Then it reads the impressions, which can no longer change, and stores
-the statistics, unless another closer was faster.
+If clicks on one ranker's documents come later, early outcomes favour the other, and a continuous test could report a
+false winner. So no impression counts before its window is over, and the order is kept. The closer first announces a
+horizon; later clicks on impressions up to it are late. Then it reads these impressions, which can no longer change, and
+stores the statistics, unless another closer was faster.
 """
 
 from __future__ import annotations

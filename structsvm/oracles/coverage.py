@@ -97,7 +97,7 @@ class CoverageProblem:
             row = joint[q - first]
             loss[q - first] = self._separate(self._queries[q], w, benefits, row)
             loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            # no output is violated more than the true output, whose feature difference is zero
+            # take the true output if no other is violated more; its feature difference is zero
             if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0

@@ -82,8 +82,8 @@ def _entry(gram, stride, n, i, j):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
     """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
-    # Without column c, the columns behind it have one entry below the diagonal each: a rotation of two neighbouring
-    # rows moves it into the diagonal, and R' R stays the same. The loops shift columns to the left first.
+    # Without column c, each later column has one entry below the diagonal: a rotation of two neighbouring rows
+    # moves it into the diagonal, and R' R stays the same. The loops shift columns to the left first.
     for row in range(c + 1):
         for j in range(c, k - 1):
             R[row, j] = R[row, j + 1]

@@ -230,8 +230,8 @@ def sweep(
     problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead."""
-    # ``point()`` gives ``w`` when a step starts: as soon as the consumer has taken all but ``ahead`` of the steps
-    # before it. That does not depend on ``n_jobs``, and neither do the results.
+    # A step calls ``point()`` for its ``w`` once the consumer has taken all but ``ahead`` of the steps before it, for
+    # any ``n_jobs``: so the results do not depend on ``n_jobs``.
 
     def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
         last = min(first + step, problem.n_queries)

@@ -169,7 +169,7 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
     ("frame", "columns", "message"),
     [
         (TWO.assign(team="x"), None, r"team: expected two teams or more, got \['x'\]"),
-        (TWO.assign(clicked=3), None, "column 'clicked': expected 0 or 1, got 3; count clicks of one list once"),
+        (TWO.assign(clicked=3), None, "column 'clicked': expected 0 or 1, got 3; write 1 for repeated clicks"),
         (TWO.assign(team=["x", None], impression=None), None, "team: expected two teams or more, got none"),
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "

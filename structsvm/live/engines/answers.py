@@ -26,7 +26,7 @@ NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Query:
-    """The search of a client: its page and text, read from the body of its request."""
+    """A client's search: page and text, read from the request body."""
 
     first: int  # documents before the page
     size: int

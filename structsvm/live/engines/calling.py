@@ -69,7 +69,7 @@ class Caller:
         self, engine: Engine, content: bytes, *, method: str = "POST", headers: Mapping[str, str],
         parameters: str = "", most: float = float("inf"),
     ) -> Raw:  # fmt: skip
-        """Return the answer to a body, of at most ``most`` bytes.
+        """Send a body; return an answer of at most ``most`` bytes.
 
         An engine may close a persistent connection just as a request is sent. If no answer has begun, the request is
         sent once more over a new connection.

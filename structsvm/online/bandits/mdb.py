@@ -53,7 +53,7 @@ class MDB(CountsWins):
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:
-            raise BadInput("beta", "expected at least 1, as wide bounds are wider", value=beta)
+            raise BadInput("beta", "expected at least 1, as it widens the bounds", value=beta)
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the arms to compare: the only arm of E, otherwise the arms of F; all arms at first, and if E is

@@ -19,7 +19,7 @@ _TYPES = ("float64", "int64", "bool")
 
 
 class SavedState:
-    """Mixin of the bandits that saves all attributes as JSON."""
+    """Mixin that saves all attributes of a bandit as JSON."""
 
     def to_json(self) -> str:
         """Return the state as JSON; floats keep all digits."""
@@ -66,7 +66,7 @@ def _decode(value: Any) -> Any:
 
 
 class CountsWins(SavedState):
-    """Mixin of bandits with a table of wins, which answer with the arm that is ahead of the most others."""
+    """Mixin of bandits that count wins, and whose best arm is ahead of the most others."""
 
     def __init__(self, n_arms: int) -> None:
         self.n_arms = check_whole("n_arms", n_arms)

@@ -172,7 +172,7 @@ def restore(fields: RecordFields) -> Shown:
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
     """Return a message with the path of the wrong value, the expectation of msgspec, the value and a remedy."""
-    # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
+    # msgspec's errors end with the path of the invalid value, such as "$.clicks[2].rank"
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
     # follow the path to the invalid value

@@ -148,7 +148,7 @@ CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
 
 
 def as_result(statistic: Any, p: Any, n: Any) -> TestResult:
-    """Return the result of a test with Python numbers."""
+    """Return a test result as Python numbers."""
     return TestResult(float(statistic), float(p), int(n))
 
 

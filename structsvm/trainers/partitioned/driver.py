@@ -266,8 +266,8 @@ def _choose(
     if solver == "partitioned" and not whole.fits:
         raise BadInput(
             "solver",
-            "expected memory for three planes per block of queries on each worker, and for the columns of all "
-            "partitions here",
+            "expected memory for three planes per block of queries on each worker, and for all columns in the "
+            "driver",
             "use {solver='one_slack'}",
             value=solver,
         )

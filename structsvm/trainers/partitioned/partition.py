@@ -123,7 +123,7 @@ class Partition:
         return Cut(tangent.loss, tangent.joint)
 
     def curve(self, task: Task, w: Float, direction: Float) -> Float:
-        """Return the second derivative at ``w`` times ``direction``."""
+        """Return the Hessian at ``w`` times ``direction``."""
         if task.share == 0.0:
             return np.zeros_like(w)
         known = self._tangent
