@@ -240,8 +240,8 @@ def test_it_learns_what_a_question_needs():
     assert again.coef_.tobytes() == model.coef_.tobytes()
     some = DiverseRanker(5, max_rows=6000).fit(sets, labels)
     assert 4000 < some.n_rows_ < 8000
-    options = [{"max_rows": most} for most in (5000, 4 * (50 + 49 + 48 + 47 + 46), 4 * (49 + 48 + 47 + 46))]
-    models = [DiverseRanker(5, rounds=0, **each).fit(sets[:4], labels[:4]) for each in options]
+    options = [{"max_rows": most} for most in (9999, 8 * (50 + 49 + 48 + 47 + 46), 8 * (49 + 48 + 47 + 46))]
+    models = [DiverseRanker(5, rounds=0, **each).fit(sets[:8], labels[:8]) for each in options]
     assert models[0].n_rows_ == models[1].n_rows_ > models[2].n_rows_
 
 

@@ -219,7 +219,8 @@ def test_texts_have_the_weights_in_full():
         text = engine.text(["bm25", "dense"], weights, 100, 60)
         assert repr(2 / 3) in text, to
         assert TEXTS.get(to, "") in " ".join(text.split())
-        assert ({6, 99} <= set(engine.clauses)) != to.startswith(("opensearch", "weaviate"))
+        few = to.startswith(("opensearch", "weaviate"))
+        assert {6, 99} & set(engine.clauses) == (set() if few else {6, 99})
         if text.startswith("{"):
             json.loads(text)
 
