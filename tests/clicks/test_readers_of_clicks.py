@@ -376,7 +376,7 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
         (HEAD + "1,2,,true\n\n1,3,2,yes\n", "t.csv:4: column 'clicked': .* got 'yes'; write 1 for a"),
         ("query,document\n", "expected a column 'position'"),
         (HEAD, "t.csv: expected impressions, got none"),
-        (HEAD + "1,2,1,0\n1,3,2,5\n", "t.csv:3: column 'clicked': expected 0 or 1, got '5'; count clicks"),
+        (HEAD + "1,2,1,0\n1,3,2,5\n", "t.csv:3: column 'clicked': expected 0 or 1, got '5'; write 1 for"),
         (
             HEAD[:-1] + ",p\n1,2,1,0,.5\n1,3,2,1,\n",
             r"t.csv:3: column 'p': expected a number in \(0, 1\], got an empty cell",

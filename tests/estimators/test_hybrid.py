@@ -118,7 +118,7 @@ def test_the_columns_are_those_of_the_engine(to):
 
 def test_a_lower_bound_of_0_takes_scores_of_0_beside_others():
     assert NORMALIZERS["by_max"](np.array([0.0, 2.0]), 1).tolist() == [0.001, 1.0]
-    rejected("some above it", NORMALIZERS["by_max"], np.zeros(2), 1)
+    rejected("at least one of them > 0", NORMALIZERS["by_max"], np.zeros(2), 1)
 
 
 def test_qdrant_is_linear_only_at_k_1():

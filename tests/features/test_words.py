@@ -184,7 +184,7 @@ test_bad_options = rejections(
     (lambda: Level.share(1.5), "share in"),
     (lambda: Level("nothing"), "unknown kind"),
     (lambda: WordFeatures([]), "levels"),
-    (lambda: WordFeatures([Level.title(), Level.title()]), "each once"),
+    (lambda: WordFeatures([Level.title(), Level.title()]), "each level once"),
     (lambda: WordFeatures([Level.title()], [0.5, 0.1]), "ascending"),
     (lambda: WordFeatures([Level.title()], document_features=["length"]), "document_features"),
     (lambda: WordFeatures([Level.title()]).coverage(CandidateSet(["a"])), "with titles"),

@@ -12,7 +12,7 @@ from structsvm.metrics import evaluate, make_scorer
 from tests.refusing import rejected
 
 NEEDS_QID = (
-    r"expected qid .* sklearn\.set_config\(enable_metadata_routing=True\).* take .*permutation_importance"
+    r"expected qid .* sklearn\.set_config\(enable_metadata_routing=True\).* use .*permutation_importance"
 )
 
 

@@ -196,7 +196,7 @@ def test_rows_of_parquet_are_counted_over_batches_and_groups(tmp_path, monkeypat
 
 
 def test_a_first_line_of_cells_is_no_line_of_names():
-    remedy = "write the names of the columns in its first line"
+    remedy = "write the column names in its first line"
     for names, said in (("label qid 0.5 2", ""), ("1 2 3 x", ""), ("1 7 0.5 x", remedy)):
         assert column_names._without_names(names.split()) == said
 

@@ -134,7 +134,7 @@ class Shown:
         try:
             return restore(convert(record, RecordFields))
         except ValidationError as error:
-            raise BadInput("shown record", explain(error, record)) from None
+            raise ValueError(explain(error, record, "shown record: ")) from None
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
@@ -145,7 +145,7 @@ class Shown:
             except (
                 ValidationError
             ) as error:  # the text after the invalid value may not be JSON, which is reported first
-                raise BadInput("shown record", explain(error, decode(text))) from None
+                raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
