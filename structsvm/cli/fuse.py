@@ -104,8 +104,8 @@ def fuse(
 ) -> None:
     """Learn from judgments how to combine RUNS; write the combined run, or the weights of a hybrid query.
 
-    With --weights-for the weights are for the fusion of the engine, and measures see the documents of the lists
-    alone: they are higher than in trec_eval where no list has a relevant document. Without it, every judged topic is
+    With --weights-for the weights are for the fusion of the engine. Measures then count only documents of the lists,
+    so that NDCG is higher than in trec_eval where relevant documents are in no list. Without it, every judged topic is
     ranked by a model that was trained without it, with C chosen by inner cross-validation. Topics without judgments
     are ranked by the model trained on all judged topics, which --save writes. Runs are named by their tag, or by
     their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.

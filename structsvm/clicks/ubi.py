@@ -307,13 +307,11 @@ def _bases(
         agree[:, first] = np.bincount(application[inside[same]], minlength=len(names))
     zero, one = bool((ordinal == 0).any()), bool((ordinal == 1).any())
     if first_position is None and zero and one:
-        counted = ", ".join(
-            f"{name} from {low}" for name, low in sorted(zip(names, lowest, strict=True)) if low != _NONE
-        )
-        raise BadInput(
-            "first_position", f"expected 0 or 1, as {path} holds both positions ({counted})",
-            "specify it" + ", reading one {application} at a time" * ("," in counted),
-        )  # fmt: skip
+        by_name = sorted(zip(names, lowest, strict=True))
+        counted = [f"{name} from {low}" for name, low in by_name if low != _NONE]
+        problem = f"expected 0 or 1, as {path} holds both positions ({', '.join(counted)})"
+        remedy = "specify it, reading one {application} at a time" if len(counted) > 1 else "specify it"
+        raise BadInput("first_position", problem, remedy)
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):
         base = first_position if first_position is not None else 0 if zero else 1

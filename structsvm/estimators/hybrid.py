@@ -170,8 +170,8 @@ def hybrid_weights(
     Notes
     -----
     Weights are at least 0, and pulled towards equality by an additional column, three times the sum of the others,
-    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them. Measures see the
-    documents of the lists alone: a relevant document that no list has does not lower NDCG, which is therefore higher
+    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them. Measures
+    count only the documents of the lists: relevant documents in no list do not lower NDCG, which is therefore higher
     than in :func:`structsvm.metrics.evaluate` of runs and in trec_eval.
 
     Examples

@@ -258,7 +258,9 @@ def arena(
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
     strongest = [int(one.models[one.strength.argmax()]) for one in board]
     if decided == -1 and top == 1 and leaders[0] not in strongest:
-        notes.append("the leader is the model that the pairs contradict least; another is the strongest")
+        notes.append(
+            "the leader is contradicted least by the votes on its pairs; another model is the strongest"
+        )
     if not compared.share.size and order == "matched":
         verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
         if compared.repeated:
