@@ -1,4 +1,4 @@
-"""Fusion and diverse selection as stages of PyTerrier, with PyTerrier or a stand-in module."""
+"""Fusion and diverse selection as stages of PyTerrier: installed, with a stub of its class, and without it."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -20,16 +20,20 @@ class Transformer:
         return self.transform(inp)
 
 
-@pytest.fixture(params=["with PyTerrier", "without"])
+@pytest.fixture(params=["PyTerrier itself", "with its class", "without"])
 def module(request, monkeypatch):
-    stub = ModuleType("pyterrier")
-    stub.Transformer = Transformer
-    # None as a module has ``import`` raise ImportError
-    monkeypatch.setitem(sys.modules, "pyterrier", stub if request.param == "with PyTerrier" else None)
+    base = Transformer
+    if request.param == "PyTerrier itself":
+        base = pytest.importorskip("pyterrier", reason="PyTerrier is not installed").Transformer
+    else:
+        stub = ModuleType("pyterrier")
+        stub.Transformer = base
+        # None as a module has ``import`` raise ImportError
+        monkeypatch.setitem(sys.modules, "pyterrier", None if request.param == "without" else stub)
     loaded = module_from_spec(spec := spec_from_file_location("stages", pyterrier.__file__))
     spec.loader.exec_module(loaded)
     for stage in (loaded.Fusion, loaded.Diversify):
-        assert issubclass(stage, Transformer) == (request.param == "with PyTerrier")
+        assert issubclass(stage, base) == (request.param != "without")
     return loaded
 
 
@@ -61,6 +65,11 @@ def test_stages_do_as_the_models_by_themselves(module):
         kept = chosen[chosen["qid"] == q]
         assert kept["docno"].tolist() == own["docno"].iloc[best].tolist()
         assert (kept["score"].tolist(), kept["rank"].tolist()) == ([3.0, 2.0, 1.0], [0, 1, 2])
+    if hasattr(module.Transformer, "__rshift__"):  # the operators of PyTerrier itself
+        texts_of = sys.modules["pyterrier"].apply.text(lambda row: texts[row["docno"]])
+        pipeline = module.Fusion(sources, model) % 5 >> texts_of >> module.Diversify(MMR(3, 0.3))
+        top = fused[fused["rank"] < 5]
+        assert pipeline(topics)["docno"].tolist() == module.Diversify(MMR(3, 0.3))(top)["docno"].tolist()
     assert list(module.Fusion(sources, model)(topics.head(0))) == ["qid", "query", "docno", "score", "rank"]
     assert list(module.Diversify(MMR(3))(fused.head(0))) == list(fused)
     several = fused.assign(features=[np.array([a, b]) for a, b in rng.random((16, 2))])
