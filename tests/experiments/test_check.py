@@ -12,7 +12,7 @@ EXPERIMENTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if path.stem not in TOOLS and path.stem[0] != "_"
 )
 # scripts whose quick form takes a few CPU seconds; experiments/check.py --smoke runs all, and --quick some in full
-SHORT = ("calibration", "choice_of_C", "search_size", "toy_tables")
+SHORT = ("calibration", "choice_of_C", "toy_tables")
 # stands in for an experiment: the option says what becomes of it
 SCRIPT = """\
 import argparse, json, pathlib, sys
