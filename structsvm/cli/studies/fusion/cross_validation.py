@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_whole
-from structsvm.common.names import plain_name
 from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
+from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.scaling import minmax_within
 from structsvm.metrics import Comparison, compare
@@ -144,7 +144,8 @@ def cross_validate_fusion(
         problem = f"{expected} for {folds} x {_INNER_FOLDS} folds, got {known.n_topics}"
         raise BadInput("qrels", problem, "judge more topics, or ask for fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
-    measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
+    measure = StructuralRanker(loss)._measure()
+    measure = "map" if measure == "roc" else measure
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
     # each topic is scaled separately, so scaling once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
@@ -171,8 +172,7 @@ def cross_validate_fusion(
         inside = np.concatenate([values for values, _ in parts[first : first + _INNER_FOLDS]])
         best = grid.index(select_C(np.array(grid), inside, selection=selection))
         chosen.append(grid[best])
-        scores = parts[k][1]
-        rows[np.isin(row_groups(known.offsets), test)] = scores[best]
+        rows[np.isin(row_groups(known.offsets), test)] = parts[k][1][best]
     outer = ((test, values) for (_, test), (values, _) in zip(splits[:folds], parts[:folds], strict=True))
     choice = choose_C(np.array(grid), np.ones(known.n_topics), outer, selection=selection)
     final = grid[: grid.index(choice.C) + 1]
