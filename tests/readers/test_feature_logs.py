@@ -38,6 +38,7 @@ def test_the_plugin(source, tmp_path):
     nan = np.nan
     np.testing.assert_array_equal(data.X, [[2.5, nan, nan], [0, 3, nan], [1, 9, nan], [0, 1, 7]])
     assert not np.isnan(read_feature_log(ANSWERS, unmatched="zero").X).any()
+    assert read_feature_log(dict(ANSWERS[:2]), unmatched="zero").docid.tolist() == ["a", "b", "a"]
 
 
 def test_solr():
