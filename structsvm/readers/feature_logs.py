@@ -97,7 +97,7 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]
             features = next((entry[log] for entry in entries if log in entry), None)
             if features is None:
-                problem = f"expected fields._ltrlog with {log!r}"
+                problem = f"expected fields._ltrlog with {log!r}, got {list(entries[0])}"
                 remedy = "{log} is the name in log_specs of the request"
                 raise BadInput(f"{place}, document {hit.get('_id')}", problem, remedy)
             yield str(hit["_id"]), {one["name"]: one.get("value", np.nan) for one in features}

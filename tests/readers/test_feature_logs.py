@@ -51,7 +51,7 @@ def test_solr():
 
 test_what_is_refused = rejections(
     lambda answers, options: read_feature_log(answers, **{"unmatched": "zero", **options}),
-    ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features'"),
+    ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features', got "),
     ([("q", {"response": {"docs": [{"id": 3}]}})], {}, r"query q, document 3: expected \[features\]"),
     ([("q", {"error": 1})], {}, "query q: expected an answer with hits or response"),
     ([], {}, "expected at least one hit"),
