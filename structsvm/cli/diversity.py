@@ -53,7 +53,7 @@ _SELECTORS = ("diverse", "svmdiv")
 
 Budget = Annotated[
     float | None,
-    "Largest cost of all chosen documents together, instead of --k: of their cost, or without it of their words.",
+    "Largest cost of all chosen documents together, or without costs of their words; with --k both limits hold.",
 ]
 
 _NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
@@ -196,7 +196,7 @@ def apply(
     data: Sets,
     output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
-    k: Annotated[int | None, "-k Number of documents to choose; by default as in training."] = None,
+    k: Annotated[int | None, "-k Number of documents. (default: as in training; any with --budget)"] = None,
     budget: Budget = None,
     words: Annotated[int, typer.Option(min=0, help="Number of words named per document (svmdiv).")] = 5,
     jobs: Jobs = -1,
@@ -303,7 +303,7 @@ def compare(
             marked = "judged"
         sets = _marked(sets, marked)
         rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(
-            sets.sets, sets.labels, loss=loss, costs=_costs(sets, budget), budget=budget
+            sets.sets, sets.labels, k, loss=loss, costs=_costs(sets, budget), budget=budget
         )
     degrees = None if marks == "subtopics" else _marked(found, marks).labels
     more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}

@@ -286,7 +286,14 @@ class MMR(_Method):
         check_flag("per_cost", self.per_cost)
 
     def fit(
-        self, sets: Sets, labels: Any, *, loss: str = "unweighted", costs: Any = None, budget: Any = None
+        self,
+        sets: Sets,
+        labels: Any,
+        k: Count = None,
+        *,
+        loss: str = "unweighted",
+        costs: Any = None,
+        budget: Any = None,
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
 
@@ -297,9 +304,9 @@ class MMR(_Method):
         ----------
         sets, labels
             As for :meth:`DiverseRanker.fit <structsvm.DiverseRanker.fit>`.
+        k, costs, budget
+            As for :meth:`predict`: give ``fit`` the limits of the prediction, so that it chooses for them.
         loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
-        costs, budget
-            As for :meth:`predict`, if the budget is to be spent.
 
         Returns
         -------
@@ -314,7 +321,7 @@ class MMR(_Method):
         """
         check_choice("loss", loss, COVERAGE_LOSSES)
         checked = check_sets(sets)
-        limits = check_limits(checked, None, self.k, costs, budget)
+        limits = check_limits(checked, k, self.k, costs, budget)
         gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
         rows = [i for i, gain in enumerate(gains) if not gain.empty]
         if not rows:
@@ -332,8 +339,7 @@ class MMR(_Method):
                     i: greedy_by_gains(tried._trade(relevance[i], near[i]), limits[i], per_cost=per_cost)
                     for i in rows
                 }
-                values = [gains[i].value(chosen[i]) for i in rows]
-                mean = math.fsum(values) / len(values)
+                mean = math.fsum(gains[i].value(chosen[i]) for i in rows) / len(rows)
                 if mean > best[0] + 1e-12:
                     best = (mean, tried)
         vars(self).update(vars(best[1]))
@@ -393,11 +399,8 @@ class _LabelledMethod(_Method):
         """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
         checked = check_sets(sets)
         matrices = check_grades(labels, [len(one) for one in checked])
-        gains = (
-            self._labelled_gain(one, np.maximum(matrix, 0).astype(np.float64))
-            for one, matrix in zip(checked, matrices, strict=True)
-        )
-        return self._predict(checked, gains, k, costs, budget)
+        degrees = (np.maximum(matrix, 0).astype(np.float64) for matrix in matrices)
+        return self._predict(checked, map(self._labelled_gain, checked, degrees), k, costs, budget)
 
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         raise NotImplementedError

@@ -139,7 +139,7 @@ def hybrid_weights(
     ----------
     runs : mapping of names to Run, sequence of Run, or QueryData
         The lists of each clause; or rows with a column of scores for each clause, NaN if its list lacks the document,
-        and the grades as labels.
+        and the grades as labels, as ``read_csv(path, fill=np.nan)`` reads them.
     qrels : Qrels, optional
         The judgments of runs.
     to : str
@@ -264,7 +264,8 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
         sizes = np.add.reduceat(keep, runs.offsets[:-1], dtype=np.int64)
         return names, scores[keep], np.maximum(runs.y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
     if qrels is None:
-        raise BadInput("qrels", "expected the judgments of the runs, got none")
+        remedy = "read tables by readers.read_csv(path, fill=numpy.nan)" if hasattr(runs, "columns") else ""
+        raise BadInput("qrels", "expected the judgments of the runs, got none", remedy)
     ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
     pool: Candidates = candidates(ranked, qrels, depth=depth)
     pool = pool.select(pool.judged)

@@ -38,8 +38,9 @@ class OrdinalSVM(LinearSVM):
     decompose : bool, default=False
         Train ``T`` machines on all rows each instead of one with ``T`` thresholds.
     class_weight : {"balanced", None}, default="balanced"
-        "balanced": at each threshold the rows below have the same total weight as the rows above. None: all rows
-        have equal weight, as in OP 2; if most rows have the same grade, its optimum is often ``w = 0``.
+        "balanced": at each threshold the rows below have the same total weight as the rows above, so that
+        ``predict_grade`` returns rare grades more often than they occur. None: all rows have equal weight, as in OP 2;
+        if most rows have the same grade, its optimum is often ``w = 0``.
     tol : float, default=1e-3
         Relative duality gap to reach, by each machine.
     solver : {"one_slack", "cvxpy"}, default="one_slack"

@@ -18,7 +18,7 @@ _SOLR = "[features]"
 
 
 def read_feature_log(
-    answers: AnyPath | Iterable[tuple[Any, Any]],
+    answers: AnyPath | Mapping[Any, Any] | Iterable[tuple[Any, Any]],
     qrels: Qrels | None = None,
     *,
     unmatched: str | Mapping[str, str],
@@ -28,7 +28,7 @@ def read_feature_log(
 
     Parameters
     ----------
-    answers : path, or iterable of (query id, dict)
+    answers : path, mapping of query ids to dicts, or iterable of (query id, dict)
         A file of JSON lines, each a response of the engine with the additional key ``qid``; or pairs. For OpenSearch
         and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, without ``value`` if they do
         not match; for Solr they are in ``[features]`` of a document, and are 0 if they do not match.
@@ -63,17 +63,13 @@ def read_feature_log(
     given = [unmatched] if isinstance(unmatched, str) else list(unmatched.values())
     if bad := [how for how in given if how not in ("zero", "missing")]:
         raise BadInput("unmatched", f"expected 'zero' or 'missing', got {bad[0]!r}")
+    if isinstance(answers, Mapping):
+        answers = answers.items()
     pairs = _of_file(Path(answers)) if isinstance(answers, (str, PathLike)) else answers
-    queries: list[Any] = []
-    documents: list[str] = []
-    rows: list[dict[str, float]] = []
-    for qid, answer in pairs:
-        for document, row in _hits(answer, f"query {qid}", log):
-            queries.append(qid)
-            documents.append(document)
-            rows.append(row)
-    if not rows:
+    hits = [(qid, *hit) for qid, answer in pairs for hit in _hits(answer, f"query {qid}", log)]
+    if not hits:
         raise BadInput("answers", "expected at least one hit with logged features, got none")
+    queries, documents, rows = zip(*hits, strict=True)
     names = list(dict.fromkeys(name for row in rows for name in row))
     X = np.array([[row.get(name, np.nan) for name in names] for row in rows], dtype=np.float64)
     if isinstance(unmatched, Mapping) and (unknown := [name for name in unmatched if name not in names]):
@@ -101,7 +97,7 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
             entries = hit.get("fields", {}).get("_ltrlog") or [{}]
             features = next((entry[log] for entry in entries if log in entry), None)
             if features is None:
-                problem = f"expected fields._ltrlog with {log!r}"
+                problem = f"expected fields._ltrlog with {log!r}, got {list(entries[0])}"
                 remedy = "{log} is the name in log_specs of the request"
                 raise BadInput(f"{place}, document {hit.get('_id')}", problem, remedy)
             yield str(hit["_id"]), {one["name"]: one.get("value", np.nan) for one in features}

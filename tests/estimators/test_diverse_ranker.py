@@ -415,7 +415,8 @@ def test_mmr_and_facility_location_by_definition():
 def test_mmr_chooses_by_its_losses():
     sets, labels = passages(12, 5)
     costs = [np.random.default_rng(i).integers(1, 9, size=50) for i in range(12)]
-    for limit in ({}, {"costs": costs, "budget": 25}):
+    budget = {"costs": costs, "budget": 25}
+    for limit in ({}, budget, budget | {"k": 3}):
         fitted = MMR(5).fit(sets, labels, **limit)
 
         def found(one, limit=limit):

@@ -38,6 +38,7 @@ def test_the_plugin(source, tmp_path):
     nan = np.nan
     np.testing.assert_array_equal(data.X, [[2.5, nan, nan], [0, 3, nan], [1, 9, nan], [0, 1, 7]])
     assert not np.isnan(read_feature_log(ANSWERS, unmatched="zero").X).any()
+    assert read_feature_log(dict(ANSWERS[:2]), unmatched="zero").docid.tolist() == ["a", "b", "a"]
 
 
 def test_solr():
@@ -50,7 +51,7 @@ def test_solr():
 
 test_what_is_refused = rejections(
     lambda answers, options: read_feature_log(answers, **{"unmatched": "zero", **options}),
-    ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features'"),
+    ([("q", answer({"_id": "a"}))], {}, "query q, document a: expected fields._ltrlog with 'features', got "),
     ([("q", {"response": {"docs": [{"id": 3}]}})], {}, r"query q, document 3: expected \[features\]"),
     ([("q", {"error": 1})], {}, "query q: expected an answer with hits or response"),
     ([], {}, "expected at least one hit"),

@@ -185,7 +185,7 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
         what, got = f"Expected the key {what.split('`')[1]!r}", "none"
     # "Expected `int`, got `str`": the value itself says more than its type
     problem = what[:1].lower() + what[1:].partition(", got ")[0]
-    remedy = "; log what Shown.to_json() returns, unchanged" if prefix or got == "none" else ""
+    remedy = "; log what Shown.to_json() returns, unchanged, or a table" if prefix or got == "none" else ""
     return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
 
 
