@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +68,6 @@ def explain(
     is the weight times the difference of the scaled values; a and b are the values of DATA.
     """
     from structsvm.export.terms import score_difference
-    from structsvm.features.scaling import scale_rows
 
     ranker = load_ranker(model)
     rows = _read(data, columns, ranker)
@@ -90,11 +88,7 @@ def explain(
         raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")
 
     i, j = row_of("--a", a), row_of("--b", b)
-    X, unscaled = here.X, copy(ranker)
-    scaler = getattr(ranker, "scaler_", None)
-    if scaler is not None and scaler.within == "query":
-        X, unscaled.scaler_ = scale_rows(scaler, X, 0), None
-    terms = score_difference(unscaled, X[i], X[j])
+    terms = score_difference(ranker, here.X, i, j)
     at = {name: k for k, name in enumerate(_names(ranker))}
     table: list[dict[str, Any]] = [
         {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
