@@ -198,7 +198,7 @@ class _Reading:
             if role == "session" and self._spelling[role].of_floats:
                 name = self._named[role]
                 own = settled_words(distinct.to_pylist(), self._source, f"column {name!r}: ")
-                codes = np.where(codes < 0, -1, np.unique(own, return_inverse=True)[1][codes])
+                codes = np.append(np.unique(own, return_inverse=True)[1], -1)[codes]  # -1: no session
             given[role] = Ids(codes, codes >= 0)
             words[role] = distinct
         if self._in_parts and "session" in given:
