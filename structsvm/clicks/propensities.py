@@ -1,4 +1,4 @@
-"""``harvest``: how often users examine each position, estimated from documents that were shown at several."""
+"""``harvest``: how often users examine each position, estimated from documents that were shown at several positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
 
 _BOX = 30.0
-"""Bound of the magnitude of log propensities: the optimum is certified within it; estimates beyond it are refused."""
+"""Bound on the magnitude of log propensities: the optimum is certified within it; estimates beyond it are refused."""
 _MAX_STEPS = 50
 
 
@@ -54,10 +54,10 @@ class Propensities:
     n_steps : int
         Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
-        Degrees of freedom of the error of each logarithm (Satterthwaite); None means infinite: if they were given, or
-        if a single query leaves only the errors of independent clicks.
+        Degrees of freedom of the error of each logarithm (Satterthwaite). None means infinite: the propensities were
+        given, or there is a single query, whose errors assume independent clicks.
     effective_clusters : float
-        Number of queries of equal information that would be equivalent.
+        Number of equally informative queries that would give the same precision.
 
     Examples
     --------
@@ -91,13 +91,13 @@ class Propensities:
 
     @property
     def standard_errors(self) -> Float:
-        """Standard error of the logarithm of each; 0 at the first position, which is 1 by definition."""
+        """Standard error of the logarithm of each propensity; 0 at the first position, which is 1 by definition."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
-        """Return lower and upper ends of an interval for each position, by Student's t with :attr:`freedom`.
+        """Return the lower and upper ends of an interval for each position, by Student's t with :attr:`freedom`.
 
-        The ends of several positions move together: a weak link affects all positions after it.
+        The errors of different positions are correlated: a weak link affects all positions after it.
         """
         check_fraction("level", level)
         freedom = np.inf if self.freedom is None else self.freedom
@@ -109,7 +109,7 @@ class Propensities:
         return max(0.0, float((slope[:, None] * self.covariance * slope).sum()))
 
     def freedom_of(self, slope: Float) -> float:
-        """Return degrees of freedom of :meth:`variance`: those of the positions, weighted by their share in it."""
+        """Return the degrees of freedom of :meth:`variance`: those of the positions, weighted by their variances."""
         if self.freedom is None:
             return math.inf
         share = slope**2 * np.diag(self.covariance)
@@ -156,7 +156,8 @@ def harvest(
         From several rankers, interleaving, or random swaps. Given the query, the position of a document must not depend
         on its attraction: do not pool logs from before and after a ranker learned from clicks.
     last : int, optional
-        The last position with its own parameter; default: all positions. Cells beyond it are used only with ``tail``.
+        The last position with its own parameter; default: the last position of the log. Cells beyond ``last`` are used
+        only with ``tail``.
     tail : bool, default=False
         Estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``, one more
         parameter. Needs ``last``.
@@ -226,10 +227,11 @@ class TrustBias(NamedTuple):
     Attributes
     ----------
     statistic : float
-        Positive if they do; approximately Student's t with ``freedom`` degrees of freedom without such a bias.
+        Positive if they decrease faster; without such a bias, approximately Student's t with ``freedom`` degrees of
+        freedom.
     freedom : float
     p_value : float
-        One-sided; NaN where the log cannot show it (too few documents at several positions).
+        One-sided; NaN if the bias cannot be tested (too few documents at several positions).
     detectable : float
         The factor by which clicks on poor documents would have to decrease faster, from the first to the last position,
         for p < 0.01 in four of five such logs. If it is far from 1, a large p-value is not evidence against a bias.
@@ -268,7 +270,7 @@ class TrustBias(NamedTuple):
 
 
 def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
-    """Return the given propensities, with or without errors, or otherwise those of the log."""
+    """Return the given propensities, with or without errors; if None, harvest those of the log."""
     if given is None:
         return harvest(cells)
     return given if isinstance(given, Propensities) else Propensities.given(given)
@@ -281,10 +283,10 @@ TRUST_LEVEL = 0.01
 def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any = 0) -> TrustBias:
     """Test whether poor documents lose more clicks down the list than good ones.
 
-    In a position-based model all lose the same share. If users trust high positions and click there on poor documents
-    too, poor documents lose more. A score test for one slope, of clicks by log position times quality of the document,
-    with the propensities as nuisance parameters and a variance clustered by query. Quality is estimated from the other
-    half of the impressions, as using the same clicks for both would find a spurious bias.
+    In a position-based model all documents lose the same share. If users trust high positions and also click on poor
+    documents there, poor documents lose more. This is a score test for one slope, of clicks by log position times
+    quality of the document, with the propensities as nuisance parameters and a variance clustered by query. Quality is
+    estimated from the other half of the impressions, because using the same clicks for both would find a spurious bias.
 
     Parameters
     ----------
@@ -292,7 +294,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     last : int, optional
         The last position used; default: the last position that documents connect with the first.
     random_state : int or Generator, default=0
-        Splits the impressions.
+        Seed or generator that splits the impressions into halves.
 
     Returns
     -------
@@ -424,7 +426,7 @@ class _Likelihood:
         return matmul(scores, self.basis)
 
     def maximise(self, tol: float) -> tuple[Float, int]:
-        """Return the maximum and the number of Newton steps, each halved until the likelihood does not decrease."""
+        """Return the maximiser and the number of Newton steps; a step is halved until the likelihood does not fall."""
         phi = np.zeros(self.basis.shape[1])
         if phi.size == 0:  # only the first position
             return phi, 0
@@ -459,7 +461,8 @@ class _Likelihood:
     def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
         """Return the covariance of the logarithms of all propensities, clustered by query, and its sample sizes.
 
-        These are the number of queries, the degrees of freedom of each logarithm, and the effective number of queries.
+        The sample sizes are the number of queries, the degrees of freedom of each logarithm, and the effective number
+        of queries.
         """
         offsets, position, shows, clicks = self._cells
         informative = (np.diff(offsets) > 1) & (np.add.reduceat(clicks, offsets[:-1]) > 0)
@@ -516,7 +519,7 @@ class Influence:
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
     """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
-    With ``tail`` the positions from ``n`` on are one.
+    With ``tail`` the positions from ``n`` on count as one.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -560,7 +563,7 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
 
 
 def _listed(numbers: Int) -> str:
-    """Return positions in words, runs of three or more as ``4-9``."""
+    """Return positions as text, with runs of three or more as ``4-9``."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return ", ".join(
         f"{r[0]}-{r[-1]}" if r.shape[0] > 2 else ", ".join(str(v) for v in r.tolist()) for r in runs
@@ -610,8 +613,8 @@ def _conditional_derivatives(offsets, position, shows, clicks, beta):
 
 
 _SMALL = 1e-3
-"""Share of the information up to which the correction of a query uses its first two terms (an error of second
-order)."""
+"""Largest share of a query in the information for which its correction uses only the first two terms (an error of
+second order)."""
 
 
 @kernel
@@ -729,8 +732,8 @@ def _cluster_errors(
 
 @kernel(inline="always")
 def _invert_root(W, out, alone, A, V):
-    """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection to where W is the identity.
-    There the first is 0. Uses Jacobi rotations, which need no library.
+    """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection onto the directions in
+    which W is the identity, where the inverse root is set to 0. Uses Jacobi rotations, which need no library.
     """
     m = W.shape[0]
     out[:] = 0.0

@@ -64,11 +64,12 @@ def read_table(
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the times of ``between``: ISO 8601 (UTC if no zone is given), or numbers in seconds,
+        Name of the column of times that ``between`` limits: ISO 8601 (UTC if no zone is given), or numbers in seconds,
         milli-, micro- or nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same
         unit.
     between : tuple of (since, until), optional
-        Only rows from ``since`` on, and before ``until``; others are left out and counted. None means no limit.
+        Limits of the times: rows before ``since``, and from ``until`` on, are left out and counted. None means no
+        limit.
     first_position, max_position
         As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
 
@@ -297,7 +298,7 @@ def _limit(limit: Any) -> float:
 
 
 def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    # Arrow would refuse other types without a word on the ids
+    # Arrow's own error for different types does not mention the ids
     for role in parts[0].schema.names:
         if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
             problem = "expected ids that are all numbers or all strings, got files of both"

@@ -1,4 +1,4 @@
-"""Entries of a UBI file as columns: texts become numbers, and blocks of the file a few arrays."""
+"""Read the entries of a UBI file as columns: texts are numbered, and a block of the file becomes a few arrays."""
 
 from __future__ import annotations
 
