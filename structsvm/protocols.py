@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query, a factor >= 0 that multiplies the user's weight in the mean; None: all equal
+    query_weights: Float | None  #: per query, a factor >= 0 of the user's weight in the mean; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
@@ -148,7 +148,7 @@ class Progress(NamedTuple):
     """
 
     n_passes: int  #: number of passes over the data so far, from 1
-    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first is known
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
     seconds: float  #: since training began

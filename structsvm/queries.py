@@ -50,7 +50,7 @@ def one_query(qid: Any, caller: str) -> Any:
     if qid is not None:
         return qid
     warn_user(
-        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
+        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are, "
         "pass its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
@@ -130,7 +130,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
-            "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
+            "their sum is the number of rows, as for group sizes: repeat an id for each" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
     # accept floats only if they are integers so small that rounding cannot have made two ids equal
@@ -219,8 +219,8 @@ def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> N
     """Raise for a column given by a number if the columns have :func:`column_numbers`."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        problem = f"the columns of X are called {shown}, so that it may mean a label or a position"
-        remedy = "call the columns by strings and use those"
+        problem = f"the columns of X are called {shown}, so that this may be a label or a position"
+        remedy = "name the columns by strings and use these names"
         raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
 
 

@@ -20,7 +20,7 @@ from structsvm.common.user_warnings import ordered_columns
 def show(
     model: Annotated[Path, "<MODEL> A model that train or search wrote."],
     rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
-    measure: Annotated[str, "Measure of the loss by shuffling, one of {measures}."] = "ndcg@10",
+    measure: Annotated[str, "Measure that shuffling a feature lowers, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,
     columns: Table,
@@ -138,7 +138,7 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
     forest, names = ranker.leaves_.forest_, _names(ranker)
     valued = valued_forest(ranker, tuple(names))
     splits = np.bincount(forest.feature, minlength=len(names))
-    alone = np.zeros(len(names))  # trees of one feature
+    alone = np.zeros(len(names))  # range of scores from trees that use only this feature
     for t in range(valued.forest.n_trees):
         used = np.unique(valued.forest.feature[valued.forest.nodes[t] : valued.forest.nodes[t + 1]])
         if len(used) == 1:

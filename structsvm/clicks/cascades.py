@@ -25,7 +25,7 @@ from structsvm.protocols import Float, Int
 
 
 class _Walk(NamedTuple):
-    """Parameters of the walk for given entries: attraction and satisfaction of each, and three probabilities of reading on."""
+    """Parameters of the walk for given entries: attraction and satisfaction of each, and the three continuations."""
 
     attraction: Float
     satisfaction: Float
@@ -35,7 +35,7 @@ class _Walk(NamedTuple):
 
 
 class _Posterior(NamedTuple):
-    """Posterior probabilities of each entry given the clicks, and the expected numbers of three kinds of transitions."""
+    """Posterior probabilities of each entry given the clicks, and expected numbers of the three transitions."""
 
     log_likelihood: Float
     examined: Float
@@ -69,13 +69,13 @@ class _WalkModel:
         walk, found = self._posterior(sessions)
         self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
         a = walk.attraction
-        with np.errstate(divide="ignore", invalid="ignore"):  # standard errors from the squared scores of the sessions
+        with np.errstate(divide="ignore", invalid="ignore"):  # errors from the squared scores of the sessions
             score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
             self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
-        """Set the parameters; ``by_row`` sums values over the entries of each row, weighted by the number of sessions."""
+        """Set the parameters; ``by_row`` sums over the entries of each row, weighted by the number of sessions."""
         raise NotImplementedError
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -374,8 +374,8 @@ class ClickChainModel(_ModelByRounds):
 
 @kernel
 def read_until(offsets, clicked):
-    """Return a mask of entries up to the first click, and codes: 1 before the last click or without a click, 2 at
-    it."""
+    """Return a mask of the entries up to the first click, and a code of each entry: 2 at the last click, 1 before it or
+    in a list without a click, 0 after it."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     for i in range(offsets.shape[0] - 1):

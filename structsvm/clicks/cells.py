@@ -433,7 +433,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(name, "expected whole numbers of 64 bits, got negative ones and some from 2^63 on",
+            raise BadInput(name, "expected 64-bit integers, got negative ones and some from 2^63 on",
                            "read ids as strings")  # fmt: skip
         parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)
@@ -486,7 +486,7 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
     if k.dtype.kind == "O":
         k = np.array([v if isinstance(v, (int, float, np.number)) else np.nan for v in k], dtype=np.float64)
     if k.dtype.kind != "f":
-        raise BadInput("position", f"expected whole numbers, got {k.dtype}", "convert it")
+        raise BadInput("position", f"expected integers, got {k.dtype}", "convert it")
     finite = np.isfinite(k) & (np.abs(np.where(np.isfinite(k), k, 0)) < 2**53)
     finite &= np.where(finite, k, 0) == np.floor(np.where(finite, k, 0))
     return np.where(finite, k, 0).astype(np.int64), finite

@@ -292,15 +292,15 @@ def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: T
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
         notes.append(
-            f"{text}: the lists as shown count nothing there; if impressions were lost ({log.lost:.1%} of positions), "
-            "the difference is too large by their share: use gaps='lost' (--gaps lost)"
+            f"{text}, which count as empty; if impressions were lost ({log.lost:.1%} of positions), "
+            "the difference is too large by this share: use gaps='lost' (--gaps lost)"
             if gaps == "empty"
             else f"{text}, {log.lost:.1%} of the positions, taken as lost at random"
         )
     if log.n_clusters is not None and log.effective_clusters is not None:
         notes.append(
-            f"intervals are over {log.n_clusters:,} users, each of whom counts once; weighted by lists they would be "
-            f"worth {log.effective_clusters:,.1f} users of equal size"
+            f"intervals are over {log.n_clusters:,} users, each of whom counts once; a mean over lists would be "
+            f"equivalent to {log.effective_clusters:,.1f} users of equal size"
         )
     if bias is not None:
         notes.append(bias.in_words())
@@ -574,7 +574,7 @@ def _new_discounts(
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
     return BadInput(
         "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
-        f"{cells.query_ids[missing][0]!s} among them", "score their candidates, or leave them out of the log",
+        f"such as {cells.query_ids[missing][0]!s}", "score their candidates, or leave them out of the log",
     )  # fmt: skip
 
 
@@ -603,8 +603,8 @@ def _expected_discounts(
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
             "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
-            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or what is left to one more "
-            "candidate, which the log does not know",
+            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to one more "
+            "candidate that is not in the log",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

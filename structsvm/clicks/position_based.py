@@ -291,7 +291,7 @@ def at_positions(table: Float, position: Int) -> Float:
     if position.size and position.max() > table.shape[0]:
         raise BadInput(
             "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
-            f"{position.max()}", "fit the model to lists as long",
+            f"{position.max()}", "fit the model to lists of that length",
         )  # fmt: skip
     return table[position - 1]
 

@@ -251,7 +251,7 @@ class TrustBias(NamedTuple):
             return "trust bias: not tested, too few documents shown at several positions; it may be large"
         found = "found" if self.p_value < TRUST_LEVEL else "not found"
         return (
-            f"trust bias: {found} (p = {self.p_value:.2g}); one by which clicks on poor documents fall "
+            f"trust bias: {found} (p = {self.p_value:.2g}); a bias by which clicks on poor documents fall "
             f"{self.detectable:.2g} times as fast by position {self.last} is found in 4 of 5 such logs, a weaker one "
             "in fewer"
         )

@@ -26,7 +26,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
         ``"auto"`` detects the format from the name (``.parquet``, ``.csv``, ``.tsv``) and the first line: in a
         ``.jsonl`` file, objects with none of UBI's keys are the rows of a table.
     **options
-        Options of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; options that are None are left out.
+        Options of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; None means the default.
 
     Returns
     -------

@@ -226,9 +226,7 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = (
-                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows on"
-                )
+                problem = f"expected contiguous rows in a list, got {again.sum():,} lists that continue 2^20 rows later"
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
@@ -249,7 +247,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
     if np.unique(own).size < own.size:
         twice = next(word for word in distinct if f"{word}.0" in distinct)
         problem = f"column {name!r}: expected each id in one form, got {twice} and {twice}.0"
-        raise BadInput(source, problem, "write whole numbers")
+        raise BadInput(source, problem, "write integers")
     return own[inverse]
 
 

@@ -147,7 +147,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             as_settled(np.array(sorted(words)), source, given[role])
     teams = _teams(shown)
     if len(teams) < 2:
-        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", dropped.said())
+        raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())
     if all(hit.clicked for hits in shown.values() for hit in hits):
         n = sum(map(len, shown.values()))
         problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
@@ -244,7 +244,7 @@ def read_team_draft_ubi(
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput(
-            str(path), f"expected impressions of two search configurations or more, got {teams or 'none'}",
+            str(path), f"expected impressions of at least two search configurations, got {teams or 'none'}",
             "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", dropped.said()))),
         )  # fmt: skip
     for query_id in who:

@@ -206,7 +206,7 @@ def test_broken_lines_are_named(tmp_path, line, first):
     path = tmp_path / "a.jsonl"
     good = json.dumps(query()).encode()
     path.write_bytes(b"\n".join([line, good] if first else [good, line]) + b"\n")
-    expected = "JSON objects, one per line, or an answer of _search" if first else "a JSON object"
+    expected = "JSON objects, one per line, or a response of _search" if first else "a JSON object"
     rejected(rf"a.jsonl:{2 - first}: expected {expected}", read_ubi, path)
 
 
@@ -306,7 +306,7 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
         read_table(frame, session="session").sessions
     )
     monkeypatch.setattr(tables, "_BATCH", 20)
-    message = r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    message = r"expected contiguous rows in a list, got \d+ .*; sort the rows by 'session'"
     refused(message, read_table, tmp_path / "t.parquet", session="session")
 
 
