@@ -1,4 +1,4 @@
-"""Learning to rank with structural SVMs: the exact optimum, with a certificate, at memory speed.
+"""Learning to rank with structural SVMs, trained to the exact optimum with a certificate.
 
 Names are imported on first use, together with Numba, scikit-learn, cvxpy and matplotlib, so that
 ``import structsvm`` is fast.

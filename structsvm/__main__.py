@@ -1,4 +1,4 @@
-"""``python -m structsvm``: the command line without an installed script."""
+"""Run the command line by ``python -m structsvm``, without an installed script."""
 
 import sys
 

@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query a factor >= 0 of the user's weight in the mean; None: all equal
+    query_weights: Float | None  #: per query, a factor >= 0 of the user's weight in the mean; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
@@ -65,11 +65,11 @@ class StructuredModel(Protocol):
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in another format, such as ``BinnedRows``, as ``X`` of the rankers; equivalent to dense rows.
+    """Rows in another format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
 
     Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
     ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and
-    ``query_joint(*arrays, offsets, first, last, coef, joint)``, which fills a row of it for each query.
+    ``query_joint(*arrays, offsets, first, last, coef, joint)``, which fills a row of ``joint`` for each query.
     """
 
     @property
@@ -100,8 +100,8 @@ class Problem(Protocol):
     n_queries: int
     n_features: int
     weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
-    exact: bool  #: as in a Separator
-    n_bytes: int  #: size of the data, in proportion to which caches may grow; 0 if unknown
+    exact: bool  #: whether the oracle maximises exactly, as in :class:`Separator`
+    n_bytes: int  #: size of the data in bytes, to which caches are proportional; 0 if unknown
     chunk: int  #: queries whose rows fit into the cache
     n_jobs: int  #: threads a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
@@ -147,8 +147,8 @@ class Progress(NamedTuple):
     pass 2: the optimum is in [0.0312, 0.0312]
     """
 
-    n_passes: int  #: over the data so far, from 1
-    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before there is one
+    n_passes: int  #: number of passes over the data so far, from 1
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
     seconds: float  #: since training began
@@ -251,7 +251,7 @@ class ClickModel(Protocol):
 
 @runtime_checkable
 class World(Protocol):
-    """A world in which ``online.simulate`` can play bandits."""
+    """An environment in which ``online.simulate`` runs bandits."""
 
     n_arms: int
     gaps: Float  #: regret of showing each arm, 0 for the best

@@ -46,11 +46,11 @@ class SingleQueryWarning(UserWarning):
 
 
 def one_query(qid: Any, caller: str) -> Any:
-    """Return ``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None."""
+    """Return ``qid``; if it is None, emit a :class:`SingleQueryWarning` and return 0, the id of all rows."""
     if qid is not None:
         return qid
     warn_user(
-        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
+        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are, "
         "pass its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
@@ -119,7 +119,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     if ids.dtype.kind in "iuO" and not hasattr(qid, "dtype"):
         originals = np.asarray(qid, dtype=object).ravel()
         flags = [isinstance(v, (bool, np.bool_)) for v in originals]
-        if any(flags) and not all(flags):  # which NumPy converts to 1 and 0
+        if any(flags) and not all(flags):  # NumPy would convert booleans to 1 and 0
             row = flags.index(True)
             got = f"got {originals[row]} among other ids"
             raise BadInput("qid", f"expected an int or a string, {got}", at=f"[{row}]")
@@ -130,10 +130,10 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
-            "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
+            "their sum is the number of rows, as for group sizes: repeat an id for each" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
-    # floats only if they are integers that no rounding could have made equal
+    # accept floats only if they are integers so small that rounding cannot have made two ids equal
     if ids.dtype.kind == "f":
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
         if (inexact := first_inexact(ids)) is not None:
@@ -149,7 +149,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             raise BadInput(
                 "qid",
                 f"expected {'a string' if strings[0] else 'an int'}, like qid[0], got {ids[row]!r}",
-                "ids that differ in type alone, as 1 and '1', would be one query: convert them all to str",
+                "ids that differ only in type, such as 1 and '1', would be one query: convert all to str",
                 at=f"[{row}]",
             )
         # NumPy drops NULs at the end of a string, so that two ids may become one
@@ -190,7 +190,7 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise for masked values, as NumPy would use the data below the mask."""
+    """Raise for masked values, because NumPy would use the data below the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
@@ -219,8 +219,8 @@ def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> N
     """Raise for a column given by a number if the columns have :func:`column_numbers`."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        problem = f"the columns of X are called {shown}, so that it may mean a label or a position"
-        remedy = "call the columns by strings and use those"
+        problem = f"the columns of X are called {shown}, so that this may be a label or a position"
+        remedy = "name the columns by strings and use these names"
         raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
 
 
@@ -328,10 +328,13 @@ class QueryData:
             Float32 and float64 are kept, other types become float64. Copied only if the rows of a query are not
             contiguous.
         y : array-like of numbers, shape (n_rows,)
+            Graded label of each row.
         qid : array-like of int or str, shape (n_rows,), optional
             Rows may be in any order. None means one query.
         docid : array-like of str, shape (n_rows,), optional
+            Document id of each row.
         feature_names : tuple of str, optional
+            Name of each column of ``X``.
 
         Returns
         -------
@@ -437,13 +440,13 @@ def query_pieces(offsets: Int, n_rows: int = 1 << 18) -> Iterator[tuple[int, int
 
 def rows_from(starts: Int, lengths: Int) -> Int:
     """Return the concatenated ranges ``starts[i]:starts[i] + lengths[i]``."""
-    # entry k of all is entry k - offsets[i] of range i
+    # entry k of the result is entry k - offsets[i] of range i
     offsets = offsets_of(lengths)
     return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
 def row_groups(offsets: Int) -> Int:
-    """Return the number of each row's group, from 0."""
+    """Return the index of each row's group."""
     return np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
 
 

@@ -173,12 +173,12 @@ def written(tmp_path_factory):
     return {
         "compare": (
             compare_text(folder),
-            ["Result", "map against C, validation queries", "Query by query"],
+            ["Result", "map against C, validation queries", "Differences by query"],
             3, 2 + 5,
         ),
         "demo": (
             demo_text(folder),
-            ["Result", "What was learned", "How sure is the optimum", "Query by query"],
+            ["Result", "Learned weights", "Convergence", "Differences by query"],
             1, 2 + 2,
         ),
         "clicks": (

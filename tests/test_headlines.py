@@ -166,7 +166,7 @@ def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):
     del earlier.fingerprints_
     result = compare_methods(sets, {"mine": earlier}, ["random"], k=2)
     assert result.seen == {"mine": None}
-    assert "The file of mine does not say what it was trained on" in of_diversity(result)
+    assert "The file of mine does not record its training queries" in of_diversity(result)
 
 
 def test_fingerprints_are_of_the_texts():

@@ -1,9 +1,9 @@
 """The command ``structsvm``: each subcommand is one file in this folder and one line in ``COMMANDS`` or ``GROUPS``.
 
 Packages such as ``structsvm.readers`` load their modules on first use; modules and libraries are imported inside the
-commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a gate
-stays closed (``--fail-if-...``), 130 interrupted, 141 the reader of the output has gone, 1 an internal error (with its
-traceback).
+commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a
+condition of ``--fail-if-...`` holds, 130 interrupted, 141 the reader of the output has closed the pipe, 1 an internal
+error (with its traceback).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit as end:
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
-            return CLOSED  # from rich, if the reader of the help has gone
+            return CLOSED  # from rich, if the reader of the help has closed the pipe
         except Exception as error:
             message = describe(error, converting="convert" in arguments)
             if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):

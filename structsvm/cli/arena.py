@@ -28,17 +28,17 @@ VotesFile = Annotated[
 class Voting(Group):
     """Options for reading votes, and for the decision."""
 
-    alpha: Annotated[float, "Probability of a wrong verdict, ever."] = 0.05
+    alpha: Annotated[float, "Probability of a wrong verdict, over all looks."] = 0.05
     epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = 0.0
     top: Annotated[int, "Number of best models to find."] = 1
     order: Annotated[
         str,
         "matched: both orders of showing count in equal numbers. random: the order of each vote was drawn at random. "
-        "unknown: a is not known to be the first shown.",
+        "unknown: it is not known which was shown first.",
     ] = "matched"
     cluster: Annotated[
         str | None,
-        "Adjacent votes that count once: by question, judge or none. (default: question, where known)",
+        "Adjacent votes that count once: those of a question, of a judge, or none. (default: question, where known)",
     ] = None
     columns: ColumnNames = None
 
@@ -60,7 +60,7 @@ def report(
     voting: Voting,
     unordered: Annotated[
         bool,
-        typer.Option("--unordered", help="The rows are not in the order of the votes; valid at one look."),
+        typer.Option("--unordered", help="Rows are not in the order of the votes; valid at one look only."),
     ] = False,
     elo: Annotated[
         float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")
@@ -71,10 +71,10 @@ def report(
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
-    """Report which model of VOTES is best, with what certainty, and what is still open.
+    """Report which model of VOTES is best, how certain this is, and which comparisons are still open.
 
-    The verdict is valid at every look: run it after each batch of votes, and stop when it is decided. It holds for any
-    way in which the pairs were chosen, if questions are drawn at random.
+    The verdict is valid at every look: run the command after each batch of votes, and stop once the verdict is decided.
+    It holds for any way of choosing the pairs, if questions are drawn at random.
     """
     from structsvm.online.arena import arena
     from structsvm.online.arena.page import page, summary
@@ -111,10 +111,10 @@ def next_(
         "-"
     ),
 ) -> None:
-    """Write the pairs to ask next as CSV: a (to be shown first), b, and question (empty without --questions).
+    """Write the pairs to compare next as CSV: a (to be shown first), b, and question (empty without --questions).
 
-    Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
-    order of each pair is random: if all votes were collected this way, --order random needs fewer of them. Before the
+    Append the answers to VOTES in a column winner, and run the command again, with the same options as the report. The
+    order of each pair is random: if all votes were collected this way, --order random needs fewer votes. Before the
     first vote, VOTES has only a header and --models names all models.
     """
     from structsvm.online.arena import add_models, next_pairs

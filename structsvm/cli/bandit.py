@@ -34,7 +34,7 @@ Players = dict[str, tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Letor(Group):
-    """Options of a world from LETOR data: its rankers, its simulated users, and the regret of a ranker."""
+    """Options of a simulation on LETOR data: the rankers, the simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, instead of features; repeat."] = (
@@ -43,7 +43,7 @@ class Letor(Group):
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
     samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000
-    live: Annotated[bool, "LETOR: interleave every comparison, no coin flips (slow)."] = False
+    live: Annotated[bool, "LETOR: interleave lists for every comparison (slow)."] = False
 
     @property
     def models(self) -> list[Path]:
@@ -76,15 +76,15 @@ def simulate(
     jobs: Jobs = 1,
     report: Report = None,
     as_json: AsJson = False,
-    checkpoint: Annotated[Path | None, "Folder of finished runs; the same command continues."] = None,
+    checkpoint: Annotated[Path | None, "Folder for finished runs; the same command continues."] = None,
     *,
     letor: Letor,
     table: Table,
 ) -> None:
-    """Simulate dueling bandits in a world of rankers, and compare their regret.
+    """Simulate dueling bandits on a set of rankers, and compare their regret.
 
-    On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
-    are flipped, unless --live. Progress is shown on stderr.
+    On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; the outcomes
+    of duels are then drawn from these probabilities, unless --live is given. Progress is shown on stderr.
     """
     for path in (world, *letor.models):
         paths.check_input(path)
@@ -276,7 +276,7 @@ def _read_matrix(path: Path) -> Any:
                     if len(archive.names) != 1:
                         raise Damaged(f"the arrays {', '.join(sorted(archive.names)) or 'none'}")
                     return archive.array(*archive.names)
-            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map is never longer than its file
+            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map cannot exceed its file
         except ValueError as error:
             problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             raise BadInput(path, problem) from None

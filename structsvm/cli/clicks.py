@@ -34,7 +34,7 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet, .jsonl."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
-    max_position: Annotated[int | None, "Ignore positions beyond this, from 1. (default: 1000)"] = None
+    max_position: Annotated[int | None, "Ignore later positions, counted from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
@@ -43,7 +43,7 @@ class Reading(Group):
     clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
     time: Annotated[str | None, "Column of times in a table, for --since and --until. (default: none)"] = None
-    since: Annotated[str | None, "Only rows from this time on: 2026-03-01, or a number."] = None
+    since: Annotated[str | None, "Only rows from this time on, such as 2026-03-01 or a number."] = None
     until: Annotated[str | None, "Only rows before this time."] = None
 
     def read(self, log: Path) -> Any:
@@ -53,7 +53,7 @@ class Reading(Group):
         cells = clicks.read_clicks(log, **options, between=None if span == (None, None) else span)
         if cells.guessed:
             found = ", ".join(f"{role} {name!r}" for role, name in cells.guessed.items())
-            note(f"columns: {found}; others are named by --query, --document, --position, --clicked")
+            note(f"columns: {found}; to use others: --query, --document, --position, --clicked")
         return cells
 
 
@@ -106,7 +106,7 @@ def describe(
         return
     _print_log(cells)
     if qualities:
-        typer.echo("click models    fitted to a random 3/4 of the lists, judged on the other quarter")
+        typer.echo("click models    fitted to a random 3/4 of the lists, evaluated on the others")
     for name, q in qualities:
         typer.echo(f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}")
 
@@ -152,8 +152,8 @@ def train(
     log: Log,
     data: Candidates,
     output: Annotated[Path, "-o The model to write (.npz)."],
-    C: Annotated[float | None, "Trade-off; default: by held-out clicks."] = None,
-    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10."] = "pairs",
+    C: Annotated[float | None, "Trade-off; default: chosen by held-out clicks."] = None,
+    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr, or with a cut-off, dcg@10."] = "pairs",
     weighting: Annotated[str, "ips, or policy for the top of several rankers."] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
@@ -214,7 +214,8 @@ class Estimate(Group):
     k: Annotated[int, "Cut-off of the DCG."] = 10
     theta: Theta = None
     trust: Annotated[
-        Path | None, "Trust bias, alpha and beta of each position, two numbers per line, instead of --theta."
+        Path | None,
+        "Trust bias: a file with alpha and beta of each position, one pair per line, instead of --theta.",
     ] = None
     most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
     weighting: Annotated[str | None, "policy, ips or logged. (default: policy; --probability: logged)"] = None
@@ -255,8 +256,8 @@ def evaluate(
     for file, learned in zip(files, shares, strict=True):
         if learned > _MOST_LEARNED:
             note(
-                f"warning: {file} was trained on about {learned:.0%} of these queries, by the same clicks, and looks "
-                "better than it is; train and evaluate with the same --holdout, or by --until and --since"
+                f"warning: {file} was trained on about {learned:.0%} of these queries, with the same clicks, and looks "
+                "better than it is; train and evaluate with the same --holdout, or split by --until and --since"
             )
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
@@ -361,7 +362,7 @@ _MOST_LEARNED = 0.2
 
 
 def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
-    """Return the part to train on (0) or held out (1); the whole log without ``--holdout``."""
+    """Return the part of a log to train on (0) or the held-out part (1); the whole log without ``--holdout``."""
     if not holdout:
         return cells
     try:
@@ -385,7 +386,7 @@ def _candidates(data: Path, table: Table) -> Any:
         if found:
             table = dataclasses.replace(table, **found)
             taken = " and ".join(map(repr, found.values()))
-            note(f"{data}: read the ids from {taken}; other columns are named by --qid and --docid")
+            note(f"{data}: read the ids from {taken}; to use other columns: --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
         problem = "expected the id of each document (#docid = ..."

@@ -184,7 +184,7 @@ def compare(
     baseline: Annotated[
         list[str] | None,
         "Baseline of the comparisons: a method; a feature, by name or number from 1; or the file of a TREC run, "
-        "or of a model trained on other queries. Several with commas or repeated. (default: the first)",
+        "or of a model trained on other queries. Separate several by commas, or repeat. (default: the first)",
     ] = None,
     *,
     study: Study,
@@ -272,8 +272,8 @@ def search(
     """Find the method and C with the best mean on validation queries; test queries are not used.
 
     If DATA is a folder with folds, the mean is over the validation parts of all of them. The best of many means is
-    biased upwards. The estimate below it measures each part of the queries with the method and C chosen on the other
-    parts.
+    biased upwards. The estimate printed below this mean measures each part of the queries with the method and C chosen
+    on the other parts.
     """
     study.check(data)
     for name in study.methods:
@@ -299,7 +299,7 @@ def search(
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
     training = study.training()
     column = None
-    if baseline is not None:  # first, as it may be misspelled
+    if baseline is not None:  # measured first, because its name may be misspelled
         column = values_of_baseline(baseline, found, measures, table.learned_fill, table.options())
     results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in STOPPED_EARLY]

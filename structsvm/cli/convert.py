@@ -57,8 +57,8 @@ def convert(
     """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing text.
 
     Neither source nor store has to fit into memory. The names of features are kept. If the rows of a query are not
-    contiguous, the store gathers them with a temporary file of its own size beside it. The original order is recorded:
-    predict and evaluate use the order of the source.
+    contiguous, they are gathered with a temporary file of the size of the store, in the same folder. The original order
+    is recorded: predict and evaluate use the order of the source.
     """
     if check:
         _check(source, store)

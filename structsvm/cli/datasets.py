@@ -18,7 +18,7 @@ from structsvm.common.checks import BadInput
 
 
 def list_(as_json: AsJson = False) -> None:
-    """List what 'make' can write, with the options and their defaults."""
+    """List the data sets that 'make' can write, with their options and defaults."""
     sets = readers.list_datasets()
     if as_json:
         print_json([asdict(dataset) for dataset in sets])

@@ -15,9 +15,9 @@ from structsvm.cli.terminal import print_table, working
 def demo(
     output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"), jobs: Jobs = -1
 ) -> None:
-    """Learn to rank in a minute, on scikit-learn's digits; write a page about it.
+    """Learn to rank scikit-learn's digits in a minute, and write a page with the results.
 
-    For your own data see compare.
+    For your own data use compare.
     """
     paths.check_output(output, [])
 

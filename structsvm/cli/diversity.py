@@ -53,7 +53,8 @@ _SELECTORS = ("diverse", "svmdiv")
 
 Budget = Annotated[
     float | None,
-    "Largest cost of all chosen documents together, or without costs of their words; with --k both limits hold.",
+    "Largest total cost of the chosen documents: of their costs or, if none are given, of their words; with --k both "
+    "limits hold.",
 ]
 
 _NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
@@ -105,7 +106,7 @@ class OfSVMDiv(Group):
             "Or levels by name: neighbours (the default), svm-div, svm-div2 (svmdiv).",
         ),
     ] = None
-    feature: Annotated[list[str] | None, "Feature to make: rank, centroid; repeat for both (svmdiv)."] = None
+    feature: Annotated[list[str] | None, "Feature to add: rank, centroid; repeat for both (svmdiv)."] = None
     prediction: Annotated[str, "greedy or swap (svmdiv)."] = "greedy"
     jobs: Jobs = -1
 
@@ -128,11 +129,11 @@ def train(
     loss: Annotated[
         str | None,
         "unweighted: share of subtopics missed; weighted: by their documents; alpha_ndcg. "
-        "(default: unweighted; of svmdiv weighted)",
+        "(default: unweighted; for svmdiv weighted)",
     ] = None,
     rounds: Annotated[
         int | None,
-        "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not of svmdiv)",
+        "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not for svmdiv)",
     ] = None,
     positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,
@@ -382,7 +383,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     ]
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
-        problem = f"expected queries that differ, got {twice!r} twice: a run has each topic once"
+        problem = f"expected distinct queries, got {twice!r} twice: a run has each topic once"
         raise BadInput("--run", problem)
     each = zip(topics, found.sets, chosen, strict=True)
     rows = [

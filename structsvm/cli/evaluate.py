@@ -63,7 +63,7 @@ def evaluate(
     ],
     metric: Annotated[
         list[str] | None,
-        "One of {measures}, k a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
+        "One of {measures}, where k is a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
         "nDCG@10; repeat for more. (default: map, ndcg@10)",
     ] = None,
     convention: Convention = "trec",
@@ -77,7 +77,7 @@ def evaluate(
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
-    per_query: Annotated[bool, "Also print the value of each query; of several files with --json."] = False,
+    per_query: Annotated[bool, "Also print the value of each query; several files need --json."] = False,
     as_json: AsJson = False,
     fail_if_worse: FailIfWorse = None,
 ) -> None:

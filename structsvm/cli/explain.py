@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,7 @@ from structsvm.common.user_warnings import ordered_columns
 def show(
     model: Annotated[Path, "<MODEL> A model that train or search wrote."],
     rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
-    measure: Annotated[str, "Measure of the loss by shuffling, one of {measures}."] = "ndcg@10",
+    measure: Annotated[str, "Measure that shuffling a feature lowers, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,
     columns: Table,
@@ -69,7 +68,6 @@ def explain(
     is the weight times the difference of the scaled values; a and b are the values of DATA.
     """
     from structsvm.export.terms import score_difference
-    from structsvm.features.scaling import scale_rows
 
     ranker = load_ranker(model)
     rows = _read(data, columns, ranker)
@@ -90,11 +88,7 @@ def explain(
         raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")
 
     i, j = row_of("--a", a), row_of("--b", b)
-    X, unscaled = here.X, copy(ranker)
-    scaler = getattr(ranker, "scaler_", None)
-    if scaler is not None and scaler.within == "query":
-        X, unscaled.scaler_ = scale_rows(scaler, X, 0), None
-    terms = score_difference(unscaled, X[i], X[j])
+    terms = score_difference(ranker, here.X, i, j)
     at = {name: k for k, name in enumerate(_names(ranker))}
     table: list[dict[str, Any]] = [
         {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
@@ -144,7 +138,7 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
     forest, names = ranker.leaves_.forest_, _names(ranker)
     valued = valued_forest(ranker, tuple(names))
     splits = np.bincount(forest.feature, minlength=len(names))
-    alone = np.zeros(len(names))  # trees of one feature
+    alone = np.zeros(len(names))  # range of scores from trees that use only this feature
     for t in range(valued.forest.n_trees):
         used = np.unique(valued.forest.feature[valued.forest.nodes[t] : valued.forest.nodes[t + 1]])
         if len(used) == 1:

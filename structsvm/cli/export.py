@@ -74,7 +74,7 @@ def export(
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # model files of version 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
-            lost = "training had medians instead of missing features, which no format holds"
+            lost = "medians replaced missing features in training, and no format stores them"
             note(f"{lost}; send them: {said}")
     if output is None:
         text = content.decode()

@@ -165,7 +165,7 @@ def read_data(
 ) -> QueryData:
     """Read a store, a table (its ``columns``, or these ``features``), or text with the ``options`` that are not None.
 
-    Without ``labels`` they are optional. With ``fill="keep"`` missing features are NaN.
+    With ``labels=False`` labels are optional. With ``fill="keep"`` missing features are NaN.
     """
     named = (columns or Ids()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):

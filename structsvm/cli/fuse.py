@@ -105,8 +105,8 @@ def fuse(
     """Learn from judgments how to combine RUNS; write the combined run, or the weights of a hybrid query.
 
     With --weights-for the weights are for the fusion of the engine. Measures then count only documents of the lists,
-    so that NDCG is higher than in trec_eval where relevant documents are in no list. Without it, every judged topic is
-    ranked by a model that was trained without it, with C chosen by inner cross-validation. Topics without judgments
+    so that NDCG is higher than in trec_eval where relevant documents are in no list. Otherwise, every judged topic is
+    ranked by a model trained without this topic, with C chosen by inner cross-validation. Topics without judgments
     are ranked by the model trained on all judged topics, which --save writes. Runs are named by their tag, or by
     their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
@@ -161,7 +161,7 @@ def fuse(
             result.model.save(save)
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
-        note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and left out")
+        note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and are left out")
     if result.pool.n_topics < pool.n_topics:
         note(f"{pool.n_topics - result.pool.n_topics} topics without judgments: ranked by the final model")
     if as_json:
@@ -274,7 +274,7 @@ def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryDa
         if "a finite label" not in error.problem:
             raise
         # without the rows of unjudged documents, lists would not be scaled as the engine scales them
-        remedy = "write 0 for documents that are not judged; keep their rows, by which scores are scaled"
+        remedy = "write 0 for documents that are not judged; keep their rows, as scores are scaled by them"
         raise BadInput(error.argument, error.problem, remedy) from None
 
 

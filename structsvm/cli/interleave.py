@@ -45,7 +45,7 @@ def analyse(
     ] = "auto",
     seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
-    statistic: Annotated[Path | None, "Click weights of 'interleave learn'; else clicks count one."] = None,
+    statistic: Annotated[Path | None, "Click weights of 'interleave learn'. (default: equal weights)"] = None,
     columns: ColumnNames = None,
     as_json: AsJson = False,
     report: Report = None,
@@ -85,8 +85,8 @@ def analyse(
 
 
 def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
-    """Return the click log of a table or a file of UBI events, or None for our own format; report which rows were left
-    out."""
+    """Return the click log of a table or a file of UBI events, or None for the format of this package; report which
+    rows were left out."""
     from structsvm.clicks.reading import is_ubi
 
     table = not is_stream(log) and paths.is_table(log) and not is_json_lines(log)
@@ -134,7 +134,7 @@ def learn(
     learned = statistics.learn_weights(read, method, ridge=ridge)
     learned.save(output)
     if math.isinf(learned.needed_by_clicks):
-        note("the rankers of --better have no more clicks than the others in these logs; is the name right?")
+        note("the rankers of --better have no more clicks than the others in these logs; check the names")
     if as_json:
         print_json({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))})
         return
@@ -201,7 +201,7 @@ def simulate(
     rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
-        problem = f"expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
+        problem = f"expected integer grades from 0 to 4, as the click models do, got up to {highest:g}"
         raise BadInput(str(data), problem)
     try:
         user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))

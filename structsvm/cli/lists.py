@@ -1,4 +1,4 @@
-"""Insert the names in the package, and names of values, into a help text when it is requested."""
+"""Insert names from the package, such as those of losses, and names of values into a help text on request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def fill_lists(command: Any, arguments: Sequence[str]) -> None:
-    """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
+    """Fill in ``{losses}`` and similar fields in the help of the command in ``arguments``, and name its values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     # the command caches the help option, which is created with the names given here

@@ -88,13 +88,13 @@ def serve(
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
-            lost = "expected the secret, got none; a new one is made, and old tokens will be refused"
+            lost = "expected the secret, got none; a new one is created, and old tokens will be refused"
             note(f"{settings.secret_path}: {lost}")
     from structsvm.live.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
     typer.echo(
-        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}{keys}; Ctrl-C ends it"
+        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}{keys}; Ctrl-C stops it"
     )
     run(settings)
 
@@ -117,7 +117,7 @@ def init(
             raise BadInput(
                 f"{_shown(store)}", "expected a store without keys", "to add another: structsvm live key add"
             )
-    note(f"{_shown(store)} is ready; keep this key, it is not shown again:")
+    note(f"{_shown(store)} is ready; keep this key, which is not shown again:")
     key_add("admin", store)
 
 
@@ -206,7 +206,7 @@ def export(
         if n_pending:
             note(
                 f"left out: {n_pending:,} pending impressions: the running service closes each once its window of "
-                f"{window_s:g} s for clicks is over; export again then"
+                f"{window_s:g} s for clicks is over; export again later"
             )
     typer.echo(f"{output}: {n:,} lists")
 

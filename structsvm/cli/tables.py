@@ -121,7 +121,7 @@ def read_as_trained(
     def unknown(column: str, n_rows: int, example: str) -> None:
         taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
         note(
-            f"warning: {path}: {n_rows} rows have a {column!r} that the model does not know, such as "
+            f"warning: {path}: {n_rows} rows have a {column!r} that did not occur in training, such as "
             f"{example!r:.60}; {taken} there"
         )
 
@@ -132,14 +132,14 @@ def read_as_trained(
 
 
 def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **options: Any) -> QueryData:
-    """Read rows with the features of a model: by name if it knows names; by default with the ``fill`` it was trained
-    with."""
+    """Read rows with the features of a model: by name if the model has names; by default with the ``fill`` of its
+    training."""
     fill = fill_of(model, table) if fill is None else fill
     known = getattr(model, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
     if paths.is_table(path) and names is not None:
         if table.names and set(table.names) != set(names):
-            note("warning: --features has no effect, as the model knows the names of its features")
+            note("warning: --features has no effect, as the model stores the names of its features")
         rows = read_as_trained(path, table, names, getattr(model, "categories_", {}), fill=fill)
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 GATE = 3  # exit code of --fail-if-worse and --fail-if-undecided
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 CLOSED = 141  # 128 + SIGPIPE
 
 
@@ -178,7 +178,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command for typer; it ends silently when the reader of its output has gone.
+    """Return the command for typer; it ends silently if the reader of its output has closed the pipe.
 
     Errors about an argument of the library name the option that set it. Groups of options are expanded.
     """
@@ -265,7 +265,7 @@ class GapProgress:
             raise KeyboardInterrupt("before there was a model better than zero weights")
 
     def conclude(self, fit: Fit, remedy: str) -> None:
-        """Report a training that stopped before its gap; end a command that Ctrl-C stopped."""
+        """Report a training run that stopped before it reached its gap; end a command that Ctrl-C stopped."""
         if fit.converged:
             return
         passes = f"after {fit.n_passes} passes"

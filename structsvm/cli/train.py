@@ -41,9 +41,9 @@ class Trees(Group):
         "Grow boosted trees with LightGBM and learn weights of their leaves instead of the features. Features may be "
         "missing.",
     ] = False
-    n_trees: Annotated[int | None, "With --trees: their number. (default: 300)"] = None
-    n_leaves: Annotated[int | None, "With --trees: leaves of each tree. (default: 15)"] = None
-    seed: Annotated[int, "With --trees: seed of their growth."] = 0
+    n_trees: Annotated[int | None, "With --trees: number of trees. (default: 300)"] = None
+    n_leaves: Annotated[int | None, "With --trees: leaves per tree. (default: 15)"] = None
+    seed: Annotated[int, "With --trees: seed for growing them."] = 0
 
     def check(self, **refused: bool) -> bool:
         """Return whether trees are requested; raise for options that exclude each other."""
@@ -109,7 +109,7 @@ class OnCluster(Group):
     groups: Groups = "refuse"
     checkpoint: Annotated[
         Path | None,
-        "With --dask: file that keeps the fit after each pass; if it exists, training continues from it. "
+        "With --dask: file to which the fit is saved after each pass; if it exists, training continues from it. "
         "It is removed when the gap is reached.",
     ] = None
 

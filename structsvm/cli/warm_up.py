@@ -43,7 +43,7 @@ def warm_up() -> None:
                 left_out.append(f"left out {name}: {error}")
     folder = kept_in()
     if folder is None:
-        problem = "expected a folder that can be written, to keep compiled code in"
+        problem = "expected a writable folder for compiled code"
         raise BadInput("warm-up", problem, "name one in the environment variable NUMBA_CACHE_DIR")
     for line in left_out:
         typer.echo(line, err=True)

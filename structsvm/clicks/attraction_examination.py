@@ -1,4 +1,4 @@
-"""The likelihood of clicks with probability attraction times examination: EM, and Newton with a certificate.
+"""Fit models in which a click has probability attraction times examination: EM, and Newton with a certificate.
 
 The models in ``position_based.py`` set the number of EM rounds, ``n_rounds`` (``cascades.py`` has its own EM).
 
@@ -6,8 +6,8 @@ Cells are (row, level, shows, clicks), with ``P(click) = exp(u[row] + v[level])`
 
     sum c (u + v) + (n - c) log(1 - exp(u + v)) + prior (sum_r h(u_r) + sum_e h(v_e)),   h(x) = x + log(1 - exp(x))
 
-is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds the remaining gain. The prior adds one
-click in two impressions to each parameter, ``prior`` times.
+is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds the remaining gain. The prior adds
+``prior`` clicks in ``2 * prior`` impressions to each parameter.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class ProductCells(NamedTuple):
 
 
 class ProductFit(NamedTuple):
-    """Attraction of each row and examination of each level, with their certificate and errors (NaN without Newton)."""
+    """Attraction of each row and examination of each level, with a certificate and standard errors (NaN for EM)."""
 
     attraction: Float
     examination: Float
     log_likelihood: float
     gap: float  # upper bound of the possible gain of the penalised log-likelihood
     n_steps: int
-    covariance: Float  # covariance of `v`; only the prior limits the scale
+    covariance: Float  # covariance of `v`, whose common scale only the prior determines
     row_errors: Float  # standard errors of `u`
 
 
@@ -71,12 +71,12 @@ def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int
 
 
 def _gap(*parts: tuple[Float, Float]) -> float:
-    """Return a bound of the gain of a concave function within the box, from (gradient, parameters) of its parts."""
+    """Return a bound on the gain of a concave function within the box, given (gradient, parameters) of each part."""
     return float(sum(np.maximum(g * -x, g * (LOW - x)).sum() for g, x in parts))
 
 
 def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -> tuple[Float, Float, int]:
-    """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system of the levels."""
+    """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system for the levels."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
     if prior == 0:  # without clicks, or without misses, the optimum is at the bound
@@ -97,12 +97,12 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
         inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
         schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
-        # without a prior the scale of attraction against examination is not determined: one level keeps its value
+        # without a prior, attraction and examination are determined up to a common factor: one level keeps its value
         free, dv = np.flatnonzero(fv), np.zeros_like(gv)
         if free.size:
             dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
         du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
-        # if steps change the value only by rounding, the gap tells whether they still help
+        # where steps change the value only by rounding errors, the gap decides whether they still help
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
         if gap <= tol or (level_off and gap > 0.5 * best[0]):
             return (u, v, step) if gap <= best[0] else (*best[1:], step)
@@ -124,8 +124,8 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
     """Return the covariance of ``v`` and the standard errors of ``u`` from the inverse observed information.
 
-    Parameters at a bound count as known. Without a prior and with no level at a bound, so does the first level, as the
-    data do not determine the scale.
+    Parameters at a bound count as known. If there is neither a prior nor a level at a bound, the first level counts as
+    known too, because the data do not determine the common scale.
     """
     _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
     fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)
@@ -142,7 +142,7 @@ def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Floa
 
 @kernel
 def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
-    """Run EM in place; the posterior of a cell depends on its row and level only, so a cell is one term."""
+    """Run EM in place; all impressions of a cell have the same posterior, so each cell is a single term."""
     n_rows = offsets.shape[0] - 1
     new_e, weight = np.empty(n_levels), np.empty(n_levels)
     for _ in range(n_rounds):
@@ -220,7 +220,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 @kernel
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
-    """Return the Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
+    """Eliminate the rows by a Schur complement; return the matrix and right-hand side of the system for the levels."""
     # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv), put into the equations of the levels
     # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its levels.
     n = hv.shape[0]
@@ -241,7 +241,7 @@ def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
 
 @kernel
 def _row_variances(offsets, level, cross, inverse, covariance):
-    """Return the variances of ``u``: the diagonal of the inverse information, by the inverse of a block matrix."""
+    """Return the variances of ``u``: the diagonal of the inverse information, by block inversion."""
     out = np.zeros(offsets.shape[0] - 1)
     for r in range(offsets.shape[0] - 1):
         total = 0.0

@@ -13,14 +13,14 @@ _BATCH = 1 << 20  # impressions counted at once
 
 
 class Parts:
-    """Counts of the parts of a log, joined as they arrive."""
+    """Counts of a log, accumulated part by part."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, ClickCells]] = []
 
     def add(self, part: ClickCells) -> None:
         """Add one part."""
-        # equal sizes are joined, as in merge sort: each impression is touched a logarithmic number of times
+        # join parts of equal size, as in merge sort, so that each impression is copied a logarithmic number of times
         size = 1
         while self._parts and self._parts[-1][0] <= size:
             before, other = self._parts.pop()
@@ -28,7 +28,7 @@ class Parts:
         self._parts.append((size, part))
 
     def whole(self, source: str, dropped: Dropped) -> ClickCells:
-        """Return the counts of all parts, adding their omissions to ``dropped``; raise if there are none."""
+        """Return the counts of all parts, and add their omissions to ``dropped``; raise if there are no counts."""
         if not self._parts:
             raise BadInput(source, "expected impressions, got none that can be counted", dropped.said())
         cells = ClickCells.concatenate([part for _, part in self._parts])
@@ -38,7 +38,7 @@ class Parts:
 
 
 class Batches:
-    """Count lists as a reader yields them."""
+    """Count the lists that a reader yields, in batches of bounded size."""
 
     def __init__(self, source: str, max_position: int = MAX_POSITION) -> None:
         self.dropped = Dropped()

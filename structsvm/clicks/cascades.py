@@ -25,7 +25,7 @@ from structsvm.protocols import Float, Int
 
 
 class _Walk(NamedTuple):
-    """Parameters of the walk for given entries: attraction and satisfaction of each, and three scalars."""
+    """Parameters of the walk for given entries: attraction and satisfaction of each, and the three continuations."""
 
     attraction: Float
     satisfaction: Float
@@ -35,7 +35,7 @@ class _Walk(NamedTuple):
 
 
 class _Posterior(NamedTuple):
-    """Probabilities of each entry given the clicks, and expected transitions of three kinds."""
+    """Posterior probabilities of each entry given the clicks, and expected numbers of the three transitions."""
 
     log_likelihood: Float
     examined: Float
@@ -48,7 +48,7 @@ _Sums = Callable[[Any], Float]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _WalkModel:
-    """Base of the models: their fit, and predictions from the parameters of their walk."""
+    """Base of the models: the fit, and predictions from the parameters of the walk."""
 
     prior: float = 1.0
 
@@ -75,7 +75,7 @@ class _WalkModel:
         return self
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
-        """Set the parameters; ``by_row`` sums over the entries of each row, times the number of sessions."""
+        """Set the parameters; ``by_row`` sums over the entries of each row, weighted by the number of sessions."""
         raise NotImplementedError
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -90,7 +90,7 @@ class _WalkModel:
         return walk, _Posterior(*_expect(sessions.offsets, sessions.clicked, sessions.count, *walk))
 
     def marginals(self, sessions: ClickSessions) -> Float:
-        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+        """Return the marginal probability of a click at each entry of ``sessions.row``."""
         return np.asarray(_marginals(sessions.offsets, *self._walk(sessions)))
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
@@ -101,7 +101,7 @@ class _WalkModel:
         """Return a simulated user for one query, as a click model of ``structsvm.online``."""
         rows = rows_of_query(self._cells, query)
         n, longest = rows.shape[0], sessions_of(self._cells).longest
-        # each document at each position: lists of one document would all be at position 1
+        # pass the position of each document, as a list of one document would have position 1
         walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
         stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
         shape = (n, longest)
@@ -111,26 +111,27 @@ class _WalkModel:
 
 
 def _ratio(numerator: Any, denominator: Any, prior: float) -> Float:
-    """Return smoothed ratios; without prior and data, one half."""
+    """Return smoothed ratios; one half where there is neither a prior nor data."""
     top, bottom = numerator + prior, denominator + 2 * prior
     return np.asarray(np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), 0.5), dtype=np.float64)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CascadeModel(_WalkModel):
-    """Cascade model of a user who reads from the top to the first click and leaves; fitted in closed form.
+    """Cascade model of a user who reads from the top to the first click and then leaves; fitted in closed form.
 
     Parameters
     ----------
     prior : float, default=1.0
-        Smooths each attraction as ``prior`` clicks in ``2 * prior`` looks; 0 is maximum likelihood.
+        Smooths each attraction as if by ``prior`` more clicks in ``2 * prior`` more examinations; 0 is maximum
+        likelihood.
 
     Attributes
     ----------
     attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
-        With standard errors from the squared scores of the sessions.
+        Attraction of each document, and its standard error from the squared scores of the sessions.
     log_likelihood_ : float
-        Minus infinity if any session has two clicks, which the model excludes.
+        Log-likelihood of the log; minus infinity if any session has two clicks, which the model excludes.
 
     Notes
     -----
@@ -143,7 +144,7 @@ class CascadeModel(_WalkModel):
     array([1., 0.])
     """
 
-    # no abbreviation, so that reports skip it: every log has lists with two clicks, which this model excludes
+    # without an abbreviation, so that reports skip this model: it excludes lists with two clicks, which all logs have
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
@@ -171,8 +172,9 @@ class DependentClickModel(_WalkModel):
 
     Notes
     -----
-    Guo, Liu & Wang (WSDM 2009): counts as if the user left at the last click, which maximises a lower bound of the
-    likelihood; ``log_likelihood_`` is exact at these parameters. A list without a click was read to its end.
+    Guo, Liu & Wang (WSDM 2009): parameters are counted as if the user left at the last click, which maximises a lower
+    bound on the likelihood; ``log_likelihood_`` is exact at these parameters. A list without a click was read to its
+    end.
 
     Examples
     --------
@@ -201,7 +203,7 @@ class DependentClickModel(_WalkModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplifiedDynamicBayesianModel(_WalkModel):
-    """Simplified dynamic Bayesian network (SDBN) of a user who leaves once a click satisfies; fitted in closed form.
+    """Simplified dynamic Bayesian network (SDBN): the user leaves after a click that satisfies; closed form.
 
     Parameters
     ----------
@@ -216,8 +218,8 @@ class SimplifiedDynamicBayesianModel(_WalkModel):
 
     Notes
     -----
-    Chapelle & Zhang (WWW 2009), section 3.3: the last click is assumed to have satisfied, which does not maximise the
-    likelihood; ``log_likelihood_`` is exact. :class:`DynamicBayesianModel` maximises it.
+    Chapelle & Zhang (WWW 2009), section 3.3: the last click is assumed to have satisfied the user. These estimates do
+    not maximise the likelihood, as those of :class:`DynamicBayesianModel` do; ``log_likelihood_`` is exact.
 
     Examples
     --------
@@ -282,9 +284,9 @@ class DynamicBayesianModel(_ModelByRounds):
     Parameters
     ----------
     prior : float, default=1.0
-        Smooths each parameter as ``prior`` successes in ``2 * prior`` trials.
+        Smooths each parameter as if by ``prior`` more successes in ``2 * prior`` more trials.
     n_rounds : int, default=100
-        Rounds of EM, from one half.
+        Rounds of EM; all parameters start at one half.
 
     Attributes
     ----------
@@ -293,7 +295,7 @@ class DynamicBayesianModel(_ModelByRounds):
     log_likelihood_ : float
         Log-likelihood of the log, without the prior.
     history_ : list of float
-        Penalised log-likelihood before each round; it never falls.
+        Penalised log-likelihood before each round; it does not decrease.
 
     Notes
     -----
@@ -372,8 +374,8 @@ class ClickChainModel(_ModelByRounds):
 
 @kernel
 def read_until(offsets, clicked):
-    """Return a mask of entries up to the first click, and codes: 1 before the last click or without a click, 2 at
-    it."""
+    """Return a mask of the entries up to the first click, and a code of each entry: 2 at the last click, 1 before it or
+    in a list without a click, 0 after it."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     for i in range(offsets.shape[0] - 1):
@@ -392,13 +394,13 @@ def read_until(offsets, clicked):
 
 @kernel
 def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
-    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on."""
+    """Return the exact log-likelihood of each list, and expected examinations, satisfied clicks and transitions."""
     # Every position up to the last click was examined. Below it, `none[k]` is the probability of no click from `k` on,
     # given that `k` is examined.
     n_lists = offsets.shape[0] - 1
     log_likelihood = np.zeros(n_lists)
     examined, content = np.zeros(clicked.shape[0]), np.zeros(clicked.shape[0])
-    moves = np.zeros((3, 2))  # without a click, after a click that did not satisfy, after a click that did
+    moves = np.zeros((3, 2))  # rows: no click, a click that did not satisfy, a click that did
     for i in range(n_lists):
         start, n = offsets[i], offsets[i + 1] - offsets[i]
         last = -1

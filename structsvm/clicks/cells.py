@@ -16,7 +16,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
 MAX_POSITION = 1000
-"""Largest position that is counted by default: tables by position stay small, and a position beyond is an error."""
+"""Largest position counted by default. It bounds tables by position; larger positions are taken as logging errors."""
 
 UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown document was not clicked"
 
@@ -40,7 +40,7 @@ class ClickCells:
     """Counts of how often each document of a query was shown and clicked at each position.
 
     A row is a document of a query, a cell a row at a position. Sessions, if the log has them, are kept beside the cells
-    for models in which the clicks of a list depend on each other, and for intervals that account for it.
+    for models in which the clicks of a list depend on each other, and for intervals that account for this dependence.
 
     Build it with :meth:`from_arrays`, :meth:`concatenate` or a reader of ``structsvm.clicks``.
 
@@ -53,17 +53,17 @@ class ClickCells:
     row, position : ndarray of int64, shape (n_cells,)
         Ascending by row, then by position; positions are counted from 1.
     shows, clicks : ndarray of int64, shape (n_cells,)
-        Times the document was shown at the position, and lists in which it was clicked there.
+        Number of times the document was shown at the position, and number of lists in which it was clicked at it.
     dropped : dict of str to int
         Number of items left out, by reason.
     sessions : ClickSessions or None
-        Lists from position 1 on without a gap, to which models of whole lists are fitted.
+        Lists that start at position 1 and have no gap; models of whole lists are fitted to them.
     gapped : ClickSessions or None
         All other lists, with the positions of their entries.
     cluster_ids : ndarray or None
-        Id of each user that ``ClickSessions.cluster`` numbers.
+        Id of each user; ``ClickSessions.cluster`` holds indices into this array.
     guessed : dict of str to str
-        Columns of a table that were recognised by a conventional name: role and name.
+        Columns of a table that were recognised by a conventional name: maps each role to its column.
 
     Examples
     --------
@@ -108,21 +108,22 @@ class ClickCells:
         query, document : array-like of int or str, shape (n,)
             Ids. Missing ones (None, NaN) are left out and counted.
         position : array-like of int, shape (n,)
-            Position in the list.
+            Position in the list, counted from ``first_position``.
         clicked : array-like of bool, shape (n,)
-            0 or 1.
+            Whether the document was clicked: 0 or 1.
         session : array-like of int or str, shape (n,), optional
             Impressions with the same session and query are one list, even if a session repeats the query. Without it,
             or if it is missing (None, NaN, an empty string), impressions are counted but belong to no list.
         cluster : array-like of int or str, shape (n,), optional
-            User of each impression, whose lists depend on each other. A list without a user counts as a separate user.
+            User of each impression; the lists of a user depend on each other. A list without a user counts as a
+            separate user.
         probability : array-like of float, shape (n,), optional
             Probability, in (0, 1], with which the ranker that was logged showed this document at this position, for
             ``weighting="logged"`` of :func:`~structsvm.clicks.evaluate_from_clicks`. Without ``session`` each
             impression is then a separate list (one item per row).
         first_position : {0, 1}, optional
-            First position in the log. Needed if positions 0 and 1 both occur, which may also be two logs with different
-            conventions; a log without position 0 counts from 1.
+            First position in the log. Required if positions 0 and 1 both occur, because two logs with different
+            conventions may have been joined; a log without position 0 counts from 1.
         max_position : int, default=1000
             Impressions beyond this position (counted from 1) are left out and counted.
 
@@ -188,9 +189,9 @@ class ClickCells:
 
     @classmethod
     def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
-        """Return the counts of several logs together; ids are compared as they are.
+        """Return the combined counts of several logs; ids are compared without conversion.
 
-        Sessions are kept if every part has them. Logs with numbers and with strings as ids are refused.
+        Sessions are kept if every part has them. Numbers in one log and strings in another as ids are refused.
 
         Examples
         --------
@@ -290,7 +291,8 @@ class ClickCells:
     def lists_per_query(self) -> Int:
         """Return the number of lists shown for each query, counted by session.
 
-        At least the largest number of shows at one position, which also counts impressions without a session.
+        The number is at least the largest number of shows at one position, which includes impressions without a
+        session.
         """
         n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
@@ -301,13 +303,13 @@ class ClickCells:
         return np.maximum(shows, listed).astype(np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
-        """Return the lists without and with a gap, omitting an empty part."""
+        """Return the lists without a gap and the lists with one; an empty group is omitted."""
         return [part for part in (self.sessions, self.gapped) if part is not None and part.n_distinct]
 
     def rows_of(self, query: Any, document: Any) -> Int:
-        """Return the row of each pair of ids, -1 where the log never showed it.
+        """Return the row of each pair of ids, or -1 if the log never showed the document for the query.
 
-        Ids are compared as they are, numbers with numbers and strings with strings. A missing id matches no row.
+        Ids are not converted: numbers match numbers, and strings match strings. A missing id matches no row.
 
         Examples
         --------
@@ -395,7 +397,7 @@ class Ids(NamedTuple):
 
 
 def _ids(name: str, given: Any) -> Ids:
-    """Return ids by the rule of tables: text, or integers, possibly stored as floats; some may be missing."""
+    """Return ids by the same rule as for tables: text, or integers, possibly stored as floats; some may be missing."""
     if isinstance(given, Ids):
         return given
     ids = np.asarray(given)
@@ -423,15 +425,15 @@ def _check_length(name: str, values: NDArray[Any], n: int) -> None:
 
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the ids of several logs as one array; numbers and strings are not mixed, and integers are not rounded to
-    floats."""
+    """Return the ids of several logs as one array; raise for a mix of numbers and strings, or if integers would be
+    rounded to floats."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
         problem = "expected ids that are all numbers or all strings, got logs of both"
         raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(name, "expected whole numbers of 64 bits, got negative ones and some from 2^63 on",
+            raise BadInput(name, "expected 64-bit integers, got negative ones and some from 2^63 on",
                            "read ids as strings")  # fmt: skip
         parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)
@@ -462,7 +464,7 @@ def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
 
 
 def _rows(chosen: NDArray[np.bool_]) -> Any:
-    """Return an index of the chosen rows, a slice without a copy if all are."""
+    """Return an index of the chosen rows: a slice, which copies nothing, if all are chosen."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
@@ -484,7 +486,7 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
     if k.dtype.kind == "O":
         k = np.array([v if isinstance(v, (int, float, np.number)) else np.nan for v in k], dtype=np.float64)
     if k.dtype.kind != "f":
-        raise BadInput("position", f"expected whole numbers, got {k.dtype}", "convert it")
+        raise BadInput("position", f"expected integers, got {k.dtype}", "convert it")
     finite = np.isfinite(k) & (np.abs(np.where(np.isfinite(k), k, 0)) < 2**53)
     finite &= np.where(finite, k, 0) == np.floor(np.where(finite, k, 0))
     return np.where(finite, k, 0).astype(np.int64), finite
@@ -551,7 +553,7 @@ class _Lists:
         dropped.count("document twice in a list", twice)
         self.kept = order[keep]
         self.clicked = np.empty_like(click)
-        self.clicked[order] = click  # a repeated impression was clicked if either was
+        self.clicked[order] = click  # a repeated impression was clicked if any repetition was
         key = key[keep]
         fresh = np.ones(key.shape[0], dtype=bool)
         fresh[1:] = key[1:] != key[:-1]

@@ -12,11 +12,11 @@ USUAL = {
     "position": "rank pos place ordinal",
     "clicked": "click clicks is_click is_clicked has_click",
 }
-"""Conventional column names, in any case; the option names are added."""
+"""Conventional column names, in upper or lower case; the names of the options are added."""
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
-    """Return the column whose name fits ``role``; raise with this remedy if none or several do."""
+    """Return the column whose name fits ``role``; raise with this remedy if no column or several fit."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()

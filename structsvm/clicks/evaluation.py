@@ -48,34 +48,35 @@ class CounterfactualEstimate:
     dcg : Interval
         DCG@k of attractions, the mean over lists (IPS, or the affine correction of trust bias).
     logged_dcg : Interval
-        The same of the lists as they were shown.
+        DCG@k of the lists as they were shown.
     difference : Interval
-        New minus shown, paired by list, which is far narrower than the two separate intervals.
+        New minus shown, paired by list; its interval is far narrower than those of the two DCGs.
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
-        Share of the discounts of the new lists on documents the log never showed for the query.
+        Share of the discounts of the new lists that falls on documents never shown for the query.
     bounds : tuple of (float, float)
-        ``dcg`` if these documents were never, or always, attractive.
+        ``dcg`` if the unseen documents were never, or always, attractive.
     n_sessions : int
+        Number of lists.
     effective_sample_size, largest_weight : float
-        Of the clicks.
+        Number of clicks of equal weight with the same information, and the largest weight of a click.
     drivers : tuple of (query, float)
-        The ten queries with the largest share in the difference, largest first.
+        The ten queries that contribute most to the difference, with their contributions, in descending order.
     trust_bias_p : float
-        p of :func:`~structsvm.clicks.trust_bias`; NaN if the bias was corrected, or the log cannot show it.
+        p-value of :func:`~structsvm.clicks.trust_bias`; NaN if the bias was corrected, or could not be tested.
     k : int
         Cut-off of the DCG.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     n_gapped : int
-        Lists with a position without an impression above their last.
+        Number of lists with a gap: a position without an impression above the last impression.
     n_clusters : int or None
         Number of users, if the log has users.
     effective_clusters : float or None
-        Number of users of equal size to which a mean over lists is equivalent.
+        Number of users with equally many lists that would give a mean over lists the same precision.
     notes : tuple of str
-        How far the figures can be trusted: gaps, users, and the size of a trust bias that would have been detected.
+        Limits of the estimate: gaps, users, and the size of a trust bias that would have been detected.
     over_baseline : Interval or None
         New minus ``baseline``, paired by list.
 
@@ -135,27 +136,27 @@ def evaluate_from_clicks(
     Parameters
     ----------
     cells : ClickCells
-        With sessions. Lists with gaps and impressions without a session count like all others. If the log has users
+        A log with sessions. Lists with gaps and impressions without a session count like all others. If it has users
         (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals are over
         users.
     query, document : array-like, shape (n_candidates,)
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
-        The new ranker's score of each candidate; equal scores rank in row order. Two dimensions are for a ranker that
-        samples its lists: the probability of each candidate at each position. They sum to 1 up to position ``k``, or up
-        to the last position of the log or of a query's candidates if that is less; one additional candidate, unknown to
-        the log, takes the remainder.
+        The new ranker's score of each candidate; ties are broken by row order. For a ranker that samples its lists,
+        pass two dimensions: the probability of each candidate at each position. They sum to 1 at each position up to
+        ``k``, or up to the last position of the log or of a query's candidates if that is less; an additional candidate
+        that is not in the log may hold the remainder.
     propensities : Propensities, sequence of float or (alpha, beta), optional
-        Default: :func:`~structsvm.clicks.harvest` of the log. A pair, two numbers for each position, corrects the trust
-        bias of clicks with probability ``alpha[k] * attraction + beta[k]``, without ``weighting`` and ``clip``. Swaps
-        cannot identify them; they come from labels on a sample.
+        Default: :func:`~structsvm.clicks.harvest` of the log. A pair, with two numbers for each position, corrects the
+        trust bias of clicks with probability ``alpha[k] * attraction + beta[k]``; ``weighting`` and ``clip`` then do
+        not apply. Swaps do not identify the pair; estimate it from labels on a sample.
     k : int, default=10
         Cut-off.
     weighting : {"policy", "ips", "logged"}, optional
-        ``"policy"``: the clicks on a document over the sum of the propensities of its impressions. ``"ips"``: each
-        click over the propensity of its own position, which needs no second position but has a larger error.
-        ``"logged"``: each click also over the logged probability of its impression (``probability`` of the readers),
-        unbiased if the logged ranker also depended on more than the query, such as the user.
+        ``"policy"`` divides the clicks on a document by the sum of the propensities of its impressions. ``"ips"``
+        divides each click by the propensity of its own position, independently of other positions, but has a larger
+        error. ``"logged"`` also divides each click by the logged probability of its impression (``probability`` of the
+        readers), and is unbiased even if the logged ranker depended on more than the query, such as the user.
         Default: ``"logged"`` if the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
         Smaller propensities are raised to this value, which introduces bias.
@@ -163,8 +164,8 @@ def evaluate_from_clicks(
         Meaning of positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
         document whose impression was lost at random; ``logged_dcg`` is divided by the share that arrived.
     level : float, default=0.95
-        Of the intervals, by Student's t over lists or users. They include the error of the propensities: through the
-        lists if harvested from this log, otherwise through their covariance.
+        Confidence level of the intervals, by Student's t over lists or users. The intervals include the error of the
+        propensities: through the lists if these were harvested from this log, otherwise through their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
     baseline : array-like, optional
@@ -178,19 +179,19 @@ def evaluate_from_clicks(
     Raises
     ------
     BadInput
-        Without sessions; for a query of the log without scores, or a document with several; when too much is unseen;
-        for ``"logged"`` without logged probabilities.
+        If the log has no sessions; if a query of the log has no scores, or a document several; if the unseen share
+        exceeds ``most_unseen``; for ``"logged"`` without logged probabilities.
 
     Warns
     -----
     UserWarning
         When the log shows trust bias (p below 0.01) that no ``(alpha, beta)`` corrects. The absence of a warning does
-        not exclude bias: the last note says how strong a detectable bias would be.
+        not exclude bias: the last note states how strong a detectable bias would be.
 
     Notes
     -----
     IPS: Joachims, Swaminathan & Schnabel (WSDM 2017); affine: Vardasbi, Oosterhuis & de Rijke (CIKM 2020). A doubly
-    robust estimate with position propensities, all documents shown and no clipping, is IPS to the last digit.
+    robust estimate with position propensities, all documents shown and no clipping, is identical to IPS.
     Logged probabilities by item and position: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay & Wen (KDD 2018).
 
     Examples
@@ -286,20 +287,20 @@ def evaluate_from_clicks(
 
 
 def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: TrustBias | None) -> list[str]:
-    """Return diagnostics of the figures; the rows ``listed`` are those with a score."""
+    """Return the notes on the limits of the estimate; ``listed`` holds the rows with a score."""
     notes = []
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
         notes.append(
-            f"{text}: the lists as shown count nothing there; if impressions were lost ({log.lost:.1%} of positions), "
-            "the difference is too large by their share: use gaps='lost' (--gaps lost)"
+            f"{text}, which count as empty; if impressions were lost ({log.lost:.1%} of positions), "
+            "the difference is too large by this share: use gaps='lost' (--gaps lost)"
             if gaps == "empty"
             else f"{text}, {log.lost:.1%} of the positions, taken as lost at random"
         )
     if log.n_clusters is not None and log.effective_clusters is not None:
         notes.append(
-            f"intervals are over {log.n_clusters:,} users, each of whom counts once; weighted by lists they would be "
-            f"worth {log.effective_clusters:,.1f} users of equal size"
+            f"intervals are over {log.n_clusters:,} users, each of whom counts once; a mean over lists would be "
+            f"equivalent to {log.effective_clusters:,.1f} users of equal size"
         )
     if bias is not None:
         notes.append(bias.in_words())
@@ -314,7 +315,7 @@ def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: T
 
 
 class _Impressions(NamedTuple):
-    """Impressions of a log by unit: a list, or all lists of a user (who counts once)."""
+    """Impressions of a log, grouped by unit: a list, or all lists of a user (who counts once)."""
 
     # Equal lists are one unit with a multiplicity. `weight` is the weight of an impression in sums over the log, `part`
     # its weight within its unit, and `plain` its weight if each list counts once.
@@ -330,8 +331,8 @@ class _Impressions(NamedTuple):
     many: Float  # multiplicity of each unit
     whole: Float  # 1 for a unit that is a list or a user, 0 for an impression without a session
     n: float  # sum of the weights of lists
-    n_lists: Float  # the same for each query
-    query: Int  # of each impression
+    n_lists: Float  # sum of the weights of the lists of each query
+    query: Int  # index of the query of each impression
     n_sessions: int
     n_gapped: int
     lost: float  # share of empty positions above the last position of a list
@@ -419,7 +420,7 @@ class _Weights(NamedTuple):
         return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
 
     def values(self, log: _Impressions, discount: Float) -> _Value:
-        """Return the contribution of each impression to the value of lists with these discounts of its document."""
+        """Return the contribution of each impression to the value of lists that give its document this discount."""
         value = self.each * discount
         moved = value * log.weight
         if self.looks is not None:  # a propensity acts through its share in the examinations of the document
@@ -429,7 +430,8 @@ class _Weights(NamedTuple):
         return _Value(value, slope)
 
     def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
-        """Return the same of the lists as shown, by discounts of positions and the share of impressions logged."""
+        """Return the contributions to the value of the lists as shown, given the discount of each position and the
+        share of impressions that were logged."""
         at = discounts[log.rank] / arrived
         in_lists = log.weight * log.whole[log.unit]
         if self.looks is None:
@@ -447,7 +449,7 @@ def _ratio(a: ArrayLike, b: ArrayLike) -> Float:
 
 
 class _Value(NamedTuple):
-    """Contribution of each impression to the sum over lists, and the derivative of its mean by each log propensity."""
+    """Contribution of each impression to the sum over lists, and the gradient of its mean in the log propensities."""
 
     each: Float
     slope: Float
@@ -485,7 +487,7 @@ def _weights(
 
 
 def _is_pair(propensities: Any) -> bool:
-    """Return whether these are pairs alpha, beta for each position."""
+    """Return whether ``propensities`` is a pair (alpha, beta) with one value per position."""
     known = propensities is None or isinstance(propensities, Propensities)
     return not known and len(propensities) == 2 and np.ndim(propensities[0]) > 0
 
@@ -572,7 +574,7 @@ def _new_discounts(
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
     return BadInput(
         "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
-        f"{cells.query_ids[missing][0]!s} among them", "score their candidates, or leave them out of the log",
+        f"such as {cells.query_ids[missing][0]!s}", "score their candidates, or leave them out of the log",
     )  # fmt: skip
 
 
@@ -601,8 +603,8 @@ def _expected_discounts(
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
             "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
-            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or what is left to one more "
-            "candidate, which the log does not know",
+            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to one more "
+            "candidate that is not in the log",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

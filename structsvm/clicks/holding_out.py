@@ -38,7 +38,7 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
     Raises
     ------
     BadInput
-        If one of the two has no query.
+        If either part would have no query.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
 
 
 def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
-    """Return the share of the queries of a log that were, with the same counts, in the log of :func:`sketch_of`.
+    """Return the share of the queries of a log that the log of a sketch (:func:`sketch_of`) has with equal counts.
 
-    The estimate uses up to 1,024 queries; 0 without a sketch.
+    The share is estimated from up to 1,024 queries; it is 0 without a sketch.
     """
     if sketch is None or not sketch.size:
         return 0.0
@@ -81,7 +81,7 @@ def _digests(cells: ClickCells) -> UInt:
     ids = np.zeros(cells.n_queries, dtype=np.uint64)
     ids[chosen] = [_hash(str(query)) for query in cells.query_ids[chosen].tolist()]
     cell = _mix(_mix(_mix(cells.position) + cells.shows.astype(np.uint64)) + cells.clicks.astype(np.uint64))
-    # sums of integers modulo 2^64, in any order
+    # sums of integers modulo 2^64 do not depend on the order
     total = np.zeros(cells.n_queries, dtype=np.uint64)
     np.add.at(total, cells.row_query[cells.row], cell)
     return np.asarray(_mix(ids ^ _mix(total))[chosen])

@@ -25,7 +25,7 @@ _LISTS = 1 << 14  # number of lists held as objects at once
 def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells:
     """Count a click log of ``structsvm.online``.
 
-    The coins of interleaving move documents between positions, so such a log determines propensities if the rankers are
+    Interleaving moves documents between positions at random, so such a log determines propensities if the rankers are
     similar but not equal (two unrelated rankers connect positions poorly).
 
     Parameters
@@ -117,8 +117,8 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
 
 
 class _Seen:
-    """Impression ids seen so far, as arrays: hash of the id, hash of the fields that its lines must share, and the
-    line."""
+    """Impression ids seen so far, as arrays: the hash of the id, the hash of the fields that all lines of an id must
+    share, and the line number."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -21,7 +21,7 @@ from structsvm.protocols import Float, Int
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickJudgments:
-    """A judgment of each document that was shown.
+    """Judgments of all documents that were shown.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class ClickJudgments:
     >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
     >>> found = judgments(cells)
     >>> for document, value, shows, clicks in zip(found.document, found.value, found.shows, found.clicks):
-    ...     print(f"document {document}: {value:.2f} by {clicks} clicks on {shows} lists")
-    document 5: 1.33 by 2 clicks on 2 lists
-    document 6: 0.67 by 1 clicks on 2 lists
+    ...     print(f"document {document}: {value:.2f} (shows: {shows}, clicks: {clicks})")
+    document 5: 1.33 (shows: 2, clicks: 2)
+    document 6: 0.67 (shows: 2, clicks: 1)
     """
 
     query: NDArray[Any]
@@ -63,9 +63,10 @@ class ClickJudgments:
     def grades(
         self, levels: Sequence[float] | None = None, *, bound: Literal["value", "lower"] = "value"
     ) -> Int:
-        """Return whole grades: the number of ascending ``levels`` (default: by method) that the value reaches.
+        """Return integer grades: the number of ascending ``levels`` (default: by method) that the value reaches.
 
-        With ``bound="lower"`` the lower end must reach them, so that few impressions do not give a high grade.
+        With ``bound="lower"`` the lower end of the interval must reach a level, so that few impressions do not lead to
+        a high grade.
         """
         check_choice("bound", bound, ("value", "lower"))
         limits = np.asarray(METHODS[self.method].levels if levels is None else levels, dtype=np.float64)
@@ -123,17 +124,18 @@ def judgments(
     Parameters
     ----------
     cells : ClickCells
-        With sessions for ``"sdbn"``.
+        A click log; ``"sdbn"`` requires sessions.
     method : {"coec", "sdbn", "ips"}, default="coec"
         ``"coec"``: clicks over expected clicks, ``clicks / sum over impressions of CTR(position)``; 1 is the average
-        document. Click-through rates at positions are biased themselves, as the top holds better documents.
+        document. Click-through rates of positions are biased themselves, because better documents are at the top.
         ``"ips"``: attraction, ``clicks / sum over impressions of propensity(position)``.
         ``"sdbn"``: attraction times satisfaction of the simplified dynamic Bayesian network.
     propensities : Propensities or sequence of float, optional
         For ``"ips"``; default: :func:`~structsvm.clicks.harvest` of the log.
     level : float, default=0.95
-        Of the intervals: exact for Poisson clicks, with rates and propensities taken as known (``"coec"``, ``"ips"``);
-        Wilson's interval of the share of examinations that end satisfied there (``"sdbn"``).
+        Confidence level of the intervals: exact for Poisson clicks, with rates and propensities taken as known
+        (``"coec"``, ``"ips"``); Wilson's interval for the share of examinations after which the user is satisfied
+        (``"sdbn"``).
 
     Returns
     -------
@@ -159,7 +161,7 @@ def judgments(
 
 
 Judged = tuple[Float, Float, Float]
-"""Value, lower and upper end of each row."""
+"""Value of each row, and the lower and upper end of its interval."""
 
 
 def _coec(cells: ClickCells, propensities: Any, level: float) -> Judged:
@@ -176,7 +178,7 @@ def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
     """Return clicks / expected clicks, given the examination rate of each cell, with exact Poisson intervals."""
     clicks, expected = cells.per_row(cells.clicks), cells.per_row(cells.shows * rate)
     tail = (1 - level) / 2
-    # no clicks are expected for a document that was shown only at positions without clicks: nothing is known about it
+    # no clicks are expected for a document that was shown only at positions without clicks: its value is unknown
     safe = np.where(expected > 0, expected, 1.0)
     return (
         np.where(expected > 0, clicks / safe, 0.0),
@@ -208,7 +210,7 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 class Method(NamedTuple):
-    """A method of judging."""
+    """A method that judges documents by their clicks."""
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
@@ -225,7 +227,7 @@ METHODS: dict[str, Method] = {
     "coec": Method(
         _coec, (0.5, 1.0, 2.0), "the number of clicks over that of an average document at the same positions"
     ),
-    "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of users who click, of those who look (attraction)"),
-    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user had enough", 1.0),
+    "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of users who click among those who look (attraction)"),
+    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user is satisfied", 1.0),
 }
 """Methods by name."""

@@ -1,4 +1,4 @@
-"""Weights of clicks from propensities, and the losses of weighted clicks by name: pairs, and the logarithm of the
+"""Inverse propensity weights of clicks, and the losses of weighted clicks by name: pairs, and the logarithm of the
 rank."""
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def click_weights(
     ----------
     cells : ClickCells
     propensities : Propensities
-        For every position of the log.
+        Propensities of all positions of the log.
     weighting : {"ips", "policy"}, default="ips"
         ``"ips"``: a click at ``k`` has weight ``1 / theta[k]``; unbiased if all lists contain all documents.
-        ``"policy"``: clicks on a document have the inverse of its mean propensity over the lists of its query as weight
-        (0 in a list without it); also unbiased for documents in only some of the lists (several rankers, of which the
-        top is shown).
+        ``"policy"``: each click on a document is weighted by the inverse of the document's mean propensity over the
+        lists of its query (0 in a list without the document); also unbiased if only some lists contain the document
+        (several rankers that show only their top documents).
     clip : float, default=0.0
         Smaller propensities are raised to this value. Off by default: clipping discards low positions, whose clicks are
         the most informative.
@@ -85,7 +85,7 @@ _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
 
 
 def loss_by_name(name: Any) -> Oracle:
-    """Return the oracle of a loss of clicks."""
+    """Return the oracle of a loss of clicks, given its name."""
     kind, _ = _parsed(name)
     return WeightedPairs(kind == "mean_pairs") if kind.endswith("pairs") else WeightedLogRank()
 

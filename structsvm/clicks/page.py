@@ -46,7 +46,7 @@ def clicks_page(
     """Return an HTML page about the log ``name``, in one file.
 
     ``lead`` is a sentence below the title, by default the size of the log; ``weights`` are figures of a training run,
-    ``search`` how its C was chosen, and ``levels`` the levels of the grades ``judged``.
+    ``search`` how its C was chosen, and ``levels`` the values from which the grades of ``judged`` begin.
     """
     values = _positions(cells, propensities)
     if estimate is not None:
@@ -81,7 +81,7 @@ def errors_of(found: Propensities) -> str:
     if found.freedom is None:
         return f"{text}, whose clicks are taken as independent"
     return (
-        f"{text}, by their clicks worth {found.effective_clusters:,.1f} of equal size; intervals with "
+        f"{text}, equivalent by clicks to {found.effective_clusters:,.1f} of equal size; intervals with "
         f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
     )
 

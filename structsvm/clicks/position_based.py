@@ -23,7 +23,7 @@ from structsvm.protocols import ClickTables, Float, Int
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ProductModel:
-    """Base of models in which the probability of a click is attraction of the document times examination."""
+    """Base of models in which the probability of a click is the attraction of the document times its examination."""
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
@@ -36,7 +36,7 @@ class _ProductModel:
     _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> Self:
-        """Fit to a log; UBM needs one with sessions.
+        """Fit the model to a log; UBM requires a log with sessions.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class PositionBasedModel(_ProductModel):
     solver : {"newton", "em"}, default="newton"
         ``"em"`` stops after ``n_rounds``, often far from the maximum: a slowly rising likelihood has not converged.
     n_rounds : int, default=50
-        Rounds of EM, from one half for all parameters.
+        Rounds of EM; all parameters start at one half.
     tol : float, default=1e-6
         Newton's method stops when the possible gain in log-likelihood is at most this.
 
@@ -105,18 +105,18 @@ class PositionBasedModel(_ProductModel):
     attraction_error_ : ndarray of float64, shape (n_rows,)
         Standard errors, from the observed information; NaN with ``solver="em"``.
     log_likelihood_ : float
-        Of the log, without the prior.
+        Log-likelihood of the log, without the prior.
     gap_ : float
         Bound on the remaining gain of the penalised log-likelihood.
     n_steps_ : int
-        Newton steps.
+        Number of Newton steps.
 
     Notes
     -----
     Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008). Attractions near 1 and few impressions per
     document bias the examinations of any such fit: :func:`~structsvm.clicks.harvest` is preferable for propensities.
-    For a single deterministic ranker the product is not identified, and the prior alone decides (:meth:`propensities`
-    refuses).
+    For a single deterministic ranker the two factors are not identified separately and depend on the prior alone
+    (:meth:`propensities` raises).
 
     Examples
     --------
@@ -169,7 +169,7 @@ class PositionBasedModel(_ProductModel):
         Parameters
         ----------
         query : int or str
-            Its id. The "grade" of a document is its number within the query, in the order of the cells.
+            Id of the query. The "grade" of a document is its index within the query, in the order of the cells.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class PositionBasedModel(_ProductModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UserBrowsingModel(_ProductModel):
-    """Click model fitted to sessions: examination depends on the position and that of the last click above (UBM).
+    """User browsing model (UBM): examination depends on the position and on the position of the last click above it.
 
     ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``, concave in the logarithms like the
     position-based model, and fitted in the same way.
@@ -197,12 +197,12 @@ class UserBrowsingModel(_ProductModel):
     attraction_, attraction_error_, log_likelihood_, gap_, n_steps_
         As in :class:`PositionBasedModel`.
     examination_ : ndarray of float64, shape (longest, longest)
-        ``examination_[k - 1, j]``: position ``k``, last click at ``j``, 0 if there is none above; NaN if ``j >= k``.
+        ``examination_[k - 1, j]`` is the examination of position ``k`` if the last click above it is at ``j``, with
+        ``j = 0`` for no click; NaN if ``j >= k``.
 
     Notes
     -----
-    Dupret & Piwowarski (SIGIR 2008). Whether parametrised by the two ranks, as there, or by their distance, the model
-    is the same.
+    Dupret & Piwowarski (SIGIR 2008) use the two ranks as parameters, as here; their distance gives the same model.
 
     Examples
     --------
@@ -291,14 +291,15 @@ def at_positions(table: Float, position: Int) -> Float:
     if position.size and position.max() > table.shape[0]:
         raise BadInput(
             "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
-            f"{position.max()}", "fit the model to lists as long",
+            f"{position.max()}", "fit the model to lists of that length",
         )  # fmt: skip
     return table[position - 1]
 
 
 @kernel
 def _levels(offsets, clicked):
-    """Return the number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
+    """Return the index of the pair (position, position of the last click) of each entry, ordered as by
+    ``tril_indices``."""
     level = np.empty(clicked.shape[0], np.int64)
     for i in range(offsets.shape[0] - 1):
         last = 0

@@ -1,4 +1,4 @@
-"""``harvest``: how often users examine each position, estimated from documents that were shown at several."""
+"""``harvest``: how often users examine each position, estimated from documents that were shown at several positions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,13 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
+from structsvm.clicks.conditional_likelihood import Likelihood
 from structsvm.common.checks import BadInput, check_fraction, check_whole
-from structsvm.common.kernel import kernel
-from structsvm.common.portable.arrays import combine, dot, inverse, matmul, products, solve
-from structsvm.common.portable.compiled import exp as kernel_exp
-from structsvm.common.portable.compiled import log as kernel_log
+from structsvm.common.portable.arrays import inverse, products
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.user_warnings import warn_user
 from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
-
-_BOX = 30.0
-"""Bound of the magnitude of log propensities: the optimum is certified within it; estimates beyond it are refused."""
-_MAX_STEPS = 50
 
 
 class Link(NamedTuple):
@@ -54,10 +48,10 @@ class Propensities:
     n_steps : int
         Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
-        Degrees of freedom of the error of each logarithm (Satterthwaite); None means infinite: if they were given, or
-        if a single query leaves only the errors of independent clicks.
+        Degrees of freedom of the error of each logarithm (Satterthwaite). None means infinite: the propensities were
+        given, or there is a single query, whose errors assume independent clicks.
     effective_clusters : float
-        Number of queries of equal information that would be equivalent.
+        Number of equally informative queries that would give the same precision.
 
     Examples
     --------
@@ -91,13 +85,13 @@ class Propensities:
 
     @property
     def standard_errors(self) -> Float:
-        """Standard error of the logarithm of each; 0 at the first position, which is 1 by definition."""
+        """Standard error of the logarithm of each propensity; 0 at the first position, which is 1 by definition."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
-        """Return lower and upper ends of an interval for each position, by Student's t with :attr:`freedom`.
+        """Return the lower and upper ends of an interval for each position, by Student's t with :attr:`freedom`.
 
-        The ends of several positions move together: a weak link affects all positions after it.
+        The errors of different positions are correlated: a weak link affects all positions after it.
         """
         check_fraction("level", level)
         freedom = np.inf if self.freedom is None else self.freedom
@@ -109,7 +103,7 @@ class Propensities:
         return max(0.0, float((slope[:, None] * self.covariance * slope).sum()))
 
     def freedom_of(self, slope: Float) -> float:
-        """Return degrees of freedom of :meth:`variance`: those of the positions, weighted by their share in it."""
+        """Return the degrees of freedom of :meth:`variance`: those of the positions, weighted by their variances."""
         if self.freedom is None:
             return math.inf
         share = slope**2 * np.diag(self.covariance)
@@ -156,7 +150,8 @@ def harvest(
         From several rankers, interleaving, or random swaps. Given the query, the position of a document must not depend
         on its attraction: do not pool logs from before and after a ranker learned from clicks.
     last : int, optional
-        The last position with its own parameter; default: all positions. Cells beyond it are used only with ``tail``.
+        The last position with its own parameter; default: the last position of the log. Cells beyond ``last`` are used
+        only with ``tail``.
     tail : bool, default=False
         Estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``, one more
         parameter. Needs ``last``.
@@ -202,22 +197,16 @@ def harvest(
         basis[n:, n - 2 : n - 1] = 1.0
         basis[n:, n - 1] = -log(np.arange(n + 1, size + 1) / n)
     check_connected(row, position, shows, clicks, n, tail=basis.shape[1] == n)
-    part = _Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
-    phi, n_steps = part.maximise(tol)
+    part = Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
+    phi, n_steps, bound = part.maximise(tol)
     if basis.shape[1] == n and phi[-1] < 0.0:
         warn_user(
             f"propensities rise after position {n}, by the power {-phi[-1]:.2g} of the position: too few documents "
             "were shown at more than one of these positions; leave out the tail, or begin it at a later position"
         )
     covariance, n_clusters, freedom, effective = part.errors(phi)
-    gradient = part.derivatives(phi)[0] if phi.size else phi
-    theta, connected, bound = exp(products(basis, phi)), np.arange(size) < n, _bound(gradient, phi)
+    theta, connected = exp(products(basis, phi)), np.arange(size) < n
     return Propensities(theta, covariance, n_clusters, connected, bound, n_steps, freedom, effective)
-
-
-def _bound(gradient: Float, phi: Float) -> float:
-    """Return a bound on the gain of a concave function within the box, from its gradient at ``phi``."""
-    return dot(np.abs(gradient), _BOX + np.abs(phi))
 
 
 class TrustBias(NamedTuple):
@@ -226,10 +215,11 @@ class TrustBias(NamedTuple):
     Attributes
     ----------
     statistic : float
-        Positive if they do; approximately Student's t with ``freedom`` degrees of freedom without such a bias.
+        Positive if they decrease faster; without such a bias, approximately Student's t with ``freedom`` degrees of
+        freedom.
     freedom : float
     p_value : float
-        One-sided; NaN where the log cannot show it (too few documents at several positions).
+        One-sided; NaN if the bias cannot be tested (too few documents at several positions).
     detectable : float
         The factor by which clicks on poor documents would have to decrease faster, from the first to the last position,
         for p < 0.01 in four of five such logs. If it is far from 1, a large p-value is not evidence against a bias.
@@ -261,14 +251,14 @@ class TrustBias(NamedTuple):
             return "trust bias: not tested, too few documents shown at several positions; it may be large"
         found = "found" if self.p_value < TRUST_LEVEL else "not found"
         return (
-            f"trust bias: {found} (p = {self.p_value:.2g}); one by which clicks on poor documents fall "
+            f"trust bias: {found} (p = {self.p_value:.2g}); a bias by which clicks on poor documents fall "
             f"{self.detectable:.2g} times as fast by position {self.last} is found in 4 of 5 such logs, a weaker one "
             "in fewer"
         )
 
 
 def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
-    """Return the given propensities, with or without errors, or otherwise those of the log."""
+    """Return the given propensities, with or without errors; if None, harvest those of the log."""
     if given is None:
         return harvest(cells)
     return given if isinstance(given, Propensities) else Propensities.given(given)
@@ -281,10 +271,10 @@ TRUST_LEVEL = 0.01
 def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any = 0) -> TrustBias:
     """Test whether poor documents lose more clicks down the list than good ones.
 
-    In a position-based model all lose the same share. If users trust high positions and click there on poor documents
-    too, poor documents lose more. A score test for one slope, of clicks by log position times quality of the document,
-    with the propensities as nuisance parameters and a variance clustered by query. Quality is estimated from the other
-    half of the impressions, as using the same clicks for both would find a spurious bias.
+    In a position-based model all documents lose the same share. If users trust high positions and also click on poor
+    documents there, poor documents lose more. This is a score test for one slope, of clicks by log position times
+    quality of the document, with the propensities as nuisance parameters and a variance clustered by query. Quality is
+    estimated from the other half of the impressions, because using the same clicks for both would find a spurious bias.
 
     Parameters
     ----------
@@ -292,7 +282,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     last : int, optional
         The last position used; default: the last position that documents connect with the first.
     random_state : int or Generator, default=0
-        Splits the impressions.
+        Seed or generator that splits the impressions into halves.
 
     Returns
     -------
@@ -332,8 +322,8 @@ def _slope_test(
     row_query: Int, row: Int, position: Int, shows: Int, clicks: Int, size: int
 ) -> TrustBias | None:
     """Return the score test of a slope by log position and quality; None with too few queries."""
-    part = _Likelihood(row_query[row // 2], row, position, shows, clicks, size, np.eye(size)[:, 1:])
-    phi, _ = part.maximise(1e-6)
+    part = Likelihood(row_query[row // 2], row, position, shows, clicks, size, np.eye(size)[:, 1:])
+    phi, *_ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
     looks, taps = np.bincount(row, shows * theta[position]), np.bincount(row, clicks)
     # quality by the other half, between 0 and 1, 1/2 for the mean rate
@@ -392,97 +382,6 @@ def _half(rng: np.random.Generator, counts: Int) -> Int:
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
 
 
-class _Likelihood:
-    """The conditional log-likelihood of cells sorted by row, with log propensities ``basis @ phi``."""
-
-    def __init__(
-        self, query: Int, row: Int, position: Int, shows: Int, clicks: Int, size: int, basis: Float
-    ) -> None:
-        starts = np.flatnonzero(np.concatenate(([True], row[1:] != row[:-1])))
-        offsets = np.append(starts, row.shape[0]).astype(np.int64)
-        self._cells = offsets, position, shows.astype(np.float64), clicks.astype(np.float64)
-        self._query = query[starts]
-        self._n_queries, self._size, self.basis = int(query[-1]) + 1, size, basis
-
-    def value(self, phi: Float) -> float:
-        return float(_conditional_value(*self._cells, products(self.basis, phi)))
-
-    def derivatives(self, phi: Float) -> tuple[Float, Float]:
-        """Return the gradient and minus the Hessian."""
-        gradient, curvature = _conditional_derivatives(*self._cells, products(self.basis, phi))
-        return combine(gradient, self.basis), matmul(matmul(self.basis.T, curvature), self.basis)
-
-    def scores(self, phi: Float) -> Float:
-        """Return the gradient of each query, shape (n_queries, n_parameters)."""
-        offsets, position, shows, clicks = self._cells
-        row = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-        share = shows * exp(products(self.basis, phi))[position]
-        share /= np.bincount(row, share)[row]
-        beyond = clicks - np.bincount(row, clicks)[row] * share
-        key = self._query[row] * self._size + position
-        scores = np.bincount(key, beyond, self._n_queries * self._size).reshape(self._n_queries, self._size)
-        return matmul(scores, self.basis)
-
-    def maximise(self, tol: float) -> tuple[Float, int]:
-        """Return the maximum and the number of Newton steps, each halved until the likelihood does not decrease."""
-        phi = np.zeros(self.basis.shape[1])
-        if phi.size == 0:  # only the first position
-            return phi, 0
-        value = self.value(phi)
-        best = np.inf, phi
-        for step in range(_MAX_STEPS):
-            gradient, curvature = self.derivatives(phi)
-            try:
-                direction = solve(curvature, gradient)
-            except np.linalg.LinAlgError:
-                break
-            gap = _bound(gradient, phi)
-            # the last steps on a large log gain less than the rounding error of the likelihood, which must not reject
-            # them: the gap tells whether they still help
-            level_off = dot(gradient, direction) <= 1e-12 * abs(value)
-            if gap <= tol or (level_off and gap > 0.5 * best[0]):
-                return (phi if gap <= best[0] else best[1]), step
-            if level_off:
-                best = gap, phi
-            size = 1.0
-            while not level_off and (new := self.value(phi + size * direction)) < value and size > 1e-10:
-                size /= 2
-            if size <= 1e-10:
-                return phi, step
-            phi = phi + size * direction
-            value = self.value(phi) if level_off else new
-            if np.abs(phi).max() > _BOX:
-                break
-        problem = "expected clicks that determine all propensities, got some without a finite estimate"
-        raise BadInput("cells", problem, "estimate fewer positions with {last}")
-
-    def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
-        """Return the covariance of the logarithms of all propensities, clustered by query, and its sample sizes.
-
-        These are the number of queries, the degrees of freedom of each logarithm, and the effective number of queries.
-        """
-        offsets, position, shows, clicks = self._cells
-        informative = (np.diff(offsets) > 1) & (np.add.reduceat(clicks, offsets[:-1]) > 0)
-        n = int(np.unique(self._query[informative]).shape[0])
-        if phi.size == 0:
-            return np.zeros((self._size, self._size)), n, None, float(n)
-        _, curvature = self.derivatives(phi)
-        if n < 2:  # one query has the score 0: its clicks are taken as independent
-            return matmul(matmul(self.basis, inverse(curvature)), self.basis.T), n, None, float(n)
-        # whitened: the information of all queries together is the identity
-        whitened = matmul(self.basis, _whitener(curvature))
-        starts = np.flatnonzero(np.concatenate(([True], self._query[1:] != self._query[:-1])))
-        queries = np.append(starts, self._query.shape[0]).astype(np.int64)
-        size, m = whitened.shape
-        matrices, cross, freedom = np.zeros((6, m, m)), np.zeros((size, m, m)), np.ones(size)
-        traces = _cluster_errors(
-            offsets, position, shows, clicks, exp(products(self.basis, phi)), queries, whitened, matrices,
-            np.zeros((6, m)), cross, np.zeros((2, size)), freedom,
-        )  # fmt: skip
-        covariance = matmul(matmul(whitened, matrices[0]), whitened.T)
-        return covariance, n, np.maximum(freedom, 1.0), float(traces[0] ** 2 / traces[1])
-
-
 class Influence:
     """Influence of each impression of a log on the propensities that were harvested from it."""
 
@@ -491,7 +390,7 @@ class Influence:
 
     def __init__(self, cells: ClickCells, theta: Propensities) -> None:
         n = cells.n_positions
-        part = _Likelihood(
+        part = Likelihood(
             cells.row_query[cells.row], cells.row, cells.position - 1, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
         )  # fmt: skip
         self._bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
@@ -516,7 +415,7 @@ class Influence:
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
     """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
-    With ``tail`` the positions from ``n`` on are one.
+    With ``tail`` the positions from ``n`` on count as one.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -560,214 +459,8 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
 
 
 def _listed(numbers: Int) -> str:
-    """Return positions in words, runs of three or more as ``4-9``."""
+    """Return positions as text, with runs of three or more as ``4-9``."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return ", ".join(
         f"{r[0]}-{r[-1]}" if r.shape[0] > 2 else ", ".join(str(v) for v in r.tolist()) for r in runs
     )
-
-
-@kernel
-def _conditional_value(offsets, position, shows, clicks, beta):
-    """Return the log-likelihood of the positions of each row's clicks, given their number (see :func:`harvest`)."""
-    total = 0.0
-    for r in range(offsets.shape[0] - 1):
-        weight, count = 0.0, 0.0
-        for i in range(offsets[r], offsets[r + 1]):
-            weight += shows[i] * kernel_exp(beta[position[i]])
-            count += clicks[i]
-            if clicks[i] > 0:
-                total += clicks[i] * (kernel_log(shows[i]) + beta[position[i]])
-        if count > 0:
-            total -= count * kernel_log(weight)
-    return total
-
-
-@kernel
-def _conditional_derivatives(offsets, position, shows, clicks, beta):
-    """Return the gradient with respect to ``beta``, and minus the Hessian."""
-    # Each row contributes that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
-    n = beta.shape[0]
-    gradient, curvature = np.zeros(n), np.zeros((n, n))
-    share = np.empty(n)
-    for r in range(offsets.shape[0] - 1):
-        first, end = offsets[r], offsets[r + 1]
-        weight, count = 0.0, 0.0
-        for i in range(first, end):
-            share[i - first] = shows[i] * kernel_exp(beta[position[i]])
-            weight += share[i - first]
-            count += clicks[i]
-        if count == 0 or end - first < 2:
-            continue
-        for i in range(first, end):
-            p = share[i - first] / weight
-            k = position[i]
-            gradient[k] += clicks[i] - count * p
-            curvature[k, k] += count * p
-            for j in range(first, end):
-                curvature[k, position[j]] -= count * p * share[j - first] / weight
-    return gradient, curvature
-
-
-_SMALL = 1e-3
-"""Share of the information up to which the correction of a query uses its first two terms (an error of second
-order)."""
-
-
-@kernel
-def _whitener(a):
-    """Return ``U`` with ``U U' = a^-1`` of a positive definite matrix: the inverse of Cholesky's factor, transposed."""
-    n = a.shape[0]
-    lower, out = np.zeros((n, n)), np.zeros((n, n))
-    for i in range(n):
-        for j in range(i + 1):
-            rest = a[i, j]
-            for k in range(j):
-                rest -= lower[i, k] * lower[j, k]
-            lower[i, j] = np.sqrt(rest) if i == j else rest / lower[j, j]
-    for j in range(n):
-        for i in range(j, n):
-            rest = 1.0 if i == j else 0.0
-            for k in range(j, i):
-                rest -= lower[i, k] * out[j, k]
-            out[j, i] = rest / lower[i, i]
-    return out
-
-
-@kernel
-def _times(matrix, vector, out):
-    for a in range(out.shape[0]):
-        out[a] = 0.0
-        for b in range(vector.shape[0]):
-            out[a] += matrix[a, b] * vector[b]
-
-
-@kernel
-def _cluster_errors(
-    offsets, position, shows, clicks, theta, queries, whitened, matrices, vectors, cross, sums, freedom
-):
-    """Fill the first matrix with the CR2 meat in whitened coordinates, and compute degrees of freedom by position.
-    Return sums of traces and of their squares.
-    """
-    # A query has the whitened score `z` and information `W`, which sum to the identity over queries. The score at the
-    # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
-    # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
-    # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
-    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
-    # and processed element by element: whole-array code would take six seconds to compile
-    size, m = whitened.shape
-    meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]
-    z, centre, row, u, b_, m_ = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
-    mean, squares = sums[0], sums[1]
-    traces, squared_traces = 0.0, 0.0
-    for q in range(queries.shape[0] - 1):
-        first, last = queries[q], queries[q + 1]
-        W[:], z[:] = 0.0, 0.0
-        for r in range(first, last):
-            begin, end = offsets[r], offsets[r + 1]
-            weight, count = 0.0, 0.0
-            for i in range(begin, end):
-                weight += shows[i] * theta[position[i]]
-                count += clicks[i]
-            if count == 0 or end - begin < 2:
-                continue
-            centre[:] = 0.0
-            for i in range(begin, end):
-                p = shows[i] * theta[position[i]] / weight
-                for a in range(m):
-                    centre[a] += p * whitened[position[i], a]
-            for i in range(begin, end):
-                p = shows[i] * theta[position[i]] / weight
-                for a in range(m):
-                    row[a] = whitened[position[i], a] - centre[a]
-                    z[a] += clicks[i] * row[a]
-                for a in range(m):
-                    for b in range(m):
-                        W[a, b] += count * p * row[a] * row[b]
-        trace = 0.0
-        for a in range(m):
-            trace += W[a, a]
-        if trace <= 0:
-            continue
-        traces += trace
-        squared_traces += trace * trace
-        alone[:] = 0.0
-        if trace >= _SMALL:
-            _invert_root(W, root, alone, A, V)
-        else:
-            for a in range(m):
-                for b in range(m):
-                    root[a, b] = (1.0 if a == b else 0.0) + 0.5 * W[a, b]
-        _times(root, z, u)
-        for a in range(m):
-            for b in range(m):
-                meat[a, b] += u[a] * u[b] + alone[a, b]
-        for k in range(1, size):
-            d, length = 0.0, 0.0
-            _times(root, whitened[k], b_)
-            _times(W, b_, m_)
-            for a in range(m):
-                d += m_[a] * b_[a]
-                length += m_[a] * m_[a]
-            for a in range(m):
-                for b in range(m):
-                    mean[k] += whitened[k, a] * alone[a, b] * whitened[k, b]
-            mean[k] += d - length
-            squares[k] += d * d - 2 * d * length
-            for a in range(m):
-                for b in range(m):
-                    cross[k, a, b] += m_[a] * m_[b]
-    for k in range(1, size):
-        total = squares[k]
-        for a in range(m):
-            for b in range(m):
-                total += cross[k, a, b] * cross[k, a, b]
-        if total > 0:
-            freedom[k] = mean[k] * mean[k] / total
-    return traces, squared_traces
-
-
-@kernel(inline="always")
-def _invert_root(W, out, alone, A, V):
-    """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection to where W is the identity.
-    There the first is 0. Uses Jacobi rotations, which need no library.
-    """
-    m = W.shape[0]
-    out[:] = 0.0
-    for a in range(m):
-        for b in range(m):
-            V[a, b] = 1.0 if a == b else 0.0
-            A[a, b] = V[a, b] - W[a, b]
-    for _ in range(60):
-        off = 0.0
-        for a in range(m):
-            for b in range(a):
-                off += A[a, b] * A[a, b]
-        if off < 1e-30:
-            break
-        for p in range(m - 1):
-            for q in range(p + 1, m):
-                if A[p, q] == 0.0:
-                    continue
-                # rotate columns, then rows p and q so that A[p, q] becomes zero; V collects the eigenvectors
-                tau = (A[q, q] - A[p, p]) / (2.0 * A[p, q])
-                sign = 1.0 if tau >= 0 else -1.0
-                t = sign / (abs(tau) + np.sqrt(1.0 + tau * tau))
-                c = 1.0 / np.sqrt(1.0 + t * t)
-                s = t * c
-                for a in range(m):
-                    A[a, p], A[a, q] = c * A[a, p] - s * A[a, q], s * A[a, p] + c * A[a, q]
-                    V[a, p], V[a, q] = c * V[a, p] - s * V[a, q], s * V[a, p] + c * V[a, q]
-                for a in range(m):
-                    A[p, a], A[q, a] = c * A[p, a] - s * A[q, a], s * A[p, a] + c * A[q, a]
-    # A is diagonal: eigenvalue zero of I - W means that one query alone determines the direction
-    for k in range(m):
-        if A[k, k] <= 1e-9:
-            for a in range(m):
-                for b in range(m):
-                    alone[a, b] += V[a, k] * V[b, k]
-        else:
-            scale = 1.0 / np.sqrt(A[k, k])
-            for a in range(m):
-                for b in range(m):
-                    out[a, b] += scale * V[a, k] * V[b, k]

@@ -36,10 +36,10 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     Returns
     -------
     ModelQuality
-        ``log_likelihood`` of the clicks of a list, per shown document (natural logarithm), each given the clicks above;
-        0 is perfect; ``perplexity``, the mean over positions, 1 is perfect, 2 a coin; ``perplexity_by_position``,
-        ndarray of shape (longest,): ``2`` to the mean surprise (bits) at the click or its absence, no other click
-        known.
+        ``log_likelihood``: of the clicks of a list, per shown document (natural logarithm), each given the clicks above
+        it; 0 is perfect. ``perplexity_by_position``, ndarray of shape (longest,): 2 to the power of the mean surprisal
+        (bits) of the click or its absence, given no other click. ``perplexity``: its mean over positions; 1 is perfect,
+        2 is a fair coin.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
     cells : ClickCells
         With sessions.
     random_state : int or Generator, default=0
-        Divides the lists.
+        Seed or generator that divides the lists.
 
     Returns
     -------

@@ -21,12 +21,12 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Parameters
     ----------
     path : path
-        For a data frame see :func:`read_table`.
+        The log file; for a data frame use :func:`read_table`.
     format : {"auto", "ubi", "table", "sessions", "log"}, default="auto"
-        ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line: in a file ``.jsonl``,
-        objects with none of UBI's keys are the rows of a table.
+        ``"auto"`` detects the format from the name (``.parquet``, ``.csv``, ``.tsv``) and the first line: in a
+        ``.jsonl`` file, objects with none of UBI's keys are the rows of a table.
     **options
-        Of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; options that are None are left out.
+        Options of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; None means the default.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def _told(path: Path) -> str:
     if name.endswith((".parquet", ".csv", ".tsv")):
         return "table"
     first = _first_line(path)
-    if first.lstrip().startswith("{"):  # or the first line of an answer that is broken over lines
+    if first.lstrip().startswith("{"):  # or the first line of a response spread over several lines
         entry = _entry(first)
         rows = name.endswith(".jsonl") and entry and "query_id" not in entry and not is_ubi(path)
         return "log" if "shown" in entry else "table" if rows else "ubi"

@@ -37,7 +37,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
 
     Notes
     -----
-    The format of the sample of PyClick, sessions of Yandex' Relevance Prediction Challenge (WSCD 2012).
+    This is the format of the sample data of PyClick: sessions of Yandex's Relevance Prediction Challenge (WSCD 2012).
 
     Examples
     --------

@@ -16,7 +16,7 @@ from structsvm.queries import choose_groups, places_in
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickSessions:
-    """Shown lists with their clicks; lists that agree in all of the following are one entry with a count."""
+    """Shown lists with their clicks; lists that agree in all attributes are stored once, with a count."""
 
     offsets: Int  # entries offsets[i]:offsets[i + 1] are list i, in the order of positions
     row: Int  # of ClickCells, at each entry
@@ -41,7 +41,7 @@ class ClickSessions:
 
     @property
     def counts(self) -> Int:
-        """Sessions behind each entry."""
+        """Number of sessions of each entry's list."""
         return np.repeat(self.count, np.diff(self.offsets))
 
     @property
@@ -124,7 +124,7 @@ def _deduplicate(offsets, keys, users, count):
     size = 16
     while size < 2 * n:
         size *= 2
-    # a hash table of open addressing, of at most half its slots: each holds the number of a distinct list
+    # a hash table with open addressing, at most half full: each slot holds the index of a distinct list
     table = np.full(size, -1, np.int64)
     first = np.empty(n, np.int64)
     total = np.empty(n, np.int64)

@@ -37,20 +37,20 @@ class ClickSVM(StructuralRanker):
 
     A click at a rarely examined position represents the many clicks that were missed there.
 
-    Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``: with ``loss="pairs"`` the hinges of the
-    clicked document against all others of its query, which bound its rank (Propensity SVM-rank). Clicks are summed
-    per document before training, so its time does not depend on their number. The fit carries a certificate: the
-    objective is within ``fit_.gap`` of its optimum.
+    Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``: with ``loss="pairs"`` the sum of
+    the hinges of the clicked document against all others of its query, which bounds its rank (Propensity SVM-rank).
+    Clicks are summed per document before training, so the training time does not depend on their number. The fit
+    has a certificate: the objective is within ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
     C : float, default=1.0
         Trade-off between a small norm and a small mean loss; see :class:`ClickSVMCV`.
     loss : str, default="pairs"
-        ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists get more weight.
+        ``"pairs"``: the sum of the hinges of a click, a bound on its rank, so that long lists have more weight.
         ``"mean_pairs"``: their mean, preferable if lengths vary widely and the measure weights queries equally.
         ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the logarithm of a click's rank, a smooth bound
-        of both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the named
+        for both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the named
         measure.
     propensities : Propensities or sequence of float, optional
         How often users examine each position; default: :func:`~structsvm.clicks.harvest` of the log.
@@ -67,11 +67,12 @@ class ClickSVM(StructuralRanker):
     fit_ : Fit
         The certificate.
     propensities_ : Propensities or None
-        As used; None after a fit to weights.
+        The propensities used; None after a fit to weights.
     log_sketch_ : ndarray of uint64, or None
         Sketch by which ``structsvm clicks evaluate`` recognises the log; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
-        Figures of the clicks (:func:`~structsvm.clicks.click_weights`), or of the rows after a fit to weights.
+        Largest weight and effective number of the clicks (:func:`~structsvm.clicks.click_weights`), or of the rows
+        after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
         As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 
@@ -126,8 +127,8 @@ class ClickSVM(StructuralRanker):
         Raises
         ------
         BadInput
-            For a log without clicks; without sessions of several rankers, as propensities are then not identified,
-            unless ``propensities`` are given; or if none of its clicked documents is among the rows.
+            If the log has no clicks; if ``propensities`` is None and the log does not identify them (it needs lists of
+            several rankers); or if none of the clicked documents is among the rows.
         """
         C = check_C(self.C)
         y = self._weigh(X, y, qid, docid)
@@ -137,7 +138,7 @@ class ClickSVM(StructuralRanker):
         return self
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``: 1 if each were first.
+        """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``; 1 if each click is at rank 1.
 
         Ties are averaged over their orders.
 
@@ -213,7 +214,7 @@ class ClickSVM(StructuralRanker):
 
 @parameters
 class ClickSVMCV(ClickSVM, CrossValidated):
-    """:class:`ClickSVM` that picks C by the clicks of held-out queries, and refits on all.
+    """:class:`ClickSVM` that chooses C by the clicks of held-out queries, and refits on all queries.
 
     Parameters
     ----------
@@ -230,7 +231,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     scores_ : ndarray, shape (n_Cs,)
         Weighted mean over the held-out clicks of the measure behind the loss: the share of other documents below the
         clicked one (pairs, which gives long lists more weight, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 /
-        rank`` (mrr); 1 if each were first. With ``"max"`` the C with the highest score is chosen, so that
+        rank`` (mrr); 1 if each click is at rank 1. With ``"max"`` the C with the highest score is chosen, so that
         ``scores_.max()`` is optimistic.
 
     Examples

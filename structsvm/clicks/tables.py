@@ -64,11 +64,12 @@ def read_table(
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the times of ``between``: ISO 8601 (UTC if no zone is given), or numbers in seconds,
+        Name of the column of times that ``between`` limits: ISO 8601 (UTC if no zone is given), or numbers in seconds,
         milli-, micro- or nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same
         unit.
     between : tuple of (since, until), optional
-        Only rows from ``since`` on, and before ``until``; others are left out and counted. None means no limit.
+        Limits of the times: rows before ``since``, and from ``until`` on, are left out and counted. None means no
+        limit.
     first_position, max_position
         As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
 
@@ -198,7 +199,7 @@ class _Reading:
             if role == "session" and self._spelling[role].of_floats:
                 name = self._named[role]
                 own = settled_words(distinct.to_pylist(), self._source, f"column {name!r}: ")
-                codes = np.where(codes < 0, -1, np.unique(own, return_inverse=True)[1][codes])
+                codes = np.append(np.unique(own, return_inverse=True)[1], -1)[codes]  # -1: no session
             given[role] = Ids(codes, codes >= 0)
             words[role] = distinct
         if self._in_parts and "session" in given:
@@ -225,9 +226,7 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = (
-                    f"expected the rows of a list together, got {again.sum():,} that continue 2^20 rows on"
-                )
+                problem = f"expected contiguous rows in a list, got {again.sum():,} lists that continue 2^20 rows later"
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
@@ -248,7 +247,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
     if np.unique(own).size < own.size:
         twice = next(word for word in distinct if f"{word}.0" in distinct)
         problem = f"column {name!r}: expected each id in one form, got {twice} and {twice}.0"
-        raise BadInput(source, problem, "write whole numbers")
+        raise BadInput(source, problem, "write integers")
     return own[inverse]
 
 
@@ -297,7 +296,7 @@ def _limit(limit: Any) -> float:
 
 
 def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    # Arrow would refuse other types without a word on the ids
+    # Arrow's own error for different types does not mention the ids
     for role in parts[0].schema.names:
         if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
             problem = "expected ids that are all numbers or all strings, got files of both"

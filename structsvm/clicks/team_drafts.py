@@ -70,7 +70,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1; only the order matters),
         ``document``, ``team`` (the ranker that contributed the document; missing means none), ``clicked`` (0 or 1),
         and, if available, ``query``, ``user`` and ``session``. Columns that are not given are recognised by these or
-        conventional names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
+        conventional names. Empty cells of ``clicked`` are treated as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             as_settled(np.array(sorted(words)), source, given[role])
     teams = _teams(shown)
     if len(teams) < 2:
-        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", dropped.said())
+        raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())
     if all(hit.clicked for hits in shown.values() for hit in hits):
         n = sum(map(len, shown.values()))
         problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
@@ -188,15 +188,16 @@ def read_team_draft_ubi(
     TeamDraftLog
         ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the names of the configurations, sorted, as
         rankers; the user is the ``client_id``, the session the ``session_id``, the impression id the ``query_id``.
-        ``dropped`` counts by reason; a list that is long enough for all rankers but lacks one is not a draft and is
-        left out.
+        ``dropped`` counts the omissions by reason; a list that is long enough for all rankers but lacks one is not a
+        draft and is left out.
 
     Raises
     ------
     ValueError
         With file and line, for a line that is not a JSON object.
     BadInput
-        If no impression names a configuration, all name the same, or some never met in a list (several experiments).
+        If no impression names a configuration, if all name the same one, or if some configurations never share a list
+        (several experiments).
 
     Examples
     --------
@@ -243,7 +244,7 @@ def read_team_draft_ubi(
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput(
-            str(path), f"expected impressions of two search configurations or more, got {teams or 'none'}",
+            str(path), f"expected impressions of at least two search configurations, got {teams or 'none'}",
             "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", dropped.said()))),
         )  # fmt: skip
     for query_id in who:
@@ -272,9 +273,9 @@ def _drafted(
     who: Mapping[Any, Mapping[str, Any]],
     dropped: Dropped,
 ) -> TeamDraftLog:
-    """Return the log of the lists in which every ranker has picked before any picks again.
+    """Return the log of the lists in which every ranker picks once before any ranker picks again.
 
-    Lists of several experiments are refused: most lack a ranker, or some rankers never met.
+    Raise for lists of several experiments, where most lists lack a ranker, or some rankers never share a list.
     """
     lists: list[Impression] = []
     rankers: Counter[tuple[int, ...]] = Counter()

@@ -59,6 +59,7 @@ def read_ubi(
     length : int, default=10
         Number of documents shown from each ``query_response_hit_ids``.
     max_position : int, default=1000
+        Impressions beyond this position are left out and counted.
 
     Returns
     -------
@@ -71,8 +72,8 @@ def read_ubi(
     ValueError
         With file and line, for a line that is not a JSON object.
     BadInput
-        For an ambiguous or contradicted first position, if 5 % or more of the clicks have a different ordinal from
-        their documents (a page that reorders the response), and if nothing can be counted.
+        If the first position is ambiguous or contradicted; if the ordinals of 5 % or more of the clicks differ from
+        those of their documents (a page that reorders the response); if nothing can be counted.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
     """Return one entry per query id, in order of number, with the ids shown; queries that occur only in events have
     text -1.
 
-    As users type, the same search is logged again; the last entry is the list shown, after its earlier pages.
+    A search is logged repeatedly while the user types; the last entry is the list shown, preceded by its earlier pages.
     """
     queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)

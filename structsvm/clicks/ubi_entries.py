@@ -1,4 +1,4 @@
-"""Entries of a UBI file as columns: texts become numbers, and blocks of the file a few arrays."""
+"""Read the entries of a UBI file as columns: texts are numbered, and a block of the file becomes a few arrays."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _answer(path: Path) -> Iterator[Entry]:
     try:
         entry = decode(b"".join(block.tobytes() for block in read_blocks(path, _BLOCK)), type=Entry)
     except (ValueError, RecursionError):
-        raise BadInput(f"{path}:1", "expected JSON objects, one per line, or an answer of _search") from None
+        raise BadInput(f"{path}:1", "expected JSON objects, one per line, or a response of _search") from None
     yield from _hits(entry.hits, path)
 
 
@@ -150,7 +150,7 @@ def _hits(hits: Any, path: Path) -> Iterator[Entry]:
     except (KeyError, TypeError):
         sources = [None]
     for source in sources:
-        yield _convert(source, f"{path}: expected an answer of _search with hits.hits[]._source")
+        yield _convert(source, f"{path}: expected a response of _search with hits.hits[]._source")
 
 
 def _convert(source: Any, expected: str) -> Entry:

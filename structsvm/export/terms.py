@@ -7,25 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
 from structsvm.export.linear import LinearForm, engine_names, linear_form
 from structsvm.export.trees import ValuedForest, valued_forest
+from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float
 
 
-def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
-    """Return the contribution of each feature to the score of row ``a`` minus that of ``b``, the largest first.
+def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, float]]:
+    """Return the contribution of each feature to the score of row ``a`` of a query minus that of row ``b``, the largest
+    first.
 
-    For a linear model these are the terms ``weight * (a - b) / scale``. For trees they are Shapley values: the mean,
-    over all orders of the features, of the change of the score when the value of the feature in ``b`` is replaced by
-    that in ``a`` (interventional TreeSHAP with one background row: Lundberg et al., Nature Machine Intelligence 2020).
-    The contributions add up to the difference.
+    For a linear model these are the terms ``weight * (X[a] - X[b]) / scale``; if it scales within queries, the weight
+    times the difference of the scaled values. For trees they are Shapley values: the mean, over all orders of the
+    features, of the change of the score when the value of the feature in row ``b`` is replaced by that in row ``a``
+    (interventional TreeSHAP with one background row: Lundberg et al., Nature Machine Intelligence 2020). The
+    contributions add up to the difference.
 
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Linear, or a ranker over trees, without scaling within queries.
-    a, b : array-like of float, shape (n_features,)
+        Linear, or a ranker over trees.
+    X : array-like of float, shape (n_rows, n_features)
+        All rows of the query; the other rows matter only if the model scales within queries.
+    a, b : int
+        Indices of the two rows.
 
     Returns
     -------
@@ -35,24 +40,23 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
     --------
     >>> from structsvm import SVMMap
     >>> model = SVMMap(C=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0], qid=0)
-    >>> score_difference(model, [3.0, 5.0], [1.0, 1.0])
+    >>> score_difference(model, [[1.0, 1.0], [3.0, 5.0]], 1, 0)
     [('feature_1', 0.4), ('feature_2', 0.0)]
     """
-    rows = np.array([a, b], dtype=np.float64)
+    rows = np.asarray(X, dtype=np.float64)
     if hasattr(model, "leaves_"):
         valued = valued_forest(model, engine_names(model, None, model.n_features_in_))
-        names, terms = valued.names, _of_trees(valued, rows)
+        names, terms = valued.names, _of_trees(valued, rows[[a, b]])
     else:
         form = linear_form(model)
-        names, terms = form.names, _of_linear(form, rows)
+        if form.within_query:
+            rows = scale_rows(model.scaler_, rows, 0)
+        names, terms = form.names, _of_linear(form, rows[[a, b]])
     order = np.argsort(-np.abs(terms), kind="stable")
     return [(names[j], float(terms[j])) for j in order]
 
 
 def _of_linear(form: LinearForm, rows: Float) -> Float:
-    if form.within_query:
-        problem = "expected scaling that is the same for all queries, got one within queries"
-        raise BadInput("model", problem, "structsvm explain, which reads the whole query, takes it")
     if form.missing is not None:
         rows = np.where(np.isnan(rows), form.missing, rows)
     return np.asarray(form.weights * (rows[0] - rows[1]) / form.scale)

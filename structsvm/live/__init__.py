@@ -1,7 +1,7 @@
-"""Experiments on live traffic, as a service: rankers are compared by clicks while users search.
+"""A service for experiments on live traffic: it compares rankers by the clicks of users.
 
-``structsvm live serve`` runs it; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the proxy in front
-of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
+``structsvm live serve`` starts the service; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the
+proxy in front of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The web application: routes, and the middleware of all requests and answers."""
+"""The web application: routes, and the middleware of all requests and responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADERS = {
     b"content-security-policy": CSP.encode(), b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"same-origin", b"cache-control": b"no-store",
 }  # fmt: skip
-"""Headers of every answer, unless its route sets its own."""
+"""Headers of every response, unless its route sets its own."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
 
@@ -113,7 +113,7 @@ def _own_routes(service: Service) -> list[Route]:
 
     one = "/v1/experiments/{key}"
     calls: dict[tuple[str, str], Callable[[Request, str, Any], Any]] = {
-        # the busiest first: routes are tried in this order
+        # the most frequent calls first, because routes are tried in this order
         ("post", f"{one}/show"): lambda _, key, body: service.show(key, **body),
         ("post", "/v1/clicks"): lambda _, key, body: service.clicks(**body),
         ("post", f"{one}/assign"): lambda _, key, body: service.assign(key, **body),
@@ -155,7 +155,7 @@ def _own_routes(service: Service) -> list[Route]:
 
 
 class _Frame:
-    """Middleware of all routes: hosts, sizes, headers, CORS and figures."""
+    """Middleware of all routes: hosts, sizes, headers, CORS and metrics."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service

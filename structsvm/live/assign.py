@@ -17,7 +17,7 @@ from structsvm.online.bandits import Delayed
 from structsvm.protocols import Bandit, Duel
 
 MOST_OUT = 300
-"""Largest number of pending duels that are replayed after others are closed; takes about 10 ms."""
+"""Largest number of pending duels that are replayed after others are closed; replaying them takes about 10 ms."""
 
 _REMEMBERED = 10_000
 """Number of duels of requests kept in memory, for later pages."""
@@ -82,7 +82,8 @@ class Experiment:
 
 
 class Assigned(NamedTuple):
-    """The assignment of a request: ``serve`` and, unless it is interleaved, why; indices of rankers; a duel's note.
+    """The assignment of a request: what to serve and, unless it is interleaved, why; the indices of its rankers; the
+    note of its duel.
 
     ``chance`` is the probability with which a recorded unit takes part; None if all units do.
     """

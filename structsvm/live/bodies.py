@@ -1,4 +1,4 @@
-"""Bodies and answers of the API, as types that decode requests and generate the OpenAPI description."""
+"""Bodies and responses of the API, as types that decode requests and generate the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Level = Annotated[float, Meta(ge=1e-12, le=1 - 1e-12)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1, le=MOST)]
 Elapsed = Annotated[float, Meta(ge=0, le=1e8)]
-Reason = Annotated[str, Meta(max_length=1000, description="For the record of changes.")]
+Reason = Annotated[str, Meta(max_length=1000, description="Reason, kept in the record of changes.")]
 Kind = Literal["interleaving", "bandit"]
 OnWinner = Literal["keep", "serve_winner", "serve_production"]
 Served = Literal["interleaved", "production", "winner"]
@@ -45,11 +45,11 @@ class Guardrails(_Strict):
 
     control: Annotated[bool, said("Whether production's lists outside the share are recorded.")] = True
     clickless_margin: Annotated[Part, said("Margin by which the share of clickless lists may rise.")] = 0.05
-    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Longer answers count as slow.")] = 1000
-    slow_margin: Annotated[Part, said("Margin by which the share of slow answers may be larger.")] = 0.05
+    slow_ms: Annotated[float, Meta(ge=0, le=1e7, description="Responses that take longer are slow.")] = 1000
+    slow_margin: Annotated[Part, said("Margin by which the share of slow responses may rise.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
-    alpha: Annotated[Level, said("Chance of a false alarm per guardrail and share, over all looks.")] = 0.001
+    alpha: Annotated[Level, said("Probability of a false alarm, per guardrail and share, ever.")] = 0.001
     on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 
@@ -71,25 +71,25 @@ class EngineUse(_Strict, omit_defaults=True):
 class Config(_Strict, kw_only=True):
     """The configuration of an experiment."""
 
-    kind: Annotated[Kind, said("A bandit chooses which two rankers meet.")] = "interleaving"
+    kind: Annotated[Kind, said("A bandit chooses which two rankers to compare.")] = "interleaving"
     rankers: Annotated[
         list[Id],
         Meta(
-            min_length=2, max_length=100, description="Names; at most 10 to interleave, 100 for a bandit.",
+            min_length=2, max_length=100, description="Names of the rankers; at most 10, or 100 for a bandit.",
             examples=[["prod", "new"]],
         ),
     ]  # fmt: skip
-    production: Annotated[Id | None, said("Ranker outside of the experiment; the first by default.")] = None
+    production: Annotated[Id | None, said("Ranker that serves other requests; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
-    length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
+    length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Maximum number of documents in a list.")] = 10
     share: Annotated[Part, said("Share of units (or of requests without a unit) that take part.")] = 1.0
     window_s: Annotated[float, Meta(ge=0.1, le=604_800, description="Seconds in which clicks count.")] = 1800
-    unit: Annotated[Literal["session", "user", "request"], said("Kind of unit.")] = "session"
+    unit: Annotated[Literal["session", "user", "request"], said("What is assigned as a whole.")] = "session"
     alpha: Annotated[Level, said("Probability of a wrong decision, over all looks together.")] = 0.05
     actions: Annotated[
         dict[Id, Literal[0, 1]],
         Meta(
-            min_length=1, max_length=20, description="Accepted actions: 1 counts as a click, 0 is only kept."
+            min_length=1, max_length=20, description="Accepted actions: 1 counts as a click, 0 is only stored."
         ),
     ] = field(default_factory=lambda: {"click": 1})  # fmt: skip
     log_query: Annotated[bool, said("Whether the query text is kept.")] = False
@@ -98,7 +98,7 @@ class Config(_Strict, kw_only=True):
     stop: Stop = field(default_factory=Stop)
     engines: Annotated[dict[str, EngineUse] | None, said("For the proxy: the engine of each ranker.")] = None
     policy: Annotated[str | None, said("The bandit's policy: rucb by default.")] = None
-    policy_options: Annotated[dict[str, Any] | None, said("Of a bandit.")] = None
+    policy_options: Annotated[dict[str, Any] | None, said("Options of the bandit's policy.")] = None
     horizon: Annotated[Number | None, said("Number of duels that the bandit plans for.")] = None
 
 
@@ -106,7 +106,7 @@ class Revision(_Strict):
     """An experiment and its state."""
 
     key: str
-    revision: Annotated[int, said("From 1; a change of meaning starts a new revision.")]
+    revision: Annotated[int, said("Number from 1; a change of meaning starts a new revision.")]
     state: State
 
 
@@ -117,7 +117,7 @@ class Experiment(Config, kw_only=True):
     revision: int
     state: State
     created_at: Annotated[int, said("Milliseconds.")]
-    engine_hashes: Annotated[dict[str, str] | None, said("Hash of the settings of its engines.")] = None
+    engine_hashes: Annotated[dict[str, str] | None, said("Hash of each engine's settings, by ranker.")] = None
 
 
 class Experiments(_Strict):
@@ -127,7 +127,7 @@ class Experiments(_Strict):
 
 
 class SetState(_Strict):
-    """A state to change to."""
+    """The new state of an experiment."""
 
     to: Annotated[Literal["running", "paused", "stopped", "killed"], Meta(examples=["running"])]
     reason: Reason = ""
@@ -170,7 +170,7 @@ class Change(_Strict):
 
 
 class Changes(_Strict):
-    """Who changed an experiment, newest first."""
+    """The changes of an experiment, newest first."""
 
     changes: list[Change]
 
@@ -215,39 +215,39 @@ class Show(_Strict):
             examples=[{"prod": ["d1", "d2", "d3"], "new": ["d2", "d9", "d1"]}],
         ),
     ]
-    length: Annotated[Annotated[int, Meta(ge=1)] | None, said("Documents on this page.")] = None
-    offset: Annotated[int, Meta(ge=0, le=MAX_IDS, description="Documents on earlier pages.")] = 0
+    length: Annotated[Annotated[int, Meta(ge=1)] | None, said("Number of documents on this page.")] = None
+    offset: Annotated[int, Meta(ge=0, le=MAX_IDS, description="Number of documents on earlier pages.")] = 0
     unit: Id | None = None
-    query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Kept only with log_query.")] = None
-    assignment: Annotated[str | None, said("From assign.")] = None
-    elapsed_ms: Annotated[Elapsed | None, said("Time taken by the rankings, for the guardrail.")] = None
+    query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Stored only with log_query.")] = None
+    assignment: Annotated[str | None, said("Value returned by assign.")] = None
+    elapsed_ms: Annotated[Elapsed | None, said("Time taken to rank, for the guardrail slow.")] = None
     context: _Context = None
 
     @property
     def last(self) -> int:
-        """Documents up to the end of this page."""
+        """Number of documents up to the end of this page."""
         return self.offset + (self.length or 0)
 
 
 class Shown(_Strict, kw_only=True):
     """The list to show."""
 
-    token: Annotated[str | None, said("To send with clicks; null: nothing is recorded.")]
+    token: Annotated[str | None, said("Token to send with clicks; null if nothing is recorded.")]
     query_id: Annotated[str | None, said("The token, under its name in UBI.")]
     serve: Served
     why: Annotated[str | None, said("Why the list is not interleaved.")] = None
-    documents: Annotated[list[str] | None, said("Null without production's ranking: show that ranking.")]
+    documents: Annotated[list[str] | None, said("Null if production's ranking was not given: show it.")]
     replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
 
 
 class Click(Struct):
-    """A click on a document, which is named by its id or its rank."""
+    """A click on a document, which is identified by its id or its rank."""
 
     token: Annotated[Any, said("Token of the list.")]
-    document: Annotated[Any, said("Id of the document; or its rank.")] = None
-    place: Annotated[Any, said("Rank of the document, from 1; or its id.")] = None
-    action: Annotated[Any, said("One of the experiment's.")] = "click"
-    dwell_s: Annotated[Any, said("Seconds that the user stayed.")] = None
+    document: Annotated[Any, said("Id of the document, unless place is given.")] = None
+    place: Annotated[Any, said("Rank of the document, from 1, unless document is given.")] = None
+    action: Annotated[Any, said("An action that the experiment accepts.")] = "click"
+    dwell_s: Annotated[Any, said("Seconds that the user spent on the document.")] = None
 
 
 class Clicks(Struct):
@@ -264,11 +264,11 @@ class Rejected(_Strict):
 
 
 class Taken(_Strict):
-    """Numbers of clicks by what became of them."""
+    """Numbers of clicks by outcome."""
 
     accepted: Annotated[Count, said("Recorded now.")]
     duplicate: Annotated[Count, said("Recorded before.")]
-    late: Annotated[Count, said("After the window: kept, never counted.")]
+    late: Annotated[Count, said("After the window: stored, never counted.")]
     rejected: list[Rejected]
     ignored: Annotated[Count | None, said("UBI events of other lists or other actions.")] = None
 
@@ -286,7 +286,7 @@ class Verdict(_Strict):
 
 
 class Pair(_Strict):
-    """Two rankers; except for the always-valid figures, all are for one look at a number of lists fixed in advance."""
+    """Two rankers; figures other than the always-valid ones hold for one look at a number of lists fixed in advance."""
 
     a: str
     b: str
@@ -306,7 +306,7 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[list[float], said("That a beats b, and the reverse, at any look.")]
+    log_evidence: Annotated[list[float], said("That a beats b, and that b beats a; valid at any look.")]
 
 
 class Guardrail(_Strict):
@@ -379,7 +379,7 @@ class Report(Struct, kw_only=True):
     late: Annotated[Count, said("Clicks after their window.")]
     caution: Annotated[str | None, said("Note on users who search often: lists count separately.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
-    control: Annotated[Count, said("Lists of only production, for comparison.")]
+    control: Annotated[Count, said("Lists of production alone, for comparison.")]
     not_compared: NotCompared
     guardrails: list[Guardrail]
     bandit: Bandit | None
@@ -389,7 +389,7 @@ class Report(Struct, kw_only=True):
 
 
 class Live(_Strict):
-    """The process answers."""
+    """The process responds."""
 
     live: bool
 

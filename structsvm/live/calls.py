@@ -1,4 +1,4 @@
-"""Checks of calls, with the types of the API and beyond, and the error for a refused call."""
+"""Checks of calls, by the types of the API and by further rules, and the error for a refused call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Refused(Exception):
-    """A call that is answered by an error: HTTP status, a word for programs, and a sentence for people."""
+    """A call that gets an error response: HTTP status, a word for programs, and a sentence for people."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
         said = " ".join(printable(message).split())[:500]  # parts of it may come from the caller
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
-    """Return a call as its type; raise Refused unless each field is usable."""
+    """Return a call converted to its type; raise Refused for an invalid field."""
     try:
         call = msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
@@ -48,7 +48,7 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:
-    """Fill in the length of the page; raise Refused for rankings of other experiments, or if the page is too long."""
+    """Fill in the length of the page; raise Refused for rankings that do not fit the experiment, or a page too long."""
     known, most = config["rankers"], config["length"]
     if not call.rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
@@ -57,7 +57,7 @@ def check_show(call: Show, config: Mapping[str, Any]) -> None:
             said = f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
             raise Refused(422, "unknown_ranker", said)
         if len(set(ranking)) < len(ranking):
-            raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
+            raise Refused(422, "duplicate_document", f"rankings.{name}: expected distinct ids")
         if not is_name("".join(ranking)):
             raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
     call.length = call.length or most

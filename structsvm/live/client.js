@@ -1,13 +1,13 @@
-// Sends clicks on documents to structsvm live. On the page of results:
+// Send clicks on documents to structsvm live. Usage on a page of results:
 //   <ol data-structsvm-token="TOKEN">  <li data-structsvm-document="ID"><a href="...">...</a></li> ... </ol>
 //   <script src="https://YOUR-SERVICE/client.js" data-structsvm-url="https://YOUR-SERVICE" defer></script>
-// No cookie, no id of the user. Events wait in the tab's session storage until the service has taken them.
+// The script sets no cookie and sends no user id. Events stay in the tab's session storage until they are accepted.
 (() => {
   const url = (document.currentScript?.dataset.structsvmUrl || "").replace(/\/$/, "") + "/v1/clicks";
   const store = "structsvm-events", waits = [1000, 4000, 16000];
   let queue = [], timer = 0, tries = 0, busy = false;
-  try { queue = JSON.parse(sessionStorage.getItem(store)) || []; } catch { /* none kept, or none allowed */ }
-  const keep = () => { try { sessionStorage.setItem(store, JSON.stringify(queue)); } catch { /* full */ } };
+  try { queue = JSON.parse(sessionStorage.getItem(store)) || []; } catch { /* nothing stored, or no storage allowed */ }
+  const keep = () => { try { sessionStorage.setItem(store, JSON.stringify(queue)); } catch { /* storage is full */ } };
   const text = (events) => new Blob([JSON.stringify({ events })], { type: "text/plain" });
 
   async function send() {
@@ -17,7 +17,7 @@
     busy = true;
     const answer = await fetch(url, { method: "POST", body: text(events), keepalive: true }).catch(() => null);
     busy = false;
-    if (answer && (answer.ok || (answer.status < 500 && answer.status !== 429))) { // taken, or refused for good
+    if (answer && (answer.ok || (answer.status < 500 && answer.status !== 429))) { // accepted, or refused permanently
       queue = queue.slice(events.length);
       tries = 0;
       keep();
@@ -25,7 +25,7 @@
     } else if (tries < waits.length) timer = setTimeout(send, waits[tries++]);
   }
 
-  // the same click twice is one click for the service, so sending it again does no harm
+  // the service counts a repeated click once, so that events can be sent again
   const add = (token, what, action) => { queue.push({ token, ...what, action }); keep(); send(); };
   const leave = () => {
     if (queue.length && document.visibilityState === "hidden" && navigator.sendBeacon(url, text(queue.slice(0, 100))))

@@ -1,4 +1,4 @@
-"""A client for sites in Python: three calls, and production's list whenever the service does not answer in time."""
+"""A client for sites in Python: three calls, with production's list if the service does not respond in time."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class Client:
     Parameters
     ----------
     url : str
-        Of the service.
+        Address of the service.
     key : str, optional
         An API key with the scopes ``show`` and ``click``; needed if the service is not on this machine.
     timeout_s : float, default=0.2
-        Seconds that a search may wait for the service. After a failure no request is sent for ``rest_s`` seconds.
+        Seconds that a search may wait for the service.
     rest_s : float, default=2.0
+        Seconds after a failure during which no request is sent.
 
     Examples
     --------
-    >>> client = Client("http://127.0.0.1:9", timeout_s=0.1)  # nobody there
+    >>> client = Client("http://127.0.0.1:9", timeout_s=0.1)  # no service is running
     >>> client.show("shop", "request-1", {"prod": ["a", "b", "c"], "new": ["b", "d"]}, production="prod", length=2)
     Page(documents=('a', 'b'), token=None, serve='production', why='unreachable')
     """
@@ -81,14 +82,15 @@ class Client:
         Parameters
         ----------
         experiment : str
+            Key of the experiment.
         request_id : str
             A different id for each search; the same id for its later pages and for a retry.
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first, at least ``offset + length`` of each.
         production : str
-            The ranker to fall back on.
+            The ranker whose list is shown if the service does not respond.
         length, offset : int
-            Documents on this page, and on earlier ones.
+            Number of documents on this page, and on earlier pages.
         unit : str, optional
             User or session, hashed by the service.
         query : str, optional
@@ -102,9 +104,9 @@ class Client:
         -------
         Page
             ``documents``, ids in the order to show them; ``token``, to send with clicks, None if the list is not part
-            of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why`` it is not
-            interleaved: ``"unreachable"`` if the service did not answer, ``"refused"`` if the call is invalid, such as
-            ids that are not strings or an unknown experiment (the log has the service's answer).
+            of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why``, the reason why
+            it is not interleaved: ``"unreachable"`` if the service did not answer, ``"refused"`` if the call is
+            invalid, such as ids that are not strings or an unknown experiment (the log has the service's answer).
         """
         body = {
             "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},
@@ -122,7 +124,7 @@ class Client:
     def click(
         self, token: str, document: str, *, action: str = "click", dwell_s: float | None = None
     ) -> bool:
-        """Send a click; return False where the service did not take it. A click may be sent again."""
+        """Send a click; return False if the service did not accept it. The same click may be sent again."""
         event: dict[str, Any] = {"token": token, "document": document, "action": action}
         if dwell_s is not None:
             event["dwell_s"] = dwell_s
@@ -134,7 +136,7 @@ class Client:
         return answer if not isinstance(answer, str) and "accepted" in answer else None
 
     def _post(self, path: str, body: Any) -> dict[str, Any] | str:
-        """Return the answer, or why there is none."""
+        """Return the response, or the reason why there is none."""
         if time.monotonic() < self._rests_until:
             return "unreachable"
         headers = {"Content-Type": "application/json"}

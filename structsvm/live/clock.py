@@ -8,8 +8,7 @@ import time
 class Clock:
     """Milliseconds since 1970 that do not go backwards, whatever the clock of the machine does.
 
-    If the machine's clock is set back, this clock continues at the pace of the monotonic clock until the other has
-    caught up.
+    If the machine's clock is set back, this clock follows the monotonic clock until the machine's clock has caught up.
     """
 
     def __init__(self, floor: int = 0) -> None:
@@ -17,7 +16,7 @@ class Clock:
 
     def now(self) -> int:
         """Return the time in milliseconds."""
-        # the wall clock first: a halt between the two would put this clock ahead for good
+        # read the wall clock first: in the other order, a pause between the two would put this clock ahead for good
         wall, monotonic = self._wall(), self._monotonic()
         self._last = max(wall, self._last + monotonic - self._at)
         self._at = monotonic

@@ -1,9 +1,9 @@
-"""The closer: impressions become statistics in the order shown, each after its window has ended, not as clicks arrive.
+"""The closer: count impressions in the order shown, each after its window has ended, not when clicks arrive.
 
-If clicks on one ranker's documents come later, early outcomes favour the other, and a continuous test could report a
-false winner. So no impression counts before its window is over, and the order is kept. The closer first announces a
-horizon; later clicks on impressions up to it are late. Then it reads these impressions, which can no longer change, and
-stores the statistics, unless another closer was faster.
+If clicks on one ranker's documents come later, early outcomes favour the other ranker, and a continuous test could
+report a false winner. Therefore no impression counts before its window is over, and the order is kept. The closer first
+announces a horizon; later clicks on impressions up to it are late. Then it reads these impressions, which can no longer
+change, and stores the statistics, unless another closer was faster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KNOWN_MS = 10_000
 """Milliseconds after which every worker knows the state of an experiment."""
 
 KILLED_MS = 86_400_000
-"""Time in which a killed experiment may be restarted; then it is stopped, and the key of its units deleted."""
+"""Milliseconds in which a killed experiment may be restarted; it is then stopped, and the key of its units deleted."""
 
 _GROWTH = 1.05
 """Factor between consecutive numbers of impressions in the series, which keeps a few hundred snapshots."""
@@ -81,7 +81,7 @@ class Folded:
 
     @property
     def winner(self) -> str | None:
-        """The ranker that has won, at a level that holds at all looks; among bandits only ``best`` decides."""
+        """The ranker that has won, at a level that holds at all looks; of the bandits, only ``best`` decides."""
         if self.running is not None:
             return None if self.running.decision is None else self.running.decision["winner"]
         decided = self.policy.decided() if decides(self.policy) else -1
@@ -104,8 +104,8 @@ class Folded:
     ) -> list[tuple[int, str]]:
         """Count impressions in the order shown; return the snapshots of the series that they complete.
 
-        For the guardrails each unit counts once; ``counted`` records which units have counted, and at which epoch; it
-        is updated.
+        For the guardrails each unit counts once: ``counted``, which is updated, records the epoch at which each unit
+        was counted.
         """
         counted = {} if counted is None else counted
         by_unit = self.config["unit"] != "request"
@@ -151,7 +151,7 @@ class Folded:
                 self.running.add([row for _, row in part])
                 done += len(part)
                 if self.decided_at is None and self.running.decision is not None:
-                    # up to the impression if the decision names it, otherwise to the end of the batch
+                    # the time of the last impression of the batch in which the decision was made
                     self.decided_at = part[-1][0].shown_at
                 if self.running.n_impressions == following:
                     snapshots.append((following, self._snapshot(part[-1][0].shown_at)))
@@ -165,7 +165,7 @@ class Folded:
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
-        """Update the policy: the ranker with more credit has won its duel, a coin decides ties (MDB, 3.1)."""
+        """Update the policy: the ranker with more credit wins its duel; a coin flip breaks ties (MDB, 3.1)."""
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
         for k, (impression, row) in enumerate(rows):
@@ -182,7 +182,7 @@ class Folded:
             signs = ahead.get(k, np.zeros(len(pairs)))
             won = (1 + signs) / 2
             tied = [a != b and x == 0 for (a, b), x in zip(pairs, signs, strict=True)]
-            if any(tied):  # coins by the impression's id: recounting gives the same winner
+            if any(tied):  # coin flips derived from the impression's id: a recount gives the same winner
                 coins = np.random.default_rng(int.from_bytes(impression.id)).random(len(pairs))
                 won[tied] = coins[tied] < 0.5
             self.policy.update(duel, won[0] if len(arms) == 2 else won)
@@ -200,7 +200,7 @@ class Folded:
 
 
 _EMPTY = CreditRow(0, (), (), ())
-"""The row of a list that compared nothing."""
+"""The credits of a list without a comparison."""
 
 
 def next_snapshot(n: int) -> int:
@@ -259,7 +259,7 @@ class Closer:
     def _run(self) -> None:
         while not self._stop.wait(self._every):
             try:
-                # import here: it takes a second, which would delay the start or the first report
+                # import now: the import takes a second, which would delay the start or the first report
                 importlib.import_module("scipy.optimize")
                 self.run()
                 self.failing.pop("", None)

@@ -35,7 +35,7 @@ def check_key(key: Any) -> str:
 
 
 def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the whole configuration of an experiment, defaults filled in."""
+    """Return the complete configuration of an experiment, with all defaults."""
     made = converted(config, Config)
     rankers = made.rankers
     for field, names in (("rankers", rankers), ("actions", made.actions)):
@@ -43,14 +43,14 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
             if not name.isprintable():
                 raise BadInput(field, f"expected names that can be printed, got {name!r:.80}")
     if len(set(rankers)) < len(rankers):
-        raise BadInput("rankers", "expected different names")
+        raise BadInput("rankers", "expected distinct names")
     if made.kind == "interleaving" and len(rankers) > 10:
         said = f"expected at most 10 to interleave, got {len(rankers)}"
         raise BadInput("rankers", said, 'use "kind": "bandit"')
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
-        raise BadInput("actions", f"expected actions of which one or more count 1, got {made.actions!r:.80}")
+        raise BadInput("actions", f"expected at least one action that counts 1, got {made.actions!r:.80}")
     policy = {}
     if made.kind == "bandit":
         policy = _check_policy(made)

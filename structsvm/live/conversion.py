@@ -15,7 +15,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def converted(value: Any, kind: type[T], within: str = "") -> T:
-    """Return a value of JSON or TOML as a type; raise BadInput with the invalid path for anything else."""
+    """Convert a value of JSON or TOML to a type; raise BadInput with the invalid path if it does not fit."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -61,7 +61,7 @@ def number_as_text(value: Any) -> Any:
 
 
 def listed(value: Any) -> Sequence[Any]:
-    """Return one value, a list of several or None as a list."""
+    """Return a single value, a list of values or None as a list."""
     return value if isinstance(value, list) else () if value is None else (value,)
 
 

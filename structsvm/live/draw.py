@@ -1,8 +1,8 @@
 """Ids, tokens and lists from keyed hashes: a repeated request gets the same list on any worker.
 
-The list is drawn from a hash of the experiment's salt and the request id, so nothing has to be read before it is shown
-again. A token identifies the impression of a click and is signed with the secret of the service; it is checked before
-anything else in a click.
+The list is drawn from a hash of the experiment's salt and the request id, so no stored state is read to draw it again.
+A token identifies the impression of a click and is signed with the secret of the service; the signature is checked
+before all other fields of a click.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Secrets:
 def keyed(key: bytes, text: bytes, size: int = 16) -> bytes:
     """Return a keyed hash (BLAKE2b, RFC 7693): a signature of 128 bits by default, or a seed.
 
-    HMAC-SHA256 would work too but take four times as long; a request needs several hashes.
+    HMAC-SHA256 would also work, but takes four times as long, and a request needs several hashes.
     """
     return blake2b(text, digest_size=size, key=key).digest()
 
@@ -201,7 +201,7 @@ def page_of(shown: Shown, offset: int) -> Shown:
 
 
 def _rename_once(own: Path, path: Path) -> None:
-    """Rename a file unless another process has made ``path``; one process at a time."""
+    """Rename a file unless another process has created ``path``; a lock admits one process at a time."""
     import fcntl
 
     folder = os.open(path.parent, os.O_RDONLY)

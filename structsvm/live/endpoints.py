@@ -1,4 +1,4 @@
-"""Shared parts of endpoints: access, bodies, answers and refusals."""
+"""Shared parts of endpoints: access, bodies, responses and refusals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FORWARDED = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
     "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
 )  # fmt: skip
-"""Headers of reverse proxies: such a request comes from another machine."""
+"""Headers that reverse proxies set: a request with one of them comes from another machine."""
 
 
 def endpoint(
     call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
 ) -> Endpoint:
-    """Return an endpoint that answers with the result or error of ``call``; keys need ``scope`` (None: no key)."""
+    """Return an endpoint that responds with the result or error of ``call``; keys need ``scope`` (None: no key)."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -110,7 +110,7 @@ def who(request: Request) -> str:
 
 
 def refusal(error: Refused) -> Response:
-    """Return the answer to a call that was refused."""
+    """Return the response to a call that was refused."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
@@ -119,12 +119,12 @@ def refusal(error: Refused) -> Response:
 
 
 def as_json(value: Any, status: int = 200) -> Response:
-    """Return a JSON answer."""
+    """Return a JSON response."""
     return Response(_ENCODE(value), status, None, "application/json")
 
 
 async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return a request's body as its type; Refused, naming the invalid field, for anything else."""
+    """Return a request's body converted to its type; raise Refused, with the invalid field, if it does not fit."""
     try:
         return decoder.decode(await request.body())
     except msgspec.ValidationError as error:
@@ -134,7 +134,7 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def fields_of(body: Any) -> dict[str, Any]:
-    """Return the fields that a body has."""
+    """Return the fields of a body that are not None."""
     return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
 
 

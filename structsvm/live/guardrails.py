@@ -16,11 +16,11 @@ ACKNOWLEDGED = "acknowledged:"
 """Prefix of the counters of acknowledged alarms, before the name of the guardrail."""
 
 _FEWEST = 200
-"""Minimum number of events for a share to raise an alarm."""
+"""Minimum number of events before a share can raise an alarm."""
 
 
 class Watch:
-    """The running mean of outcomes in [-1, 1], which must not exceed a margin or must be zero.
+    """The running mean of outcomes in [-1, 1], which must not exceed a margin or, without a margin, must be zero.
 
     ``alarm_n`` is the number of outcomes at the first alarm, which stays until it is acknowledged.
     """
@@ -35,7 +35,7 @@ class Watch:
 
     @property
     def n(self) -> int:
-        """Outcomes so far."""
+        """Number of outcomes so far."""
         return sum(self.cells.values())
 
     def interval(self, alpha: float) -> tuple[float, float, float]:
@@ -59,16 +59,16 @@ class Watches:
     """The guardrails of one experiment that are computed from closed impressions.
 
     ``first_place``: each ranker must be first equally often. ``clickless`` and ``slow``: lists without a click, and
-    slow answers, must not be more frequent than in production by more than a margin; the lists of both sides are
-    compared pairwise in order. ``sample_ratio``: the share of units that take part must be as configured. Only the
-    first list of each unit counts, as its later lists are similar.
+    slow responses, must not exceed their frequency in production by more than a margin; lists of the experiment and of
+    production are compared pairwise in order. ``sample_ratio``: the share of units that take part must be as
+    configured. Only the first list of each unit counts, as its later lists are similar.
     """
 
     TEXTS: ClassVar[dict[str, str]] = {
         "first_place": "each ranker is first equally often",
         "clickless": "share of lists without a click, compared with production alone",
         "slow": "share of answers slower than {slow_ms:g} ms, compared with production alone",
-        "sample_ratio": "as many units take part as the share says",
+        "sample_ratio": "share of units that take part, compared with the setting",
     }
     NAMES = tuple(TEXTS)
 

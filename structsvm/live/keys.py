@@ -32,7 +32,7 @@ class Keys:
     def allows(self, authorization: str | None, scope: str) -> str | None:
         """Return the id of the key in an ``Authorization`` header if it allows ``scope``, else None.
 
-        ``Bearer KEY``, or ``Basic`` with the key as the password, which browsers can send.
+        The header is ``Bearer KEY``, or ``Basic`` with the key as the password, which browsers can send.
         """
         identity, granted = self._known(_given(authorization))
         return identity if granted in (scope, "admin") else None

@@ -14,12 +14,12 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The counters of one worker; with several workers, ``PROMETHEUS_MULTIPROC_DIR`` combines them into one answer."""
+    """The counters of one worker; ``PROMETHEUS_MULTIPROC_DIR`` combines those of several workers into one response."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
         self.requests = Histogram(
-            "structsvm_live_request_seconds", "Time to answer.", ("route",), registry=own, buckets=_SECONDS
+            "structsvm_live_request_seconds", "Response time.", ("route",), registry=own, buckets=_SECONDS
         )
 
         def counter(name: str, said: str, *labels: str) -> Counter:
@@ -28,16 +28,16 @@ class Metrics:
         def gauge(name: str, said: str, mode: Literal["livesum", "livemax"], *labels: str) -> Gauge:
             return Gauge(f"structsvm_live_{name}", said, labels, registry=own, multiprocess_mode=mode)
 
-        self.answers = counter("answers", "Answers by status.", "status")
+        self.answers = counter("answers", "Responses by status.", "status")
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
-        self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
+        self.clicks = counter("clicks", "Clicks by outcome.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
-        # present from the start, so that rates are defined
+        # create these labels at the start, so that rates are defined
         for why in ("timeout", "unreachable", "status", "junk"):
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store accepts nothing.", "livemax")
-        self.lag = gauge("closer_lag_seconds", "How long the oldest impression that is due waits.", "livemax")
+        self.lag = gauge("closer_lag_seconds", "Time that the oldest due impression has waited.", "livemax")
         self.folded = gauge("folded", "Impressions closed by living workers.", "livesum")
         self.backup = gauge("backup_timestamp_seconds", "When the newest backup was made.", "livemax")
 
@@ -46,7 +46,7 @@ class Metrics:
         self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
     def text(self) -> bytes:
-        """Return the answer for Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
         # keep the counters of workers that died; drop their gauges, such as an alarm, which are outdated
@@ -60,7 +60,7 @@ class Metrics:
 
 
 def figures() -> Path:
-    """Return the folder for the metrics of several workers, each in files that end with its number."""
+    """Return the folder for the metrics of several workers, each in files that end with its process id."""
     return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 

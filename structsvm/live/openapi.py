@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), generated from the types of its bodies and answers."""
+"""The description of the API (OpenAPI 3.1), generated from the types of its bodies and responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structsvm.live import bodies
 
 
 class Operation(NamedTuple):
-    """A call: its summary, the scope of its key, and the types of its body and answer (or a content type)."""
+    """A call: its summary, the scope of its key, and the types of its body and response (or a content type)."""
 
     summary: str
     scope: str | None = None
@@ -27,7 +27,7 @@ _SEARCH = Operation(
     "Search through the proxy", "show", dict[str, Any], dict[str, Any], (404, 409, 502, 504),
     "The body is the engine's own (_search of OpenSearch and Elasticsearch, the JSON request API of Solr), or "
     '{"q", "from", "size"}. The answer is production\'s, with hits in drafted order where the list is interleaved: '
-    "the header X-Structsvm-Serve says so. What cannot be read, and errors of the engine, are passed on.",
+    "see the header X-Structsvm-Serve. Requests that cannot be read, and errors of the engine, are passed on.",
     headers=(
         ("X-Structsvm-Search", "Id of the search, shared by its pages; without it, lists with a next page are not "
          "interleaved."),
@@ -43,22 +43,22 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("put", _ONE): Operation(
         "Create or change an experiment", "admin", bodies.Config, bodies.Revision, (409, 422, 503),
-        "A change of meaning makes a new revision with fresh statistics; share, guardrails, stop and what is kept may "
-        "change without.", 201,
-        (("If-Match", "The revision that is changed, 0 for none: 409 if it is another."),),
+        "A change of meaning starts a new revision with fresh statistics; share, guardrails, stop and the log_ fields "
+        "may change without one.", 201,
+        (("If-Match", "The revision to change, 0 for none; 409 if the current revision is another."),),
     ),
     ("get", _ONE): Operation("One experiment with all defaults", "read", answer=bodies.Experiment),
     ("post", f"{_ONE}/state"): Operation(
         "Run, pause, stop or kill", "admin", bodies.SetState, bodies.Revision, (404, 409, 422),
-        "Workers follow within a second. A killed experiment serves production at once, and may be started again for a "
-        "day; a stopped one cannot be restarted.",
+        "Workers follow within a second. A killed experiment serves production at once, and may be restarted "
+        "within a day; a stopped one cannot be restarted.",
     ),
     ("post", f"{_ONE}/acknowledge"): Operation(
         "Acknowledge alarms", "admin", bodies.Acknowledge, bodies.Acknowledged,
         description="Guardrails that raised an alarm are restarted.",
     ),
     ("post", "/v1/kill"): Operation(
-        "Kill every experiment that runs or pauses", "admin", bodies.Kill, bodies.Killed, (422,)
+        "Kill every experiment that is running or paused", "admin", bodies.Kill, bodies.Killed, (422,)
     ),
     ("post", f"{_ONE}/assign"): Operation(
         "Which rankings a request needs", "show", bodies.Assign, bodies.Assigned,
@@ -71,9 +71,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("post", "/v1/clicks"): Operation(
         "Record clicks", None, bodies.Clicks, bodies.Taken, (401, 403, 413, 422, 429, 503),
-        "Events are {token, document or place, action, dwell_s}. The token is the authority: no key, so that browsers "
-        "can call it. Bodies of any content type are read as JSON, as sendBeacon sends text/plain. The same event "
-        "twice is one.",
+        "Events are {token, document or place, action, dwell_s}. The token authorises the call, so that browsers need "
+        "no key. Bodies of any content type are read as JSON, as sendBeacon sends text/plain. A repeated event "
+        "counts once.",
     ),
     ("post", "/v1/ubi/events"): Operation(
         "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
@@ -86,12 +86,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         for path in ("/v1/search/{key}", "/v1/search/{key}/_search") for method in ("post", "get")
     },
     ("get", f"{_ONE}/report"): Operation("Report of an experiment", "read", answer=bodies.Report),
-    ("get", f"{_ONE}/changes"): Operation("Who changed it", "read", answer=bodies.Changes),
+    ("get", f"{_ONE}/changes"): Operation("Changes of an experiment", "read", answer=bodies.Changes),
     ("get", f"{_ONE}/export"): Operation(
         "Closed lists and their clicks, one JSON object per line", "read", answer="application/x-ndjson",
         description="format=structsvm (default) or ubi. UBI events have tokens for keys of the scope admin only.",
     ),
-    ("get", "/metrics"): Operation("Figures for Prometheus", "read", answer="text/plain", refusals=()),
+    ("get", "/metrics"): Operation("Metrics for Prometheus", "read", answer="text/plain", refusals=()),
     ("get", "/livez"): Operation("Whether the process answers", answer=bodies.Live, refusals=()),
     ("get", "/readyz"): Operation(
         "Whether lists can be recorded and counting keeps up", answer=bodies.Ready, refusals=(503,)
@@ -100,12 +100,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
 """All calls by method and path; pages and files are not described."""
 
 _SAID = {
-    401: "A key with the scope is needed, or this key is not known",
-    403: "The token or assignment was not given by this service",
-    404: "No such experiment", 409: "Another revision or state, or no engines", 413: "Too much at once",
-    422: "Something in the request is wrong; the message says what", 429: "Too many calls from this address",
-    502: "The production engine cannot be reached", 503: "The store does not answer; see Retry-After",
-    504: "The production engine did not answer in time",
+    401: "A key with the required scope is needed, or the key is unknown",
+    403: "This service did not issue the token or assignment",
+    404: "No such experiment", 409: "Another revision or state, or no engines", 413: "The body is too large",
+    422: "The request is invalid; the message says why", 429: "Too many calls from this address",
+    502: "The production engine cannot be reached", 503: "The store does not respond; see Retry-After",
+    504: "The production engine did not respond in time",
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""The proxy ``/v1/search/{key}``: interleaved lists from a search engine, and production's answer in case of doubt.
+"""The proxy ``/v1/search/{key}``: interleaved lists from a search engine, or production's response if in doubt.
 
-Production and challengers are queried at the same time. If a challenger is slow, down, or answers without a
-ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search. A
+Production and challengers are queried at the same time. If a challenger is slow, down, or responds without a ranking,
+the client gets production's response, unchanged, within the budget: no search fails because of an experiment. A
 request that cannot be read, or that contains anything that might affect the order, is sent to production unchanged.
 """
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
 BUDGET_S = 0.1
-"""Seconds that a challenger may take from the arrival of the request; longer only while production has not answered."""
+"""Seconds that a challenger may take from the arrival of the request, or until production has responded if later."""
 
 MAX_ANSWER = 1 << 24
-"""Maximum number of bytes read from an answer."""
+"""Maximum number of bytes read from a response."""
 
 MAX_READ = 1 << 20
 """Maximum number of bytes read from a request; longer requests go to production unchanged."""
@@ -56,13 +56,13 @@ _PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "tracepar
 """Request headers that are forwarded to engines, besides those of the encoding."""
 
 _TOLD_S = 60.0
-"""Interval in seconds in which a reason is logged once per engine."""
+"""Seconds during which each reason is logged at most once per engine."""
 
 _log = logging.getLogger("structsvm.live")
 
 
 _UNREADABLE = Query(0, 0, None, "body")
-"""The query of a request that cannot be read here."""
+"""The query of a request that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's unparsed answer with its ranking, or the reason ``why`` there is none."""
+    """An engine's unparsed response with its ranking, or ``why`` there is no ranking."""
 
     raw: Raw
     parsed: Any = None
@@ -135,7 +135,7 @@ class _Answer:
 
 
 class Proxy:
-    """Queries engines, and merges their answers in the order that the service has drafted."""
+    """Queries engines, and merges their responses in the order that the service has drafted."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.budget_s = service, BUDGET_S
@@ -168,7 +168,7 @@ class Proxy:
         main, others, why = await self._ask_all(key, engines, production, wanted, asked)
         if main.why == "production_junk" or (main.why is None and why is not None):
             self.service.not_compared(key, label_of(main.why or why or ""))
-        # answer with production's own error or empty list
+        # respond with production's own error or empty list
         why = main.why or why
         if why is None and asked.search is None:  # the next page would not continue this one
             total = engine.dialect.total(main.parsed)
@@ -193,12 +193,12 @@ class Proxy:
         if not whole:
             ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
         found: dict[str, Mapping[str, Any]] = {}
-        for answer in (*(others[ranker] for ranker in wanted), main):  # production's own if both have one
+        for answer in (*(others[ranker] for ranker in wanted), main):  # production's version overrides others
             found.update(answer.ranking)
         of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, "replayed", main)
-        if control or why == "control":  # also if the list of this search was stored for another unit
+        if control or why == "control":  # also if this search's list was stored as a control for another unit
             return await self._control(engine, asked, main, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
@@ -223,7 +223,7 @@ class Proxy:
         self, engine: Engine, asked: Asked, main: _Answer, ids: Sequence[str], token: str
     ) -> Response:
         """Return production's own page, with the token of its list."""
-        if asked.query.first:  # engines may answer a later page differently, such as its largest score
+        if asked.query.first:  # engines may return other values with a later page, such as the largest score
             main = self._read(engine, await self._production(engine, asked))
         if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
@@ -252,9 +252,9 @@ class Proxy:
     async def _ask_all(
         self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:
-        """Return the answers of production and challengers, and the reason if they cannot be compared."""
+        """Return the responses of production and challengers, and the reason if they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
-        # check every breaker, as this starts its trial after a rest
+        # ask every breaker, because asking starts the trial after a rest
         allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
         why = None if all(allowed) else "breaker"
         if why is None:
@@ -273,7 +273,7 @@ class Proxy:
                     self.breakers[key, ranker].succeeded()
                     others[ranker] = task.result()
                     if main.ranking and not others[ranker].ranking:
-                        why = why or "empty"  # an answer without anything to compare
+                        why = why or "empty"  # a response without anything to compare
                     continue
                 # other errors, such as encoding errors, have a different "reason"
                 reason = error.reason if isinstance(error, UnusableAnswer) else "error"
@@ -281,7 +281,7 @@ class Proxy:
                     _log.error("a challenger failed", exc_info=error)
                 self._tell(engines[ranker], reason, str(error))
                 why = why or reason
-                # a problem that production has, too, is not the challenger's fault
+                # a problem that production also has is not the challenger's fault
                 of_both = reason == main.why or (reason == "status" and main.why == "production_status")
                 if reason != "unfilled" and not of_both:
                     self.breakers[key, ranker].failed()
@@ -305,14 +305,14 @@ class Proxy:
         return _Answer(raw, parsed, ranking)
 
     async def _main(self, engine: Engine, asked: Asked) -> _Answer:
-        """Return production's answer from the first document on, without a ranking if it cannot be read."""
+        """Return production's response from the first document on, without a ranking if it cannot be read."""
         if asked.query.first == 0:
             return self._read(engine, await self._production(engine, asked))
         call = self._send(engine, asked, 0, asked.query.last, asked.headers)
         return self._read(engine, await self._guarded(engine, call))
 
     def _read(self, engine: Engine, raw: Raw) -> _Answer:
-        """Return production's answer with its ranking, if it can be read."""
+        """Return production's response with its ranking, if it can be read."""
         if raw.status != 200:
             self._tell(engine, "production_status", f"{raw.status} {_excerpt(raw)}")
             return _Answer(raw, why="production_status")
@@ -327,7 +327,7 @@ class Proxy:
         return _Answer(raw, parsed, ranking, None if ranking else "none")
 
     async def _production(self, engine: Engine, asked: Asked) -> Raw:
-        """Return production's answer to the request, which is unchanged unless the configuration adds to it."""
+        """Return production's response to the request, which is unchanged unless the configuration adds to it."""
         query = asked.query
         if query is _UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
             headers, parameters = {**asked.headers, **asked.encoding}, asked.without(tuple(engine.params))
@@ -341,7 +341,7 @@ class Proxy:
         self, engine: Engine, asked: Asked, first: int, size: int, headers: Mapping[str, str], *, lean: bool = False,
         most: float = float("inf"),
     ) -> Raw:  # fmt: skip
-        """Ask an engine for some documents."""
+        """Request the documents ``first`` to ``first + size`` from an engine."""
         sent = engine.request(asked.body or {}, asked.query, first, size, lean=lean)
         headers = {"content-type": "application/json", **headers}
         parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
@@ -368,7 +368,7 @@ class Proxy:
         return Caller()
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
-        """Log why an engine's answer cannot be used, with its status and text, at most once a minute per reason."""
+        """Log why an engine's response cannot be used, with its status and text, at most once a minute per reason."""
         now, name = time.monotonic(), (engine.name, reason)
         if now - self._told.get(name, -_TOLD_S) >= _TOLD_S:
             self._told[name] = now
@@ -378,14 +378,14 @@ class Proxy:
     async def _page(
         self, engine: Engine, asked: Asked, why: str, main: _Answer | None = None, *, counted: bool = False
     ) -> Response:
-        """Return production's own answer: ``main``, or a new one if ``main`` is None or a later page was requested."""
+        """Return production's own response: ``main``, or a new one if that is None or a later page was requested."""
         raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
             self.service.metrics.shown.labels("production", label_of(why)).inc()
         return _as_it_came(raw, why)
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
-        try:  # ASCII, since lone surrogates, which engines keep, cannot be written otherwise
+        try:  # ASCII, because lone surrogates, which engines keep, cannot be encoded
             content = json.dumps(answer, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return _as_it_came(production, "junk")
@@ -447,11 +447,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _REQUEST = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once).decode
 _ANSWER = json.JSONDecoder(parse_constant=_no_constant).decode
 _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
-"""Matches numbers that are too large for a float, and some texts."""
+"""Matches numbers that may be too large for a float, and some strings."""
 
 
 def _parsed(content: bytes) -> Any:
-    """Return the JSON of an answer; raise UnusableAnswer unless it is valid and can be serialised again."""
+    """Return the JSON of a response; raise UnusableAnswer unless it is valid and can be serialised again."""
     try:
         found = _ANSWER(content.decode())
         if _HUGE.search(content):
@@ -465,7 +465,7 @@ def _text_of(header: str | None) -> str | None:
     """Return the text typed by the user: UTF-8, percent-encoded or not, or plain Latin-1; other bytes become U+FFFD."""
     if header is None:
         return None
-    raw = header.encode("latin-1")  # as headers are decoded
+    raw = header.encode("latin-1")  # headers are decoded as Latin-1
     decoded = unquote_to_bytes(raw)
     try:
         return decoded.decode()

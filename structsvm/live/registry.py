@@ -55,7 +55,7 @@ class Registry:
         return {"key": key, "revision": row.revision, "state": row.state}
 
     async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
-        """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return what :meth:`put` does."""
+        """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return the same as :meth:`put`."""
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
@@ -171,7 +171,7 @@ class Registry:
         policy = Policy(delayed_bandit(row.config, state), version)
         policy.last = self._store.progress(row.id).watermark
         policy.count(self._store.duels(row.id, policy.last, MOST_OUT))
-        policy.bandit.peek(np.random.default_rng(0))  # replay the duels here, in a thread
+        policy.bandit.peek(np.random.default_rng(0))  # replay the duels now, outside the event loop
         if before is not None:
             policy.duels = before.duels
         return policy

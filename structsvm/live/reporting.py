@@ -29,7 +29,7 @@ Figures = tuple[ClosingProgress, Folded, dict[str, Any]]
 def report(
     store: Store, experiment: Experiment, now: int, kept: dict[int, Figures] | None = None
 ) -> dict[str, Any]:
-    """Return what ``Service.report`` describes; ``kept`` holds earlier figures, valid while nothing new is closed."""
+    """Return the report as in ``Service.report``; ``kept`` caches figures, valid until more impressions are closed."""
     row, config = experiment.row, experiment.config
     progress = store.progress(row.id)
     known = None if kept is None else kept.get(row.id)
@@ -80,7 +80,7 @@ def _figures(folded: Folded) -> dict[str, Any]:
 
 
 def _caution(config: dict[str, Any]) -> str | None:
-    """Return the assumption of the figures about lists of the same unit."""
+    """Return a note on the assumption that lists of the same unit are independent; None if it does not matter."""
     if config["kind"] == "bandit" or config["unit"] == "request":
         return None
     unit = config["unit"]
@@ -196,7 +196,7 @@ def _pages(
 
 
 def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
-    """Return the line of a click log, with the first click that counts at each rank."""
+    """Return an impression as a line of a click log, with the first click that counts at each rank."""
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:

@@ -41,7 +41,7 @@ from structsvm.protocols import Duel
 log = logging.getLogger("structsvm.live")
 
 CLICKS_BEHIND_S = 5.0
-"""Seconds that storing clicks may take; longer than for lists, as no user is waiting."""
+"""Seconds that storing clicks may take; more than for lists, because no user waits for them."""
 
 _FOLLOW_S = 0.5
 """Seconds between two checks for changes by other workers."""
@@ -59,19 +59,19 @@ _BACKUP_LOOK_S = 5.0
 """Seconds between two checks whether a backup is due."""
 
 _BACKUP_MS = 50_000
-"""Milliseconds for which a worker that begins a backup holds the task."""
+"""Milliseconds for which a worker that begins a backup holds the lease on the task."""
 
 _WATCH_S = 5.0
 """Seconds between two checks of the guardrails."""
 
 _TELL_MS = 50_000
-"""Milliseconds for which one worker holds the task of logging alarms."""
+"""Milliseconds for which one worker holds the lease on logging alarms."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Service:
-    """The calls of the API with plain Python values; each method returns the JSON answer of its endpoint.
+    """The calls of the API with plain Python values; each method returns the JSON response of its endpoint.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Service:
     async def experiment(self, key: str) -> dict[str, Any]:
         """Return ``{"key", "revision", "state", "created_at", **config}`` of an experiment.
 
-        The answer comes from memory and is at most 1 s old. Defaults of the configuration are filled in.
+        The result comes from memory and is at most 1 s old. It includes the defaults of the configuration.
         """
         return (await self.registry.found(key)).to_dict()
 
@@ -176,9 +176,11 @@ class Service:
         Parameters
         ----------
         key : str
+            Key of the experiment.
         request_id : str
+            Id of the request, with which it is assigned.
         unit : str, optional
-            User or session: all requests of one unit are in the share, or none. Without it each request is drawn
+            User or session: either all requests of a unit take part, or none. Without a unit, each request is assigned
             separately.
         context : mapping, optional
             ``{"page": 1, "sort": null, "bot": false}``: searches with user-chosen sorting and searches by bots get
@@ -208,7 +210,7 @@ class Service:
         return answer
 
     async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
-        """Return the duel of a request; all pages share the duel of the first."""
+        """Return the duel of a request; all pages share the duel of the first page."""
         first = impression_id(row.salt, request_id, 0)
         duel = policy.duels.get(first)
         if duel is None:
@@ -239,12 +241,11 @@ class Service:
         Returns
         -------
         dict
-            ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner",
-            "why": str (unless interleaved), "documents": [...], "replayed": bool}``. Without a token nothing was
-            recorded: send no clicks. The answer never reveals the ranker of a document. Besides the reasons of
-            :meth:`assign`, ``why`` is "store" (it accepts nothing now), "empty" (an empty ranking) or "page" (a page
-            that cannot continue the previous one). ``documents`` is None if production's ranking was not given: show
-            that ranking.
+            ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner", "why": str
+            (unless interleaved), "documents": [...], "replayed": bool}``. Without a token nothing was recorded: send no
+            clicks. The result never reveals the ranker of a document. Besides the reasons of :meth:`assign`, ``why``
+            may be "store" (which accepts nothing now), "empty" (an empty ranking) or "page" (a page that cannot
+            continue the previous one). ``documents`` is None if production's ranking was not given: show that ranking.
         """
         experiment = await self.registry.found(key)
         call = checked(Show, {"request_id": request_id, "rankings": rankings, **options})
@@ -256,7 +257,7 @@ class Service:
         if record is None:
             return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         revision, config = experiment.row, experiment.config
-        # units are stored as hashes by the experiment's key, and not at all once it is deleted
+        # units are stored as hashes by the experiment's key, and are not stored once the key is deleted
         row = ShownRow(
             impression_id(revision.salt, request_id, call.offset), revision.id, self.clock.now(),
             None if call.unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, call.unit),
@@ -286,7 +287,7 @@ class Service:
         }  # fmt: skip
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Record clicks: ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}`` each.
+        """Record clicks, each of the form ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}``.
 
         Returns
         -------
@@ -314,7 +315,7 @@ class Service:
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
                 token.impression, place, event.get("action", "click"),
-                max(now, token.shown_at),  # clocks of two machines differ, but no click is before its list
+                max(now, token.shown_at),  # the clocks of two machines may differ, but no click precedes its list
                 None if dwell is None else float(dwell), token.shown_at,
                 token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
             )  # fmt: skip
@@ -373,7 +374,7 @@ class Service:
     def rows(self, key: str, *, tokens: bool = True) -> Iterator[dict[str, Any]]:
         """Return the closed impressions of an experiment's newest revision, in the order shown.
 
-        Without ``tokens`` the hash of each impression replaces its token, since readers must not send clicks.
+        Without ``tokens`` the hash of each impression replaces its token, because readers must not send clicks.
 
         Yields
         ------
@@ -484,7 +485,7 @@ class Service:
         return self._answer(found.serve, found.why) | {"documents": documents}
 
     def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
-        """Count a list that is not stored, and return the answer."""
+        """Count a list that is not stored, and return the response."""
         self.metrics.shown.labels(serve, why or "").inc()
         reason = {} if why is None else {"why": why}
         return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}

@@ -74,11 +74,11 @@ def _end_with_parent() -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Answer until interrupted; workers that die are replaced."""
+    """Run the service until it is interrupted; workers that die are replaced."""
     os.environ[_VARIABLE] = json.dumps(settings.to_dict())
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
-            # metrics of all workers in one answer, including workers that have died
+            # metrics of all workers in one response, including workers that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
             "structsvm.live.serving:worker_app", factory=True, http=LimitedHeaders, lifespan="on",

@@ -22,13 +22,14 @@ class Settings:
     host : str, default="127.0.0.1"
         Address to listen on.
     port : int, default=8808
+        Port to listen on.
     workers : int, default=1
-        Processes that answer requests.
+        Number of processes that handle requests.
     secret_file : str or None, default=None
         File with the secrets that sign tokens, newest first, one per line; created if missing. By default
         ``FILE.secret`` beside a SQLite file; required for PostgreSQL.
     allowed_hosts : tuple of str
-        Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
+        Host names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
     keyless : bool, default=False
         Let programs on this machine call without a key: only on a loopback address, and only calls that no reverse
         proxy has forwarded. By default the API and the pages need a key, except for clicks.
@@ -56,10 +57,10 @@ class Settings:
     backup_every_h : float, default=1.0
         Hours between two copies.
     backups_kept : int, default=24
-        Copies in the folder; older ones are deleted.
+        Number of copies to keep; older copies are deleted.
     engines : mapping
-        The table ``[engines]`` of the configuration file: search engines by name, for the proxy. Addresses come
-        from here only.
+        The table ``[engines]`` of the configuration file: search engines by name, for the proxy. Their
+        addresses cannot be set elsewhere.
 
     Examples
     --------

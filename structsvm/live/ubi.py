@@ -60,7 +60,7 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
 def lines(rows: Iterable[Mapping[str, Any]], application: str) -> Iterator[bytes]:
     """Yield impressions (``Service.rows``) as UBI, one JSON object per line, many lines at a time.
 
-    ``structsvm.clicks.read_ubi`` reads it.
+    ``structsvm.clicks.read_ubi`` reads these lines.
     """
     return in_pieces(entry for row in rows for entry in lines_of(row, application))
 

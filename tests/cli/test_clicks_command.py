@@ -57,7 +57,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
     np.testing.assert_allclose(found["theta"], 1 / np.arange(1, 7), rtol=0.35)
     assert found["effective_queries"] <= found["queries"] == 30
     assert "weakest link" in Path("p.html").read_text()
-    assert "Errors from 30 queries, by their clicks worth" in Path("p.html").read_text()
+    assert "Errors from 30 queries, equivalent by clicks to" in Path("p.html").read_text()
 
     assert "clicks" in cli(f"clicks train {both} -o m.npz --theta theta.txt")
     fitted = structsvm.load("m.npz")
@@ -85,7 +85,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
     cli(f"clicks judge {log} -o q.tsv --report j.html")
     assert "expected a name in .tsv for a table" in cli.refuses(f"clicks judge {log} -o q.csv")
     assert len(pd.read_csv("q.tsv", sep="\t")) == 180
-    assert "The documents with most impressions" in Path("j.html").read_text()
+    assert "Documents with the most impressions" in Path("j.html").read_text()
 
 
 def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli):
@@ -131,7 +131,7 @@ def test_models_are_described_by_lists_dealt_one_by_one(log, cli):
         by_model[clicks.PositionBasedModel].log_likelihood
         > by_model[clicks.DependentClickModel].log_likelihood
     )
-    said = "fitted to a random 3/4 of the lists, judged on the other quarter"
+    said = "fitted to a random 3/4 of the lists, evaluated on the others"
     assert said in cli(f"clicks describe {log} --session session")
 
 

@@ -45,7 +45,7 @@ def test_the_estimate_names_its_cut_off_and_what_was_not_shown():
     cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0], session=[1, 1])
     ids, scores = [9, 5, 6], [0.0, 1.0, 2.0]
     for k, most_unseen, words in (
-        (2, 0.2, "has shown every document that the new ranker has among the first 2"),
+        (2, 0.2, "has shown every document that the new ranker ranks among the first 2"),
         (3, 1.0, "23.5% of the new discounts are on documents that were never shown"),
     ):
         found = evaluate_from_clicks(
@@ -61,7 +61,7 @@ def test_the_estimate_names_its_cut_off_and_what_was_not_shown():
 def test_a_c_at_the_end_of_the_values_is_said(cells, chosen, at_the_end):
     search = Search([0.01, 1.0, 100.0], [0.6, 0.7, 0.7], chosen)
     text = text_of(clicks_page("log", cells, weights=[("C", f"{chosen:g}")], search=search))
-    assert ("a value beyond may be better" in text) == at_the_end
+    assert ("a value beyond it may be better" in text) == at_the_end
 
 
 def test_grades_count_documents_impressions_and_clicks(cells):

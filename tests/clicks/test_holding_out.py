@@ -91,10 +91,15 @@ def test_times_divide_a_table():
     typed = frame.assign(day=pd.to_datetime(frame.day, utc=True, format="ISO8601"))
     early = read_table(typed, time="day", between=(None, "2026-01-02T08:00"))
     assert early.docid.tolist() == [5]
+    assert read_table(frame, time="day", between=(None, " 9999-12-31 ")).docid.tolist() == [5, 6, 8]
     numbered = frame.assign(day=[1, 2, 3, 4])
     assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
     with pytest.raises(BadInput, match=r"'day': .* or times such as 2026-03-01T12:00, got 'noon'"):
         read_table(frame.assign(day="noon"), time="day", between=(2, None))
+    with pytest.raises(BadInput, match="left out: 3 row before since, 1 row without a time"):
+        read_table(frame, time="day", between=("2026-02-01", None))
+    with pytest.raises(BadInput, match="left out: 4 missing query or document"):
+        read_table(frame.assign(document=None))
     with pytest.raises(BadInput, match=r"time: expected a column and an end of .*; give time= with between="):
         read_table(frame, between=(2, None))
 

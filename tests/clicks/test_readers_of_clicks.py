@@ -206,7 +206,7 @@ def test_broken_lines_are_named(tmp_path, line, first):
     path = tmp_path / "a.jsonl"
     good = json.dumps(query()).encode()
     path.write_bytes(b"\n".join([line, good] if first else [good, line]) + b"\n")
-    expected = "JSON objects, one per line, or an answer of _search" if first else "a JSON object"
+    expected = "JSON objects, one per line, or a response of _search" if first else "a JSON object"
     rejected(rf"a.jsonl:{2 - first}: expected {expected}", read_ubi, path)
 
 
@@ -306,7 +306,7 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
         read_table(frame, session="session").sessions
     )
     monkeypatch.setattr(tables, "_BATCH", 20)
-    message = r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    message = r"expected contiguous rows in a list, got \d+ .*; sort the rows by 'session'"
     refused(message, read_table, tmp_path / "t.parquet", session="session")
 
 
@@ -345,15 +345,32 @@ def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
         read_table(frame, session="session", probability="p")
 
 
-def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [int, float])
+def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch, number):
     monkeypatch.setattr(tables, "_BATCH", 5)
     frame = random_table(np.random.default_rng(3), 60)
-    frame["session"] = [s if s % 2 else "" for s in frame["session"]]
+    frame["session"] = [number(s) if s % 2 else "" for s in frame["session"]]
     frame.to_csv(tmp_path / "t.csv", index=False)
     cells = read_table(tmp_path / "t.csv", session="session")
     assert (cells.sessions.n_sessions, cells.n_shows) == (30, len(frame))
     alone = "impression without a session, counted but in no list"
     assert cells.dropped[alone] == (frame["session"] == "").sum()
+
+
+def test_a_list_longer_than_a_part_is_one_list(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BATCH", 2)
+    for queries in ("q", "qr"):
+        rows = (f"1,{q},{d},{k},0\n" for q in queries for k, d in enumerate("abcde", 1))
+        (tmp_path / "t.csv").write_text("session," + HEAD + "".join(rows))
+        cells = read_table(tmp_path / "t.csv", session="session")
+        assert (cells.sessions.n_sessions, cells.n_shows) == (len(queries), 5 * len(queries))
+
+
+def test_ids_of_files_are_of_one_type(tmp_path):
+    row = {"query": ["q"], "position": [1], "clicked": [1]}
+    for name, document in (("a", 1), ("b", 2), ("c", "3")):
+        pl.DataFrame(row | {"document": [document]}).write_parquet(tmp_path / f"{name}.parquet")
+    refused("document: expected ids that are all numbers or all strings, got files", read_table, tmp_path)
 
 
 @pytest.mark.parametrize("ids", [[1, 2**63 + 5], [1, 2**53 + 1, None]])
@@ -498,13 +515,18 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
     assert cells[2].sessions.n_distinct == 60
 
 
-def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
+@pytest.mark.parametrize("block", [1, 1 << 23])
+def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(text, "_BLOCK", block)
     path = tmp_path / "log.csv"
     path.write_text(HEAD + "q,a,1,1\nq,b,2,\n")
     assert (read_table(path).n_shows, read_table(path).n_clicks) == (2, 1)
     for zero in ("0.00", "false", "0"):
-        path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
-        refused(r"log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave", read_table, path)
+        for rows in ([f"a,1,{zero}", "b,2,", "c,3,1"], ["a,1,1", "b,2,", "c,3,", f"d,4,{zero}"]):
+            path.write_text(HEAD + "".join(f"q,{row}\n" for row in rows))
+            refused(
+                "log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave", read_table, path
+            )
     message = r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
     refused(message, read_table, pd.read_csv(path))
 

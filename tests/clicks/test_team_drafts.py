@@ -148,7 +148,7 @@ def test_lists_of_one_team_are_no_drafts(tmp_path):
 def test_without_two_configurations_there_is_nothing_to_compare(tmp_path, capsys, team):
     path = write(tmp_path / "log.jsonl", [event("impression", "q", "a", 1, team)])
     assert main(["interleave", "analyse", str(path)]) == 2
-    assert "expected impressions of two search configurations or more" in capsys.readouterr().err
+    assert "expected impressions of at least two search configurations" in capsys.readouterr().err
 
 
 def test_the_attribute_can_be_named_and_may_be_of_the_object(tmp_path):
@@ -168,9 +168,9 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
 @pytest.mark.parametrize(
     ("frame", "columns", "message"),
     [
-        (TWO.assign(team="x"), None, r"team: expected two teams or more, got \['x'\]"),
+        (TWO.assign(team="x"), None, r"team: expected at least two teams, got \['x'\]"),
         (TWO.assign(clicked=3), None, "column 'clicked': expected 0 or 1, got 3; write 1 for repeated clicks"),
-        (TWO.assign(team=["x", None], impression=None), None, "team: expected two teams or more, got none"),
+        (TWO.assign(team=["x", None], impression=None), None, "team: expected at least two teams, got none"),
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
             r"impression or a usual name \(impression_id, list, list_id\), or specify columns=",

@@ -40,7 +40,7 @@ def fitting(model, y=y, qid=QID, **given):
 test_what_is_meant_is_said = refusals(
     called,
     (fitting(SVMMap(), group=[6, 6]), r"group: .* instead of group sizes, got 2 numbers; pass qid=.*np\.repeat"),
-    (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; they add up to the rows, as group sizes"),
+    (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; their sum is the number of rows, as for group"),
     (fitting(LambdaRank(), qid=[6, 7]), "qid: expected 12 ids, .* got 2$"),
     (fitting(SVMMap(), sample_weight=[1.0, 2.0]), "sample_weight: .* per row, .*, got one per query"),
     (fitting(SVMMap(), "lab"), "y: expected a label of each row, got 'lab'; pass the column"),

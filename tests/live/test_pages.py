@@ -91,7 +91,7 @@ for ranker in ALONE["bandit"]["rankers"]:
     ("page", "said"),
     [
         (page_of(samples.empty()),
-         ["Not decided: nothing is closed yet.", "window of 1800 s", "never", "None is set."]),
+         ["Not decided: nothing is closed yet.", "window of 1800 s", "never", "No guardrail is set."]),
         (page_of(samples.bandit()), ["Still in play: dense and hybrid.", "1,500 duels by rucb"]),
         (page_of(ALONE), ["Only hybrid is still in play."]),
         (overview(samples.report("a/b?#"), samples.bandit()),
@@ -110,7 +110,7 @@ def test_the_band_leaves_out_what_has_no_interval():
     series = [(1, 0.1, None, None), (10, 0.1, -0.5, 0.7), (100, 0.1, -0.2, 0.4), (1000, 0.1, 0.05, 0.15)]
     chart = band_over_time(series, "a", "b")
     assert "a against b after 1,000 impressions: +0.1, between +0.05 and +0.15" in chart
-    assert "Nothing is closed" in band_over_time([], "a", "b")
+    assert "No impression is closed" in band_over_time([], "a", "b")
     assert "<svg" in band_over_time([(7, 0.0, -1.0, 1.0)], "a", "b")
 
 
@@ -145,7 +145,7 @@ def test_a_report_that_fails_hides_no_other(get, client, monkeypatch, caplog):
     monkeypatch.setattr(client.service, "report", fails)
     text = get("/").text
     assert "1 of 1 running" in text
-    assert "Its report failed; the log says why." in text
+    assert "The report failed; see the log of the service." in text
     assert 'href="/e/b"' in text
     assert "no report of a" in caplog.text
 

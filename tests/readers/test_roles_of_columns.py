@@ -272,6 +272,7 @@ def test_ids_of_click_logs_written_as_floats(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("query,document,position,clicked\nq,101.0,1,1\nq,7,2,0\n")
     assert read_table(path).docid.tolist() == ["101", "7"]
+    assert read_table(pd.read_csv(path, dtype={"document": str})).docid.tolist() == ["101.0", "7"]
     path.write_text("query,document,position,clicked\nq,101.0,1,1\nq,x,2,0\n")
     assert read_table(path).docid.tolist() == ["101.0", "x"]
     for cells, message in (

@@ -239,6 +239,14 @@ def test_a_path_over_nearly_equal_C(solver, Cs):
         assert fit.n_passes <= single.n_passes + 1
 
 
+def test_the_objective_of_known_weights_at_the_next_C_is_not_rounded_down():
+    problem = bind((np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])), "pairs")
+    *_, last = fit_path(problem, [10.0, 1e12], solver="frank_wolfe")
+    # all hinges are 0 at w = 1; a rounding error of their sum is multiplied by C
+    assert last.n_passes == 0
+    assert 0.5 <= last.primal <= 0.5 * (1 + 1e-3)
+
+
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_a_step_without_curvature_is_taken_where_it_gains():
     X, *rest = make_rows(n_queries=20)

@@ -1,4 +1,4 @@
-"""Common parts of dialects: methods, parsed requests, known fields of requests and answers, dotted paths."""
+"""Common parts of dialects: methods, parsed requests, known fields of requests and responses, dotted paths."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Query:
 
     @property
     def last(self) -> int:
-        """Documents up to the end of the page."""
+        """Number of documents up to the end of the page."""
         return self.first + self.size
 
 
 class UnusableAnswer(Exception):
-    """An engine's answer without a ranking; ``reason`` is one word, for counters and headers."""
+    """Raised for a response of an engine without a ranking; ``reason`` is one word, for counters and headers."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -49,7 +49,7 @@ class UnusableAnswer(Exception):
 
 
 class Unknown(UnusableAnswer):
-    """A part of a request or an answer that is not known to be safe to merge; the reason is ``kind:name``."""
+    """Raised for a part of a request or response not known to be safe to merge; the reason is ``kind:name``."""
 
     def __init__(self, kind: str, name: Any) -> None:
         # names come from the client, and the reason becomes a header
@@ -58,10 +58,11 @@ class Unknown(UnusableAnswer):
 
 
 class Dialect(Protocol):
-    """Requests and answers of one kind of engine; attributes that end in ``_at`` are dotted paths in its answers.
+    """Requests and responses of one kind of engine; attributes ending in ``_at`` are dotted paths in its responses.
 
-    A list is merged only if every part of the request is known to affect ranking (sent to all engines), to describe a
-    single hit or the whole answer (taken from production), or to page. Otherwise the list comes from production.
+    A list is merged only if each part of the request is known to affect ranking (sent to all engines), to describe a
+    single hit or the whole response (taken from production), or to select the page. Otherwise the list comes from
+    production.
     """
 
     label: ClassVar[str]
@@ -77,7 +78,7 @@ class Dialect(Protocol):
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
     partial_at: ClassVar[tuple[str, ...]] = ()
-    """Paths whose value is true in partial answers."""
+    """Paths whose value is true in partial responses."""
 
     def read(self, body: Object, parameters: Parameters = (), also: Names = NONE) -> Query:
         """Return the client's query, with the reason if only production may answer; names in ``also`` count as
@@ -103,7 +104,7 @@ class Dialect(Protocol):
         """Raise Unknown if a known key has an unknown value; ``last`` is the last document of the page."""
 
     def check_answer(self, answer: Object, documents: Sequence[Any], also: Names) -> None:
-        """Raise Unknown if an answer or a document has unknown fields."""
+        """Raise Unknown if a response or a document has unknown fields."""
 
     def is_plain(self, body: Object) -> bool:
         """Return whether the engine can read the client's body unchanged."""
@@ -117,7 +118,7 @@ class Dialect(Protocol):
         return body.get("query")
 
     def total(self, answer: Object) -> int | None:
-        """Return a lower bound of the number of matching documents; None if the answer has none."""
+        """Return a lower bound on the number of matching documents; None if the response has none."""
         counts = (at_path(answer, path) for path in self.total_at)
         return next((n for n in counts if type(n) is int and n >= 0), None)
 
@@ -134,10 +135,10 @@ class Dialect(Protocol):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents, without any sign of which ranker retrieved them."""
+        """Return production's response with the chosen documents, without any sign of which ranker retrieved them."""
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
-        """Return an answer with the token that clicks refer to."""
+        """Return a response with the token that clicks refer to."""
 
 
 def check_known(kind: str, names: Iterable[str], known: Names, also: Names) -> None:
@@ -177,5 +178,5 @@ def page_number(name: str, value: Any, default: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 6:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PAGE:
-        raise BadInput(name, f"expected a whole number from 0 to {MAX_PAGE}", value=value)
+        raise BadInput(name, f"expected an integer from 0 to {MAX_PAGE}", value=value)
     return value

@@ -29,7 +29,7 @@ _CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 @dataclass(frozen=True)
 class Raw:
-    """An unparsed answer with the headers to pass on."""
+    """An unparsed response with the headers to pass on."""
 
     status: int
     content: bytes
@@ -69,9 +69,9 @@ class Caller:
         self, engine: Engine, content: bytes, *, method: str = "POST", headers: Mapping[str, str],
         parameters: str = "", most: float = float("inf"),
     ) -> Raw:  # fmt: skip
-        """Send a body; return an answer of at most ``most`` bytes.
+        """Send a body; return a response of at most ``most`` bytes.
 
-        An engine may close a persistent connection just as a request is sent. If no answer has begun, the request is
+        An engine may close a persistent connection just as a request is sent. If no response has begun, the request is
         sent once more over a new connection.
         """
         # httpx would replace the parameters of an address by an empty mapping

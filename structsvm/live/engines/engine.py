@@ -39,7 +39,7 @@ class Engine:
     Attributes
     ----------
     name : str
-        In the configuration.
+        Name in the configuration.
     url : str
         Address of the search endpoint, with parameters that are always needed, such as ``search_pipeline``.
     dialect : Dialect
@@ -52,9 +52,9 @@ class Engine:
     id : str
         Dotted path of a document's id in a hit.
     timeout_s : float
-        Timeout for production; challengers have the budget of the proxy.
+        Seconds that production may take; challengers have the budget of the proxy.
     also : frozenset of str
-        Names in requests and answers that are known not to affect the order.
+        Names in requests and responses that are known not to affect the order.
     params : dict of str to str
         Parameters of the address, besides those in ``url``.
 
@@ -115,6 +115,7 @@ class Engine:
         Raises
         ------
         BadInput
+            For an unknown key or an invalid value.
 
         Examples
         --------
@@ -154,7 +155,7 @@ class Engine:
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
-        """Return the documents of an answer by id, best first; raise UnusableAnswer for ids that occur twice,
+        """Return the documents of a response by id, best first; raise UnusableAnswer for ids that occur twice,
         and Unknown for parts that are not known to be safe to merge.
         """
         if not isinstance(answer, Mapping):
@@ -164,7 +165,7 @@ class Engine:
         for document in documents:
             name = number_as_text(at_path(document, self.id))
             if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or name in found:
-                raise UnusableAnswer("junk", f"expected different ids at {self.id}")
+                raise UnusableAnswer("junk", f"expected distinct ids at {self.id}")
             found[name] = document
         self.dialect.check_answer(answer, documents, self.also)
         return found
@@ -178,7 +179,7 @@ def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dic
 
 
 def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return :meth:`Engine.hash` of each ranker; raise BadInput unless the engines are known and speak one dialect.
+    """Return :meth:`Engine.hash` of each ranker; raise BadInput for unknown engines or different dialects.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The ``_search`` requests and answers of OpenSearch and Elasticsearch."""
+"""The ``_search`` requests and responses of OpenSearch and Elasticsearch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_HITS = {
 """Keys that describe each hit separately; sent to all engines."""
 
 _WHOLE = {"aggs", "aggregations", "suggest", "track_total_hits", "stats"}
-"""Keys whose answer concerns the whole search and comes from production."""
+"""Keys whose results concern the whole search and come from production."""
 
 _KEYS = _RANKS | _OF_HITS | _WHOLE | {"from", "size", "timeout", "q", "ext"}
 
@@ -44,8 +44,8 @@ _HIT = {
 class OpenSearch(Dialect):
     """Bodies of the query DSL, or ``{"q": text, "from": n, "size": n}`` if the configuration has a ``body``.
 
-    In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two rankers
-    cannot be compared, and would reveal the ranker of a hit.
+    In an interleaved response ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two
+    rankers cannot be compared, and would reveal the ranker of a hit.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class OpenSearch(Dialect):
 
 
 class Elasticsearch(OpenSearch):
-    """As OpenSearch, with ``knn`` and ``retriever``, and without ``ext.ubi``, which Elasticsearch refuses in requests.
+    """Like OpenSearch, but with ``knn`` and ``retriever``, and without ``ext.ubi``, which Elasticsearch refuses.
 
     Examples
     --------

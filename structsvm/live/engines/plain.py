@@ -1,4 +1,4 @@
-"""A custom search service: JSON in, JSON with a list of documents out."""
+"""A custom search service that receives JSON and returns JSON with a list of documents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from structsvm.live.engines.answers import Dialect, Object, Query, page_number
 
 
 class PlainHTTP(Dialect):
-    """Requests ``{"q": text, "from": n, "size": n}``; answers ``{"documents": [...], ...}``.
+    """Requests ``{"q": text, "from": n, "size": n}``; responses ``{"documents": [...], ...}``.
 
     Documents are objects with an ``id``, or the ids themselves. Other fields of a request are known, and passed on, if
-    the configuration lists them in ``also``. All other fields of the answer come from production.
+    the configuration lists them in ``also``. All other fields of the response come from production.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class PlainHTTP(Dialect):
         return Query(first, size, text_in(body, "q"))
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        # the same for both kinds, as nothing is known about its other fields
+        # lean bodies are not shorter, as nothing is known about the other fields
         return {**body, "from": first, "size": size}
 
     def documents(self, answer: Object) -> Sequence[Any]:
@@ -44,7 +44,7 @@ class PlainHTTP(Dialect):
     def merge(
         self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        # as ids if production returns ids
+        # return bare ids if production does
         bare = all(isinstance(one, (str, int)) for one in production["documents"])
         return {**production, "documents": [one["id"] for one in chosen] if bare else list(chosen)}
 

@@ -1,4 +1,4 @@
-"""Solr: the JSON request API and the answers of search handlers with ``wt=json``."""
+"""Solr: the JSON request API and the responses of search handlers with ``wt=json``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _PARAMS = frozenset(
         # keys that affect ranking, sent to all engines
         "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
         "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
-        # paging, texts and formats of an answer
+        # paging, texts and formats of a response
         "start", "rows", "sort", "fl", "wt", "indent", "omitHeader", "echoParams", "json.nl", "timeAllowed",
         "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
     )
 )  # fmt: skip
-"""Known parameters; including parameters of components, such as ``hl.fl``, also per field
+"""Known parameters, including those of components, such as ``hl.fl``, also per field
 (``f.price.facet.range.gap``)."""
 
 _OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)
 _WHOLE = re.compile(r"ubi|(f\.[\w-]+\.)?(facet|stats|spellcheck)(\..+)?", re.ASCII)
-"""Parameters whose answer concerns the whole search and comes from production."""
+"""Parameters whose results concern the whole search and come from production."""
 
 _TAGGED = re.compile(r"\{!tag=[\w,.-]+\}")
 _FIELDS = re.compile(r"[\w*?.,\s-]*")
@@ -40,7 +40,7 @@ class Solr(Dialect):
     "from": n, "size": n}``.
 
     Parameters in ``params`` are understood, too (``q``, ``start``, ``rows``, ``sort``). Highlighting of documents that
-    only the challenger retrieved is taken from its answer. Interleaved documents omit ``score``.
+    only the challenger retrieved is taken from its response. Interleaved documents omit ``score``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The chart of a difference and its always-valid interval as impressions were closed."""
+"""The chart of a difference and its always-valid interval by the number of closed impressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def band_over_time(
         if low is not None and high is not None and n > 0 and n >= least and math.isfinite(low + high + mean)
     )
     if not points:
-        return pages.paragraph("Nothing is closed yet: the chart begins after the first window.", small=True)
+        return pages.paragraph("No impression is closed yet; the first window is still open.", small=True)
     n_last, mean_last, low_last, high_last = points[-1]
     alt = (
         f"{first} against {second} after {n_last:,.0f} impressions: {mean_last:+.3g}, "
@@ -39,8 +39,8 @@ def band_over_time(
     note = f"Values above 0 favour {first}, below 0 {second}."
     if explained:
         note += (
-            " The band holds the true difference at every time at once, "
-            "so it may be looked at any time; it is decided once 0 is outside."
+            " The band contains the true difference at all times simultaneously, "
+            "so it is valid at any look; the comparison is decided once 0 is outside."
         )
     return f"{_chart(points, alt)}<p class=note>{escape(note)}</p>"
 

@@ -32,7 +32,7 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
     lead = f"{running:,} of {len(reports):,} running, {decided:,} decided"
     lead += f", {alarms:,} with a guardrail alarm." if alarms else "."
     if not reports and not failed:
-        lead = "No experiment yet. Create one by PUT /v1/experiments/{key}, or by: structsvm live create FILE.toml"
+        lead = "No experiment yet. Create one: PUT /v1/experiments/{key}, or structsvm live create FILE.toml"
     return pages.render(
         "live/pages/overview.html", title="Experiments", here="/", lead=lead, refresh=refresh, reports=reports,
         failed=failed, now_ms=now_ms, say=layout, listed=pages.listed,
@@ -61,7 +61,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
-        return Markup(pages.paragraph(f"Nothing is closed yet. An impression counts once {window} is over."))
+        return Markup(pages.paragraph(f"No impression is closed yet. Each counts once {window} is over."))
     order = sorted(range(len(pairs)), key=lambda k: pairs[k]["always_valid_p_value"])[:most]
     charts = []
     for k in sorted(order):
@@ -69,7 +69,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
         points = [(n, pair["mean"], pair["lower"], pair["upper"]) for n, pair in known]
         charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
-        charts.append(pages.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
+        charts.append(pages.paragraph(f"The {most} pairs with the smallest p, of {len(pairs)}.", small=True))
     return Markup(pages.side_by_side(*charts) if len(charts) > 1 else charts[0])
 
 
@@ -92,7 +92,7 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
-    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: part of every duel")
+    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1 means part of every duel")
     return {
         "playing": [r["name"] for r in rankers if r["in_play"]], "rankers": rows, "shares": Markup(shares),
         "against": [f"against {name}" for name in names], "met": met,

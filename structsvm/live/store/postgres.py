@@ -2,7 +2,7 @@
 
 Sequence numbers are assigned before transactions commit, so a lower number can appear after a higher one. Writers share
 an advisory lock. The closer holds it exclusively for a moment to decide how far it closes: then no lower number can
-still appear, and no click can slip in.
+still appear, and no click can be added meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def engines(url: str) -> tuple[Engine, Engine]:
 
 
 class PostgresConnection:
-    """The hot inserts."""
+    """A PostgreSQL connection for the hot inserts."""
 
     def __init__(self, url: str) -> None:
         import psycopg
@@ -75,7 +75,7 @@ class PostgresConnection:
 
 
 def _show(cursor: Any, shown: list[ShownRow]) -> list[Stored | None]:
-    first = {row.id: row for row in reversed(shown)}  # of two rows with the same id in a batch
+    first = {row.id: row for row in reversed(shown)}  # the first of the rows with the same id
     # always in the same order, so that two workers with the same ids wait instead of deadlocking
     cursor.execute(_SHOWN, [list(column) for column in zip(*sorted(first.values()), strict=True)])
     made = {row[0] for row in cursor.fetchall()}

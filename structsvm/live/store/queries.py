@@ -89,7 +89,7 @@ class StoredImpression(NamedTuple):
 
 
 class StoredDuel(NamedTuple):
-    """Which rankers of a bandit met on a stored list, and the bandit's note."""
+    """The rankers that a bandit compared on a stored list, and the bandit's note."""
 
     seq: int
     id: bytes
@@ -98,7 +98,7 @@ class StoredDuel(NamedTuple):
 
 
 class Store:
-    """A database: statements of ``reading`` commit separately, transactions of ``writing`` wait for other writers."""
+    """A database: statements of ``reading`` commit separately; transactions of ``writing`` wait for other writers."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self.reading, self.writing = reading, writing
@@ -366,7 +366,7 @@ class Store:
             _set(connection, experiment, settled=1, unit_key=None)
             connection.execute(delete(schema.units).where(_u.experiment == experiment))
         if not self._is_postgres:
-            with self.reading.connect() as connection:  # deleted rows must not remain in the log either
+            with self.reading.connect() as connection:  # deleted rows must not remain in the log file either
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:

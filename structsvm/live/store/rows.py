@@ -37,7 +37,7 @@ class ClickRow(NamedTuple):
     at: int
     dwell: float | None
     shown_at: int
-    """Time of its impression: after a restore, another list may have the id of a lost one."""
+    """Time at which its list was shown: after a restore, another list may have the id of a lost one."""
     closes_at: int
     """End of the window of its impression."""
 

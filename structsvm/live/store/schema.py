@@ -54,7 +54,7 @@ impressions = sa.Table(
     sa.Column("query", sa.Text),
     sa.Column("elapsed_ms", sa.Integer),
     sa.Column("chance", sa.Double),  # probability, at that time, that its unit takes part
-    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # changes of the share before it was shown
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # number of earlier changes of the share
     sa.Index("impressions_of", "experiment", "seq"),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""SQLite: one file, write-ahead log, every commit on disk before the answer is sent."""
+"""SQLite: one file with a write-ahead log; every commit is on disk before the response is sent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class SqliteConnection:
-    """The hot inserts."""
+    """A SQLite connection for the hot inserts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,7 +92,7 @@ class SqliteConnection:
                 fates = [self._click(execute, row) for row in clicks]
                 execute("COMMIT")
             except BaseException:
-                # full disks end the transaction themselves
+                # SQLite has already ended the transaction if the disk is full
                 with contextlib.suppress(sqlite3.Error):
                     execute("ROLLBACK")
                 raise
@@ -139,7 +139,7 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
 
 
 def drop_unit_keys(path: Path, ended: Collection[int]) -> None:
-    """Delete the keys of units of ended experiments from a copy, and end them there.
+    """Delete the unit keys of ended experiments from a copy, and stop these experiments in the copy.
 
     A running experiment in the copy would always show production, as drawing lists requires the deleted key.
     """

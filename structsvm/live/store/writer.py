@@ -1,4 +1,4 @@
-"""Group commit: one thread stores all waiting requests in one transaction and answers when it is on disk."""
+"""Group commit: one thread stores all waiting requests in one transaction and responds when it is on disk."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Writer:
         return job.future
 
     def _give_up(self, job: _Job) -> None:
-        """Answer a request that has waited too long; it is no longer written then, unless writing has begun."""
+        """Answer a request that has waited too long; it is then not written, unless writing has begun."""
         with self._lock:
             self._waiting.pop(job, None)
         if not job.future.done():
@@ -155,7 +155,7 @@ class Writer:
 def _settle(
     jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
 ) -> None:
-    """Answer the requests of a batch; in the event loop."""
+    """Set the results of the requests of a batch; called in the event loop."""
     n_shown = n_clicks = 0
     for job in jobs:
         result: Any = None

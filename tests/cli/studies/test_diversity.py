@@ -46,7 +46,7 @@ def test_a_budget_in_place_of_a_number_of_documents():
     result = compare_methods(FOUND, methods=["original", "clairvoyant"], k=None, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0, 1]]
     assert [rows.tolist() for rows in result.chosen["clairvoyant"]] == [[1, 2], [2, 1]]
-    assert "that choose documents of a total cost of 3 at most for each of 2 queries" in headline(result)
+    assert "that choose documents with a total cost of at most 3 for each of 2 queries" in headline(result)
     result = compare_methods(FOUND, methods=["original"], k=1, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0]]
 

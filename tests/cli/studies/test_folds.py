@@ -111,9 +111,13 @@ def test_parts_of_different_width_and_kind_are_brought_together(tmp_path):
 def test_what_is_no_folds_is_refused(tmp_path):
     for name in ("S1", "S2", "S3", "S4"):
         (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
-    rejected(r"S1.*S2.*: expected different queries, query '1' is in two", load_fold, find_folds(tmp_path)[0])
+    rejected(
+        r"S1.*S2.*: expected distinct queries, got query '1' is in two", load_fold, find_folds(tmp_path)[0]
+    )
     (tmp_path / "S4.txt").unlink()
-    rejected(r"Fold1: expected each query in one of its parts, query '1'", load_fold, find_folds(tmp_path)[0])
+    rejected(
+        r"Fold1: expected each query in one of its parts, got query '1'", load_fold, find_folds(tmp_path)[0]
+    )
     (tmp_path / "notes.md").write_text("")
     (tmp_path / "S2.txt").unlink()
     rejected(r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md", find_folds, tmp_path)
@@ -298,7 +302,7 @@ def test_the_page_has_every_part_and_escapes(folder):
     results = run(find_folds(folder)[:2], names, [0.1, 1.0], measures=measures)
     text = page(results, "<script>alert(1)</script>")
     assert "<script" not in text
-    parts = "Result|map against C|Query by query"
+    parts = "Result|map against C|Differences by query"
     assert all(f"<h2>{part}" in text for part in parts.split("|"))
     assert "http://" not in text
 

@@ -199,6 +199,11 @@ def test_matched_votes_pair_the_kth_of_either_order() -> None:
     assert found.share.tolist() == [0.5, 0.5]
     assert found.at.tolist() == [3, 5]
     assert found.waiting == 2
+    # means of questions; in the order in which they were completed
+    votes = votes_of("bc1 cb1 ab1 ab1 ba0 ba1 ba1 ac1", question=[0, 1, 2, 2, 3, 3, 3, 4])
+    found = comparisons(votes, "matched")
+    assert (found.first.tolist(), found.second.tolist(), found.at.tolist()) == ([1, 0], [2, 1], [3, 8])
+    assert found.share.tolist() == pytest.approx([1 / 2, (1 + 1 / 3) / 2])
 
 
 def test_what_always_wins_when_shown_first_is_no_evidence() -> None:

@@ -109,7 +109,7 @@ def test_learn_then_analyse(logs, cli):
 
 
 def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, cli):
-    for better, said in (("new", "is the name right?"), ("old", "")):
+    for better, said in (("new", "check the names"), ("old", "")):
         cli(f"interleave learn one.jsonl --better {better} -o w.json")
         assert said in cli.err
         assert bool(cli.err) == bool(said)

@@ -9,7 +9,7 @@ from structsvm.plots import figures, pages
 
 
 def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]]:
-    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit."""
+    """Return columns and formatted rows: measure, difference from the baseline, significance, cost of the fit."""
     names = ("MAP", "difference", "better/worse", "p", "C", "gap", "passes", "seconds")
     rows = []
     for system in outcome.systems:
@@ -35,7 +35,7 @@ def headline(outcome: Outcome) -> str:
 
 
 def page(outcome: Outcome) -> str:
-    """Return the report, an HTML document that loads nothing."""
+    """Return the report, a self-contained HTML document."""
     columns, rows = results_table(outcome)
     learned, task = outcome.learned, outcome.task
     tol, histories = learned[0].model.tol, {s.name: s.model.fit_.history for s in learned}

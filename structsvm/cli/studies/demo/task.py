@@ -65,7 +65,7 @@ class Outcome:
 
 
 def digits_task(random_state: int = 0) -> Task:
-    """Return the retrieval of images of the same digit.
+    """Return the task of retrieving images of the same digit.
 
     No image of the training part, query or candidate, is in the test part.
     """
@@ -89,7 +89,7 @@ def digits_task(random_state: int = 0) -> Task:
         description=(
             f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
             f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
-            f"{test.offsets[1]} candidates each, all of them other images than those trained on. One feature per "
+            f"{test.offsets[1]} candidates each, none of which was used in training. One feature per "
             "pixel: the absolute difference between query and candidate. Relevant: the same digit."
         ),
         train=train,

@@ -37,7 +37,7 @@ class DiversityResult:
     """Result of :func:`compare_methods`; dictionaries are keyed by method, models first.
 
     ``values`` holds, for each method and loss, one minus the loss of each set; methods are compared by ``loss``. Each
-    method chooses ``limit``, such as "5 documents".
+    method chooses as much as ``limit`` states, such as "5 documents".
     """
 
     labelled: LabelledSets
@@ -149,5 +149,5 @@ def compare_methods(
     }
     limit = "documents" if k is None else f"{k} documents"
     if budget is not None:
-        limit = f"{limit} of a total cost of {budget:g} at most"
+        limit = f"{limit} with a total cost of at most {budget:g}"
     return DiversityResult(labelled, models, chosen, values, loss, limit)

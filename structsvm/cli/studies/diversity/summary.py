@@ -25,7 +25,7 @@ def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]
 
 
 def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """Return the same, unrounded, as plain objects; ``means`` refer to one minus each loss."""
+    """Return the values of the table, unrounded, as plain objects; ``means`` refer to one minus each loss."""
     records = []
     for name, values in result.values.items():
         entry: dict[str, Any] = {
@@ -63,12 +63,12 @@ def seen_in_training(result: DiversityResult) -> list[str]:
     for name, seen in result.seen.items():
         if seen is None:
             sentences.append(
-                f"The file of {name} does not say what it was trained on: on its training queries a model does better "
+                f"The file of {name} does not record its training queries, on which a model performs better "
                 "than on new ones."
             )
         elif seen:
             sentences.append(
-                f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures tell how well "
-                "it fits them, not how well it does on new ones."
+                f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures show how well "
+                "it fits them, not how well it performs on new ones."
             )
     return sentences

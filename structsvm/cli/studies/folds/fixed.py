@@ -58,7 +58,7 @@ def measure_fixed(
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], str]:
-    """Return the function that scores rows, and the name of the baseline, which says "feature" for a feature."""
+    """Return the function that scores rows, and the name of the baseline, which begins with "feature" for a feature."""
     path = Path(baseline)
     if path.is_file():
         return (_by_model(path) if is_model(path) else _by_run(path)), baseline

@@ -142,7 +142,7 @@ def _stem(path: Path) -> str:
 def _cut(
     data: Path, n_folds: int, random_state: int, test: bool, columns: dict[str, Any]
 ) -> tuple[Fold, ...]:
-    # missing features do not matter here, as only queries are counted
+    # missing features do not matter, as only queries are counted
     options = {**columns, "features": ()} if is_table(data) else columns
     options.pop("categorical", None)
     n_queries = _read(data, 0.0, options).n_queries
@@ -193,7 +193,7 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        problem = f"expected each query in one of its parts, query {shared[0]!r} is in two"
+        problem = f"expected each query in one of its parts, got query {shared[0]!r} in two"
         raise BadInput(fold.name, problem, "a model would be tested on what it was trained on")
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
@@ -241,7 +241,7 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
     pieces = [_fit_to(piece, width, as_sparse) for piece in pieces]
     if shared := _in_two(pieces):
         names = ", ".join(map(str, part.files))
-        raise BadInput(names, f"expected different queries, query {shared[0]!r} is in two of them")
+        raise BadInput(names, f"expected distinct queries, got query {shared[0]!r} in two of them")
     docids = [piece.docid for piece in pieces]
     X, y = (stacked([getattr(piece, name) for piece in pieces]) for name in ("X", "y"))
     offsets = offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces]))

@@ -22,17 +22,17 @@ from structsvm.queries import QueryData, dense_column
 METHODS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query has the same weight",
-    "ranksvm-l2": "the same with the squared hinge",
+    "ranksvm-l2": "ranksvm with the squared hinge",
     "ordinal": "ordinal regression SVM",
     "acc": "classification SVM",
-    "acc2": "classification SVM, relevant documents weighted up to balance",
+    "acc2": "classification SVM, classes weighted to balance",
     "acc3": "classification SVM on percentiles within the query",
     "acc4": "classification SVM on features scaled to [0, 1] within the query",
     "sgd": "stochastic descent on pairs, lam = 1/C",
-    "lcra": "the same on two random views of the features that have to agree, lam = 1/C",
+    "lcra": "sgd on two random views of the features that have to agree, lam = 1/C",
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
-    "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
+    "tree-LOSS": "boosted trees whose leaves are weighted jointly by the structural SVM (TreeRanker); tree is tree-map",
     "lightgbm": "LightGBM's LambdaRank, the best of a grid, stopped early on the validation part; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
@@ -127,7 +127,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
 
 def takes_missing(name: str) -> bool:
-    """Whether a method can learn from missing features directly."""
+    """Return whether a method can learn from missing features directly."""
     return name == "lightgbm" or _is_tree(name)
 
 

@@ -41,9 +41,9 @@ def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
 
 
 def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
-    """Return the same, unrounded, as plain objects.
+    """Return the values of the tables, unrounded, as plain objects.
 
-    Seconds are separate, as only they differ from run to run.
+    Seconds are kept separately, because only these differ between runs.
     """
     measures = results.measures
     record: dict[str, Any] = {

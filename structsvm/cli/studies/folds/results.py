@@ -57,7 +57,7 @@ class Measures:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """Arguments of ``evaluate_part`` that all measures share."""
+        """The arguments of ``evaluate_part`` that all measures share."""
         return {"convention": self.convention, "relevance": self.relevance}
 
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
@@ -379,7 +379,7 @@ _OTHER_SECONDS_PER_MB = 0.01
 
 
 def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
-    """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
+    """Estimate the training time of a method on a fold to an order of magnitude, by the size of its training files.
 
     The estimate, and so the number of processes, is the same on every machine.
     """
@@ -473,7 +473,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
             per_candidate.append(measures.values(measures.select, data.validation, scores, choosing=True))
     except ValueError as error:
         if isinstance(error, BadInput) and error.argument == "monotone_constraints":
-            raise  # an option of the whole study
+            raise  # the error concerns an option of the whole study
         raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]

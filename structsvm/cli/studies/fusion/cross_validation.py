@@ -127,11 +127,11 @@ def cross_validate_fusion(
     callback: Callable[[int, int], object] | None = None,
     whole: Candidates | None = None,
 ) -> FusionResult:
-    """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
+    """Re-rank every judged topic by a model that was trained, and whose C was chosen, without that topic.
 
-    For each of ``folds`` C is chosen on three folds of the other topics. The final model is trained on all judged
-    topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; rankings count up to it.
-    ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
+    For each of the ``folds`` outer folds, C is chosen on three folds of the other topics. The final model is trained on
+    all judged topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; rankings count up
+    to it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
     """
     from joblib import Parallel, delayed
 
@@ -224,8 +224,8 @@ def _best_sum(
 ) -> tuple[Float, tuple[int, ...]]:
     """Return the measure of each topic for a fusion chosen on the training topics, and its number of runs per fold.
 
-    It is the sum of the scaled scores of the best m runs on the training topics, each weighted by its mean there, for
-    the m (a Fibonacci number, or all) that is best there. ``values`` has one row per run.
+    The fusion is the sum of the scaled scores of the m runs that are best on the training topics, each weighted by its
+    mean on them, for the m (a Fibonacci number, or all) that is best on them. ``values`` has one row per run.
     """
     sizes = [m for m in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89) if m < len(values)] + [len(values)]
     found, chosen = np.empty(fold.size), []

@@ -30,7 +30,7 @@ def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
 
 
 def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any]:
-    """Return the same, unrounded, as plain objects."""
+    """Return the result, unrounded, as plain objects."""
     tests, systems = _tests(result), list[dict[str, Any]]()
     for name in _ordered(result):
         entry: dict[str, Any] = {"name": name, "single_run": name in result.runs}
