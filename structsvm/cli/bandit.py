@@ -18,7 +18,7 @@ from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.files import is_json_lines
@@ -208,7 +208,7 @@ def _letor_world(
     leader = int(alive.winners[0])
     flips = "live" if letor.live else "coin flips"
     facts = [
-        ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
+        ("data", counted(query=rows.n_queries, document=rows.n_rows, feature=rows.n_features)),
         ("comparisons", f"{method} interleaving, {letor.clicks} user, {flips}"),
         ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
     ]

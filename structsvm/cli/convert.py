@@ -12,7 +12,7 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, Table
 from structsvm.cli.terminal import bar
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice, counted
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -106,7 +106,7 @@ def convert(
 
 def _say(store: Path, data: QueryData) -> None:
     unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
-    sizes = f"{data.n_queries} queries, {data.n_rows} documents, {data.n_features} features"
+    sizes = counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)
     typer.echo(f"{store}: {sizes}{unlabelled}")
 
 

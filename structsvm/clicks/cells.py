@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
@@ -69,7 +69,7 @@ class ClickCells:
     --------
     >>> cells = ClickCells.from_arrays(["q", "q", "q"], ["a", "b", "a"], [1, 2, 2], [1, 0, 1])
     >>> cells
-    ClickCells(1 queries, 2 rows, 3 cells, 3 shows, 2 clicks)
+    ClickCells(1 query, 2 rows, 3 cells, 3 shows, 2 clicks)
     >>> cells.clicks, cells.docid[cells.row]
     (array([1, 1, 0]), array(['a', 'a', 'b'], dtype='<U1'))
     """
@@ -346,10 +346,8 @@ class ClickCells:
         return replace(self, sessions=sessions, gapped=distinct_sessions([lists.select(~whole)]))
 
     def __repr__(self) -> str:
-        return (
-            f"ClickCells({self.n_queries} queries, {self.n_rows} rows, {self.n_cells} cells, {self.n_shows} shows, "
-            f"{self.n_clicks} clicks)"
-        )
+        sizes = counted(query=self.n_queries, row=self.n_rows, cell=self.n_cells)
+        return f"ClickCells({sizes}, {counted(show=self.n_shows, click=self.n_clicks)})"
 
 
 def check_cells(cells: object) -> None:

@@ -82,7 +82,7 @@ def read_table(
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query": ["q", "q"], "document": ["a", "b"], "position": [1, 2], "clicked": [0, 1]})
     >>> read_table(frame)
-    ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
+    ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
     span = between or (None, None)
     if (time is None) != all(limit is None for limit in span):
