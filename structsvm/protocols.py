@@ -102,7 +102,7 @@ class Problem(Protocol):
     weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
     exact: bool  #: whether the oracle maximises exactly, as in :class:`Separator`
     n_bytes: int  #: size of the data in bytes, to which caches are proportional; 0 if unknown
-    chunk: int  #: queries whose rows fit into the cache
+    chunk: int  #: number of queries whose rows fit into the processor's cache
     n_jobs: int  #: threads a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
 

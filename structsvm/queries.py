@@ -424,7 +424,7 @@ def widened(X: Any, width: int) -> Any:
 
 
 def offsets_of(lengths: Any) -> Int:
-    """Return the offsets of consecutive groups of these lengths: their beginnings, and the end of the last."""
+    """Return the offsets of consecutive groups of these lengths: the start of each group, and the end of the last."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 

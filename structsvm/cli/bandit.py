@@ -42,7 +42,7 @@ class Letor(Group):
     )
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
-    samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000
+    samples: Annotated[int, "LETOR: number of interleavings per pair of rankers."] = 10_000
     live: Annotated[bool, "LETOR: interleave lists for every comparison (slow)."] = False
 
     @property
@@ -67,8 +67,8 @@ def simulate(
         str | None,
         "Names separated by commas: {bandits}; options as in rucb:alpha=0.6. (default: {compiled_bandits})",
     ] = None,
-    horizon: Annotated[float, "Comparisons per run."] = 1e5,
-    runs: Annotated[int, "Runs of each algorithm."] = 10,
+    horizon: Annotated[float, "Number of comparisons per run."] = 1e5,
+    runs: Annotated[int, "Number of runs per algorithm."] = 10,
     regret: Annotated[str, "Regret of a duel: average, sum or least (weak) of its arms' gaps."] = "average",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")

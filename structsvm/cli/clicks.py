@@ -301,7 +301,7 @@ def evaluate(
 def judge(
     log: Log,
     output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
-    method: Annotated[str, "coec, ips or sdbn."] = "coec",
+    method: Annotated[str, "Method: coec, ips or sdbn."] = "coec",
     levels: Annotated[
         str | None,
         "Values from which grades 1, 2, ... begin. (default: 0.5,1,2 times the clicks of an average document, coec; "

@@ -1,4 +1,4 @@
-"""``structsvm compare`` and ``structsvm search``."""
+"""``structsvm compare`` and ``structsvm search``: compare methods on test queries, and choose a method and C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``structsvm convert``."""
+"""``structsvm convert``: convert text or tables to a store."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def convert(
 
 
 def _say(store: Path, data: QueryData) -> None:
-    unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
+    unlabelled = "; without labels, which train requires and predict does not" if data.y is None else ""
     sizes = counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)
     typer.echo(f"{store}: {sizes}{unlabelled}")
 

@@ -1,4 +1,4 @@
-"""``structsvm fuse``."""
+"""``structsvm fuse``: learn to combine the rankings of several systems."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _check_name(path: Path) -> Path:
     except (NotADirectoryError, PermissionError):  # the check of the folder reports it
         return path
     except OSError as error:
-        problem = f"expected a name that a file can have ({error.strerror})"
+        problem = f"expected a valid file name ({error.strerror})"
         raise BadInput(path, problem, "choose another") from error
     return file
 

@@ -1,4 +1,4 @@
-"""``structsvm predict``."""
+"""``structsvm predict``: score rows with a saved model."""
 
 from __future__ import annotations
 

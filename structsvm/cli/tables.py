@@ -71,7 +71,7 @@ class TrainingTable(Table):
 
 
 def kept_medians(model: Any) -> Float | None:
-    """Return the medians that a model was trained with, None for a model without."""
+    """Return the medians that replaced missing features in the training of a model; None if there are none."""
     medians: Float | None = getattr(model, "table_", {}).get("fill")
     return medians
 

@@ -1,4 +1,4 @@
-"""``structsvm train``."""
+"""``structsvm train``: learn a ranking from labelled rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput, counted
 from structsvm.common.escaping import printable
 
 _NAMED = 6
-"""Largest number of features whose names are printed, since longer lists are hardly read."""
+"""Largest number of feature names that are printed; longer lists are truncated."""
 
 
 def _one_number(text: str) -> float:

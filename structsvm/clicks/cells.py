@@ -47,9 +47,11 @@ class ClickCells:
     Attributes
     ----------
     query_ids : ndarray, shape (n_queries,)
+        Id of each query.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are the documents of query ``q``.
     docid : ndarray, shape (n_rows,)
+        Document id of each row.
     row, position : ndarray of int64, shape (n_cells,)
         Ascending by row, then by position; positions are counted from 1.
     shows, clicks : ndarray of int64, shape (n_cells,)
@@ -213,7 +215,7 @@ class ClickCells:
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
         row_q = rows // documents.shape[0]
-        # every query of a part has a row, so the numbers are complete
+        # every query has a row, so row_q contains each index of a query
         offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
         for p in parts:

@@ -335,7 +335,7 @@ class _Impressions(NamedTuple):
     query: Int  # index of the query of each impression
     n_sessions: int
     n_gapped: int
-    lost: float  # share of empty positions above the last position of a list
+    lost: float  # share of positions without an impression among those above the last impression of a list
     n_clusters: int | None
     effective_clusters: float | None
 

@@ -41,6 +41,7 @@ class _ProductModel:
         Parameters
         ----------
         cells : ClickCells
+            The click log.
 
         Returns
         -------
@@ -101,7 +102,9 @@ class PositionBasedModel(_ProductModel):
     Attributes
     ----------
     attraction_ : ndarray of float64, shape (n_rows,)
+        Probability of a click on each document if it is examined.
     examination_ : ndarray of float64, shape (n_positions,)
+        Probability that each position is examined.
     attraction_error_ : ndarray of float64, shape (n_rows,)
         Standard errors, from the observed information; NaN with ``solver="em"``.
     log_likelihood_ : float
@@ -246,7 +249,7 @@ class UserBrowsingModel(_ProductModel):
 class TableUser(TableClicks):
     """A fitted model as a simulated user of ``structsvm.online``, with tables of shape (n_documents, longest).
 
-    The documents of one query are its grades.
+    Its grades are the indices of the documents of one query.
     """
 
     click_table: Float

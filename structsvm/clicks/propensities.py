@@ -230,6 +230,7 @@ class TrustBias(NamedTuple):
         Positive if they decrease faster; without such a bias, approximately Student's t with ``freedom`` degrees of
         freedom.
     freedom : float
+        Degrees of freedom of the statistic.
     p_value : float
         One-sided; NaN if the bias cannot be tested (too few documents at several positions).
     detectable : float
@@ -291,6 +292,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     Parameters
     ----------
     cells : ClickCells
+        The click log.
     last : int, optional
         The last position used; default: the last position that documents connect with the first.
     random_state : int or Generator, default=0
@@ -338,7 +340,7 @@ def _slope_test(
     phi, _ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
     looks, taps = np.bincount(row, shows * theta[position]), np.bincount(row, clicks)
-    # quality by the other half, between 0 and 1, 1/2 for the mean rate
+    # quality by the other half of the impressions, scaled to [0, 1] with 1/2 for the mean rate
     looks, taps = (np.concatenate([v, np.zeros(v.size % 2)]) for v in (looks, taps))
     mean = taps.sum() / looks.sum()
     rate = (taps + mean) / (looks + 1)
@@ -551,7 +553,7 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
         "weak",
         "expected every position connected to position 1 by clicked documents that were shown at several, got none for "
         "{}",
-        "log interleaved or swapped lists or several rankers; or estimate fewer positions with {last}",
+        "log interleaved or swapped lists, or several rankers; or estimate fewer positions with {last}",
     ),
     (
         "strong",

@@ -22,6 +22,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     Parameters
     ----------
     path : path
+        The file to read.
     max_position : int, default=1000
         Impressions beyond this position are left out and counted.
 

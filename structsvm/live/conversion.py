@@ -56,7 +56,7 @@ def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def number_as_text(value: Any) -> Any:
-    """Return an integer as text, for comparison of ids, and anything else unchanged."""
+    """Return an integer as text, so that ids can be compared, and anything else unchanged."""
     return str(value) if type(value) is int else value
 
 
