@@ -17,7 +17,7 @@ _SECONDS = 30
 
 Dask = Annotated[
     str | None,
-    "Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
+    "Work on a Dask cluster: 'local' starts one on this machine, tcp://host:port is the address of a scheduler. "
     "DATA are then Parquet files, texts or stores that every worker can read under the same path. "
     "(default: in this process)",
 ]

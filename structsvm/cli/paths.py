@@ -99,7 +99,7 @@ def check_folder(path: Path) -> None:
 
 def _check_name(path: Path) -> Path:
     """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are valid."""
-    if not path.name:  # a folder: callers that do not accept one raise
+    if not path.name:  # ``path`` is a folder: callers that do not accept folders raise
         return path
     try:
         file = destination(path)

@@ -122,7 +122,7 @@ def read_as_trained(
         taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
         note(
             f"warning: {path}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
-            f"{example!r:.60}; {taken} there"
+            f"{example!r:.60}; {taken} in these rows"
         )
 
     paths.check_text(path, table.zero_based)

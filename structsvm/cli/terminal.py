@@ -122,7 +122,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
 
     ``converting`` is True for the command ``convert``.
     """
-    if hasattr(error, "format_message"):  # the usage errors of typer
+    if hasattr(error, "format_message"):  # a usage error of typer
         context = getattr(error, "ctx", None)
         option = {"--objective": "--loss", "-C": "--C"}.get(getattr(error, "option_name", ""))
         if option and any(option in parameter.opts for parameter in error.ctx.command.params):  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
         return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, BadInput):  # from the callback of an option: the command has not started
+    if isinstance(error, BadInput):  # raised by the callback of an option, before the command starts
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
@@ -193,7 +193,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # as with "| head": the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it is flushed once more at exit
             raise typer.Exit(CLOSED) from None
 
     # paragraphs of one line each, which the help wraps to the width of the terminal

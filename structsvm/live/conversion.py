@@ -28,7 +28,7 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the dotted path of an invalid value, and what was expected there."""
+    """Return the dotted path of an invalid value, and a description of the expected value."""
     said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
     path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")

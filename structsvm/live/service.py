@@ -399,7 +399,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # without stopped or killed experiments, which may wait for the operator
+        # except stopped or killed experiments, which may wait for the operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}

@@ -349,7 +349,7 @@ def test_the_unseen_is_told_and_refused():
     alone = ClickCells.from_arrays([1], [5], [1], [1])
     for log, candidates, message in (
         (cells, new, "got 47% of the discounts on documents never shown"),
-        (cells, ([2], [5], [1.0]), "query: expected scores for every query .*, got none for 1, 1 among"),
+        (cells, ([2], [5], [1.0]), "query: expected scores for every query .*, got none for 1, such as 1"),
         (cells, ([], [], []), "query: expected scores for every query of the log, got none for 1"),
         (cells, ([1], [5], [np.nan]), "scores: expected finite numbers"),
         (cells, ([1] * 3, [5, 6, 6], [1.0, 0.5, 0.0]), "document: .* once in a query, got 6 in query 1"),

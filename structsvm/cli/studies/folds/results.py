@@ -133,7 +133,7 @@ class MethodResult:
         return self.cells[0]["grid"], self.validation().mean(axis=0)
 
     def best(self) -> tuple[float | None, float]:
-        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean there."""
+        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean on them."""
         grid, means = self.curve()
         chosen = _chosen(grid, self.validation(), self.selection)
         return grid[chosen], float(means[chosen])
