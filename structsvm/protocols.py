@@ -103,7 +103,7 @@ class Problem(Protocol):
     exact: bool  #: whether the oracle maximises exactly, as in :class:`Separator`
     n_bytes: int  #: size of the data in bytes, to which caches are proportional; 0 if unknown
     chunk: int  #: number of queries whose rows fit into the processor's cache
-    n_jobs: int  #: threads a trainer may use; results do not depend on it
+    n_jobs: int  #: number of threads that a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
 
     def cut(self, w: Float) -> Cut:
@@ -151,7 +151,7 @@ class Progress(NamedTuple):
     primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
-    seconds: float  #: since training began
+    seconds: float  #: time since training began
 
 
 Callback = Callable[[Progress], object]

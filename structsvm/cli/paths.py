@@ -94,7 +94,7 @@ def check_folder(path: Path) -> None:
     if not folder.is_dir():
         raise BadInput(path, f"expected an existing folder, got none called '{folder}'", "create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput(path, f"expected a folder to write in, got no permission for '{folder}'")
+        raise BadInput(path, f"expected a writable folder, got no permission for '{folder}'")
 
 
 def _check_name(path: Path) -> Path:

@@ -159,7 +159,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "since": "between", "weights_for": "to", "zero_based": "one_based=False",
+    "no_keys": "keyless", "since": "between", "weights_for": "to", "zero_based": "one_based=False",
 }  # fmt: skip
 """Library arguments whose options have a different name."""
 

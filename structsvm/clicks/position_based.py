@@ -205,7 +205,7 @@ class UserBrowsingModel(_ProductModel):
 
     Notes
     -----
-    Dupret & Piwowarski (SIGIR 2008) use the two ranks as parameters, as here; their distance gives the same model.
+    Dupret & Piwowarski (SIGIR 2008). Parameters by rank and distance, instead of two ranks, give the same model.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class UserBrowsingModel(_ProductModel):
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        at_positions(self.examination_[:, 0], sessions.position)  # refuses longer lists
+        at_positions(self.examination_[:, 0], sessions.position)  # raises for longer lists
         return np.asarray(
             _browsing_marginals(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels)
         )

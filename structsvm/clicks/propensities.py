@@ -83,7 +83,7 @@ class Propensities:
         refuse_first("theta", values, ~(np.isfinite(values) & (values > 0)), "a finite number > 0")
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
-        if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # squares of weights are finite
+        if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # so that squares of weights are finite
             span = f"{values.min()} to {values.max()}"
             raise BadInput("theta", f"expected numbers within 100 orders of magnitude, got {span}")
         n = values.shape[0]
@@ -430,7 +430,7 @@ class _Likelihood:
     def maximise(self, tol: float) -> tuple[Float, int]:
         """Return the maximiser and the number of Newton steps; a step is halved until the likelihood does not fall."""
         phi = np.zeros(self.basis.shape[1])
-        if phi.size == 0:  # only the first position
+        if phi.size == 0:  # only the first position, whose propensity is 1
             return phi, 0
         value = self.value(phi)
         best = np.inf, phi
@@ -442,7 +442,7 @@ class _Likelihood:
                 break
             gap = _bound(gradient, phi)
             # the last steps on a large log gain less than the rounding error of the likelihood, which must not reject
-            # them: the gap tells whether they still help
+            # them: the gap decides whether they still help
             level_off = dot(gradient, direction) <= 1e-12 * abs(value)
             if gap <= tol or (level_off and gap > 0.5 * best[0]):
                 return (phi if gap <= best[0] else best[1]), step
@@ -535,7 +535,7 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
     n_rows = int(row.max()) + 1 if row.size else 0
     total = np.bincount(row, clicks, n_rows)
     alive = total[row] > 0
-    # rows are nodes too: position -> row if clicked there, row -> position if shown there
+    # rows are nodes too: position -> row if clicked at it, row -> position if shown at it
     clicked = alive & (clicks > 0)
     rows = np.concatenate([node[clicked], n_nodes + row[alive]])
     columns = np.concatenate([n_nodes + row[clicked], node[alive]])
@@ -658,7 +658,7 @@ def _cluster_errors(
     # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
     # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
     # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
-    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
+    # is 0 in it, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
     # and processed element by element: whole-array code would take six seconds to compile
     size, m = whitened.shape
     meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]

@@ -99,7 +99,7 @@ class ClickSVM(StructuralRanker):
     propensities: Propensities | Sequence[float] | None = None
     weighting: Weighting = "ips"
     clip: float = 0.0
-    relevance: float = field(default=1.0, init=False)  # parameters without a meaning here
+    relevance: float = field(default=1.0, init=False)  # inherited parameters that do not apply
 
     @all_or_nothing
     def fit(

@@ -174,7 +174,7 @@ class _Reading:
         """Return the rows within a span of time, without the times."""
         when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
-            early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
+            early, late = when < self._limits[0], when >= self._limits[1]  # false for NaN (no limit)
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())

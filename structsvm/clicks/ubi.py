@@ -243,7 +243,7 @@ def _clicked(
     return _Lists(*columns), clicked[keep]
 
 
-_PLACES = 1 << 17  # above all positions that are counted
+_PLACES = 1 << 17  # larger than all positions that are counted
 _MOST_CONTRADICTED = 0.05
 
 
