@@ -159,7 +159,7 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison that a bandit selects: a pair (of equal arms to exploit), or a set of arms for multi-dueling.
+    """A comparison that a bandit selects: a pair of arms (twice the same to exploit it), or a set for multi-dueling.
 
     The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
     itself; the outcome of a set is one such number per pair of :meth:`pairs`. ``note`` is JSON data of the bandit,
@@ -185,8 +185,8 @@ class Bandit(Protocol):
 
     ``select`` does not change the state, and ``rng`` is its only source of random numbers. ``update`` learns from the
     outcome of a selected duel, and raises ValueError for other duels. ``best`` returns the best arm so far: ``rng``
-    breaks ties; without it the lowest arm is returned. ``to_json`` returns the complete state, with which a restarted
-    bandit continues identically; ``from_json`` raises ValueError for other texts.
+    breaks ties; without ``rng`` the lowest of the tied arms is returned. ``to_json`` returns the complete state, with
+    which a restarted bandit continues identically; ``from_json`` raises ValueError for other texts.
     """
 
     n_arms: int

@@ -132,7 +132,7 @@ def train(
     ] = None,
     rounds: Annotated[
         int | None,
-        "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not for svmdiv)",
+        "Rounds that also train on the model's own choices. (default: 2; with --marks clicks 0; not for svmdiv)",
     ] = None,
     positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,

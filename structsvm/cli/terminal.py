@@ -214,7 +214,7 @@ class Interruptible(typer.core.TyperGroup):
     """Commands that Ctrl-C ends with one line instead of a traceback; files are written atomically."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the options of a command, which may import much, and run it."""
+        """Read the options of a command, which may import large libraries, and run it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:

@@ -193,7 +193,7 @@ class ClickCells:
     def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
         """Return the combined counts of several logs; ids are compared without conversion.
 
-        Sessions are kept if every part has them. Numbers in one log and strings in another as ids are refused.
+        Sessions are kept if every part has them. Raise BadInput if ids are numbers in one log and strings in another.
 
         Examples
         --------
