@@ -102,8 +102,8 @@ class Problem(Protocol):
     weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
     exact: bool  #: whether the oracle maximises exactly, as in :class:`Separator`
     n_bytes: int  #: size of the data in bytes, to which caches are proportional; 0 if unknown
-    chunk: int  #: queries whose rows fit into the cache
-    n_jobs: int  #: threads a trainer may use; results do not depend on it
+    chunk: int  #: number of queries whose rows fit into the processor's cache
+    n_jobs: int  #: number of threads that a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
 
     def cut(self, w: Float) -> Cut:
@@ -151,7 +151,7 @@ class Progress(NamedTuple):
     primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
-    seconds: float  #: since training began
+    seconds: float  #: time since training began
 
 
 Callback = Callable[[Progress], object]
@@ -159,7 +159,7 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison that a bandit selects: a pair (of equal arms to exploit), or a set of arms for multi-dueling.
+    """A comparison that a bandit selects: a pair of arms (twice the same to exploit it), or a set for multi-dueling.
 
     The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
     itself; the outcome of a set is one such number per pair of :meth:`pairs`. ``note`` is JSON data of the bandit,
@@ -185,8 +185,8 @@ class Bandit(Protocol):
 
     ``select`` does not change the state, and ``rng`` is its only source of random numbers. ``update`` learns from the
     outcome of a selected duel, and raises ValueError for other duels. ``best`` returns the best arm so far: ``rng``
-    breaks ties; without it the lowest arm is returned. ``to_json`` returns the complete state, with which a restarted
-    bandit continues identically; ``from_json`` raises ValueError for other texts.
+    breaks ties; without ``rng`` the lowest of the tied arms is returned. ``to_json`` returns the complete state, with
+    which a restarted bandit continues identically; ``from_json`` raises ValueError for other texts.
     """
 
     n_arms: int

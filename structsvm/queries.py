@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.rows import check_offsets as check_offsets
 from structsvm.common.rows import check_sparse as check_sparse
 from structsvm.common.rows import first_beyond as first_beyond
@@ -299,7 +299,7 @@ class QueryData:
     --------
     >>> data = QueryData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["b", "a", "b"])
     >>> data, data.select([1]).y
-    (QueryData(2 queries, 3 rows, 1 features, dense float64), array([1.]))
+    (QueryData(2 queries, 3 rows, 1 feature, dense float64), array([1.]))
     """
 
     X: Any
@@ -392,7 +392,7 @@ class QueryData:
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.X) else "dense"
-        sizes = f"{self.n_queries} queries, {self.n_rows} rows, {self.n_features} features"
+        sizes = counted(query=self.n_queries, row=self.n_rows, feature=self.n_features)
         return f"QueryData({sizes}, {kind} {self.X.dtype})"
 
 
@@ -424,7 +424,7 @@ def widened(X: Any, width: int) -> Any:
 
 
 def offsets_of(lengths: Any) -> Int:
-    """Return the offsets of consecutive groups of these lengths: their beginnings, and the end of the last."""
+    """Return the offsets of consecutive groups of these lengths: the start of each group, and the end of the last."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 

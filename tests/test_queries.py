@@ -226,7 +226,7 @@ def test_offsets_that_lead_out_of_the_rows_are_refused(offsets):
 
 test_ids_that_could_become_one_are_refused = rejections(
     lambda qid: group_queries(qid, 2),
-    ([1, "1"], r"qid\[1\]: expected an int, like qid\[0\], got '1'; .* would be one query: convert them"),
+    ([1, "1"], r"qid\[1\]: expected an int, like qid\[0\], got '1'; .* would be one query: convert all"),
     (["a", 2], r"qid\[1\]: expected a string, like qid\[0\], got 2"),
     (np.array([1, "1"], dtype=object), r"qid\[1\]: expected an int"),
     ([1, True], r"qid\[1\]: expected an int or a string, got True among other ids"),

@@ -18,7 +18,7 @@ from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.files import is_json_lines
@@ -42,7 +42,7 @@ class Letor(Group):
     )
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
-    samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000
+    samples: Annotated[int, "LETOR: number of interleavings per pair of rankers."] = 10_000
     live: Annotated[bool, "LETOR: interleave lists for every comparison (slow)."] = False
 
     @property
@@ -67,8 +67,8 @@ def simulate(
         str | None,
         "Names separated by commas: {bandits}; options as in rucb:alpha=0.6. (default: {compiled_bandits})",
     ] = None,
-    horizon: Annotated[float, "Comparisons per run."] = 1e5,
-    runs: Annotated[int, "Runs of each algorithm."] = 10,
+    horizon: Annotated[float, "Number of comparisons per run."] = 1e5,
+    runs: Annotated[int, "Number of runs per algorithm."] = 10,
     regret: Annotated[str, "Regret of a duel: average, sum or least (weak) of its arms' gaps."] = "average",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
@@ -208,7 +208,7 @@ def _letor_world(
     leader = int(alive.winners[0])
     flips = "live" if letor.live else "coin flips"
     facts = [
-        ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
+        ("data", counted(query=rows.n_queries, document=rows.n_rows, feature=rows.n_features)),
         ("comparisons", f"{method} interleaving, {letor.clicks} user, {flips}"),
         ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
     ]

@@ -301,11 +301,11 @@ def evaluate(
 def judge(
     log: Log,
     output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
-    method: Annotated[str, "coec, ips or sdbn."] = "coec",
+    method: Annotated[str, "Method: coec, ips or sdbn."] = "coec",
     levels: Annotated[
         str | None,
-        "Values from which grades 1, 2, ... begin. (default: 0.5,1,2 times the clicks of an average document, coec; "
-        "attraction 0.1,0.3,0.6, others)",
+        "Values from which grades 1, 2, ... begin. (default: for coec 0.5,1,2 times the clicks of an average document; "
+        "otherwise 0.1,0.3,0.6)",
     ] = None,
     theta: Theta = None, *, reading: Reading,
     report: Report = None,

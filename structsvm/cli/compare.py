@@ -1,4 +1,4 @@
-"""``structsvm compare`` and ``structsvm search``."""
+"""``structsvm compare`` and ``structsvm search``: compare methods on test queries, and choose a method and C."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Study(Group):
             help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; repeat or use commas for more; 'list' shows them. "
             "(default: svm-map, svm-roc)",
             callback=_list_methods,
-            is_eager=True,  # the list needs no data
+            is_eager=True,  # 'list' needs no DATA
         ),
     ] = None
     C: Annotated[str, GRID] = "1e-3:1e4:15"

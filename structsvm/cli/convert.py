@@ -1,4 +1,4 @@
-"""``structsvm convert``."""
+"""``structsvm convert``: convert text or tables to a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, Table
 from structsvm.cli.terminal import bar
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice, counted
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -105,8 +105,8 @@ def convert(
 
 
 def _say(store: Path, data: QueryData) -> None:
-    unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
-    sizes = f"{data.n_queries} queries, {data.n_rows} documents, {data.n_features} features"
+    unlabelled = "; without labels, which train requires and predict does not" if data.y is None else ""
+    sizes = counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)
     typer.echo(f"{store}: {sizes}{unlabelled}")
 
 

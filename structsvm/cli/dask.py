@@ -17,7 +17,7 @@ _SECONDS = 30
 
 Dask = Annotated[
     str | None,
-    "Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
+    "Work on a Dask cluster: 'local' starts one on this machine, tcp://host:port is the address of a scheduler. "
     "DATA are then Parquet files, texts or stores that every worker can read under the same path. "
     "(default: in this process)",
 ]
@@ -105,7 +105,7 @@ def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iter
 def evaluate_there(
     client: Any, model: Any, data: Path, columns: Columns, groups: str, metrics: list[str], **options: Any
 ) -> list[Any]:
-    """Return the results of each measure, ranked by the model."""
+    """Return the results of each measure for the ranking by the model."""
     with _saying():
         named = _columns(data, columns)
         found = _ranker(client, model, groups).evaluate(str(data), **named, metrics=metrics, **options)

@@ -1,4 +1,4 @@
-"""``structsvm demo``."""
+"""``structsvm demo``: learn to rank on a built-in data set, and write a page with the results."""
 
 from __future__ import annotations
 

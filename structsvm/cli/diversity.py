@@ -18,7 +18,7 @@ from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, known, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, group, note, print_json, print_table
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice, counted
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
@@ -133,7 +133,7 @@ def train(
     ] = None,
     rounds: Annotated[
         int | None,
-        "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not for svmdiv)",
+        "Rounds that also train on the model's own choices. (default: 2; with --marks clicks 0; not for svmdiv)",
     ] = None,
     positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,
@@ -182,7 +182,7 @@ def train(
     if isinstance(model, structsvm.SVMDiv):
         described = f"levels: {', '.join(map(str, model.levels_))}"
     else:
-        described = f"{len(model.coef_)} features of {model.n_steps_} steps"
+        described = f"{counted(feature=len(model.coef_))} of {counted(step=model.n_steps_)}"
     typer.echo(f"model      {type(model).__name__}, C={model.C:g}, k={k}, {described}")
     estimate = "" if fit.certified else ", estimated: the search for violated outputs is not exact"
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e}{estimate})")
@@ -319,7 +319,7 @@ def compare(
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
-        f"{len(found.sets)} queries{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
+        f"{counted(query=len(found.sets))}{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
         f"{result.first} against the others"
     )
     print_table(*table(result))

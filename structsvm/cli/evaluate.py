@@ -1,4 +1,4 @@
-"""``structsvm evaluate``."""
+"""``structsvm evaluate``: print measures of rankings, and tests of their differences."""
 
 from __future__ import annotations
 

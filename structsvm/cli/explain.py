@@ -1,4 +1,4 @@
-"""``structsvm show`` and ``structsvm explain``."""
+"""``structsvm show`` and ``structsvm explain``: the weights of a model, and why it ranks a document above another."""
 
 from __future__ import annotations
 

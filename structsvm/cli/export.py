@@ -1,4 +1,4 @@
-"""``structsvm export``."""
+"""``structsvm export``: write a model in the format of a search engine."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def read_data(
     if paths.is_table(paths.check_input(path)):
         # the features of the model override the option
         options = {} if features is None else {"features": features}
-    if fill == "keep":  # as a store does
+    if fill == "keep":  # stores keep NaN, too
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:

@@ -1,4 +1,4 @@
-"""``structsvm fuse``."""
+"""``structsvm fuse``: learn to combine the rankings of several systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structsvm.cli.files import Ids, Jobs, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
-from structsvm.common.checks import BadInput, check_positive
+from structsvm.common.checks import BadInput, check_positive, counted
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -162,8 +162,8 @@ def fuse(
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and are left out")
-    if result.pool.n_topics < pool.n_topics:
-        note(f"{pool.n_topics - result.pool.n_topics} topics without judgments: ranked by the final model")
+    if n_new := pool.n_topics - result.pool.n_topics:
+        note(f"{counted(topic=n_new)} without judgments: ranked by the final model")
     if as_json:
         print_json(as_record(result, per_query=per_query))
         return

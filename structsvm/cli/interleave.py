@@ -18,7 +18,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import bar, group, note, print_json
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
 from structsvm.common.tables.files import is_json_lines
@@ -230,5 +230,5 @@ def _scores(name: str, rows: Any) -> Any:
         return dense_column(rows.X, int(name) - 1)
     model = load_ranker(Path(name))
     if model.n_features_in_ != rows.n_features:
-        raise BadInput(name, f"expected data of {model.n_features_in_} features, got {rows.n_features}")
+        raise BadInput(name, f"expected {counted(feature=model.n_features_in_)}, got {rows.n_features}")
     return model.predict(rows.X, qid=rows.qid)

@@ -94,12 +94,12 @@ def check_folder(path: Path) -> None:
     if not folder.is_dir():
         raise BadInput(path, f"expected an existing folder, got none called '{folder}'", "create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput(path, f"expected a folder to write in, got no permission for '{folder}'")
+        raise BadInput(path, f"expected a writable folder, got no permission for '{folder}'")
 
 
 def _check_name(path: Path) -> Path:
     """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are valid."""
-    if not path.name:  # a folder: callers that do not accept one raise
+    if not path.name:  # ``path`` is a folder: callers that do not accept folders raise
         return path
     try:
         file = destination(path)
@@ -107,7 +107,7 @@ def _check_name(path: Path) -> Path:
     except (NotADirectoryError, PermissionError):  # the check of the folder reports it
         return path
     except OSError as error:
-        problem = f"expected a name that a file can have ({error.strerror})"
+        problem = f"expected a valid file name ({error.strerror})"
         raise BadInput(path, problem, "choose another") from error
     return file
 

@@ -1,4 +1,4 @@
-"""``structsvm predict``."""
+"""``structsvm predict``: score rows with a saved model."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def predict(
     missing in a text file are 0. Labels are needed only with --dask.
 
     Ids of queries and documents are written as in DATA. In csv and Parquet a row without a document id gets its row
-    number in DATA, from 1, and rows with equal scores rank in their order; in a run, documents with equal scores rank
-    as trec_eval sorts them.
+    number in DATA, from 1, and ties are ranked in the order of the rows. In a run, ties are ranked as trec_eval sorts
+    them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
         problem = "expected a name such as scores.txt, scores.csv or scores.parquet"

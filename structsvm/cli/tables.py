@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, read_data, split_names
 from structsvm.cli.terminal import note
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -71,7 +71,7 @@ class TrainingTable(Table):
 
 
 def kept_medians(model: Any) -> Float | None:
-    """Return the medians that a model was trained with, None for a model without."""
+    """Return the medians that replaced missing features in the training of a model; None if there are none."""
     medians: Float | None = getattr(model, "table_", {}).get("fill")
     return medians
 
@@ -121,8 +121,8 @@ def read_as_trained(
     def unknown(column: str, n_rows: int, example: str) -> None:
         taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
         note(
-            f"warning: {path}: {n_rows} rows have a {column!r} that did not occur in training, such as "
-            f"{example!r:.60}; {taken} there"
+            f"warning: {path}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
+            f"{example!r:.60}; {taken} in these rows"
         )
 
     paths.check_text(path, table.zero_based)
@@ -144,6 +144,6 @@ def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **
     else:
         rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
     if rows.n_features != model.n_features_in_:
-        problem = f"expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
+        problem = f"expected {counted(feature=model.n_features_in_)}, as the model has, got {rows.n_features}"
         raise BadInput(path, problem)
     return rows

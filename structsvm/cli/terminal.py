@@ -122,7 +122,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
 
     ``converting`` is True for the command ``convert``.
     """
-    if hasattr(error, "format_message"):  # the usage errors of typer
+    if hasattr(error, "format_message"):  # a usage error of typer
         context = getattr(error, "ctx", None)
         option = {"--objective": "--loss", "-C": "--C"}.get(getattr(error, "option_name", ""))
         if option and any(option in parameter.opts for parameter in error.ctx.command.params):  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
         return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, BadInput):  # from the callback of an option: the command has not started
+    if isinstance(error, BadInput):  # raised by the callback of an option, before the command starts
         return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
@@ -159,7 +159,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "since": "between", "weights_for": "to", "zero_based": "one_based=False",
+    "no_keys": "keyless", "since": "between", "weights_for": "to", "zero_based": "one_based=False",
 }  # fmt: skip
 """Library arguments whose options have a different name."""
 
@@ -193,7 +193,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # as with "| head": the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it is flushed once more at exit
             raise typer.Exit(CLOSED) from None
 
     # paragraphs of one line each, which the help wraps to the width of the terminal
@@ -214,7 +214,7 @@ class Interruptible(typer.core.TyperGroup):
     """Commands that Ctrl-C ends with one line instead of a traceback; files are written atomically."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the options of a command, which may import much, and run it."""
+        """Read the options of a command, which may import large libraries, and run it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:

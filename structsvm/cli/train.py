@@ -1,4 +1,4 @@
-"""``structsvm train``."""
+"""``structsvm train``: learn a ranking from labelled rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Positive, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.escaping import printable
 
 _NAMED = 6
-"""Largest number of features whose names are printed, since longer lists are hardly read."""
+"""Largest number of feature names that are printed; longer lists are truncated."""
 
 
 def _one_number(text: str) -> float:
@@ -159,9 +159,9 @@ def train(
         progress.check(there.fit_)
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
-        about = f"{there.n_queries_} queries in {there.n_partitions_} partitions"
+        about = f"{counted(query=there.n_queries_)} in {counted(partition=there.n_partitions_)}"
         held_there = f"{held:.2f} GB of rows per worker at most"
-        _say(there, f"{about}, {there.n_features_in_} features; {held_there}", output, progress)
+        _say(there, f"{about}, {counted(feature=there.n_features_in_)}; {held_there}", output, progress)
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"
@@ -185,7 +185,7 @@ def train(
         model.table_ = kept
     model.save(output)
 
-    about = f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"
+    about = counted(query=rows.n_queries, document=rows.n_rows, feature=rows.n_features)
     if rows.feature_names is not None:
         more = ", ..." if rows.n_features > _NAMED else ""
         about += f": {', '.join(map(printable, rows.feature_names[:_NAMED]))}{more}"
@@ -195,7 +195,7 @@ def train(
 def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
     """Print a summary of the model and its data."""
     fit = model.fit_
-    unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
+    unused = f" ({counted(query=n)} without a constraint)" if (n := model.n_uninformative_) else ""
     typer.echo(f"data       {about}{unused}")
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
     typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}, C = {fit.C:g}")

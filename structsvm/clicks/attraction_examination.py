@@ -44,7 +44,7 @@ class ProductFit(NamedTuple):
     attraction: Float
     examination: Float
     log_likelihood: float
-    gap: float  # upper bound of the possible gain of the penalised log-likelihood
+    gap: float  # upper bound on the possible gain of the penalised log-likelihood
     n_steps: int
     covariance: Float  # covariance of `v`, whose common scale only the prior determines
     row_errors: Float  # standard errors of `u`
@@ -79,7 +79,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system for the levels."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
-    if prior == 0:  # without clicks, or without misses, the optimum is at the bound
+    if prior == 0:  # parameters of only clicks, or only misses, have their optimum at a bound
         for x, number in ((u, rows), (v, cells.level)):
             clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0

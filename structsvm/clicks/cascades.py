@@ -167,8 +167,11 @@ class DependentClickModel(_WalkModel):
     Attributes
     ----------
     attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+        As in :class:`CascadeModel`.
     continuation_ : ndarray of float64, shape (longest,)
+        Probability of reading on after a click at each position.
     log_likelihood_ : float
+        Log-likelihood of the log.
 
     Notes
     -----
@@ -213,8 +216,9 @@ class SimplifiedDynamicBayesianModel(_WalkModel):
     Attributes
     ----------
     attraction_, satisfaction_, attraction_error_ : ndarray of float64, shape (n_rows,)
-        Relevance is ``attraction_ * satisfaction_``.
+        Attraction, satisfaction and the standard error of attraction; relevance is ``attraction_ * satisfaction_``.
     log_likelihood_ : float
+        Log-likelihood of the log.
 
     Notes
     -----
@@ -291,7 +295,9 @@ class DynamicBayesianModel(_ModelByRounds):
     Attributes
     ----------
     attraction_, satisfaction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+        As in :class:`SimplifiedDynamicBayesianModel`.
     continuation_ : float
+        Probability that a user who is not satisfied reads on.
     log_likelihood_ : float
         Log-likelihood of the log, without the prior.
     history_ : list of float
@@ -340,6 +346,7 @@ class ClickChainModel(_ModelByRounds):
     Attributes
     ----------
     attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+        As in :class:`CascadeModel`.
     continuation_ : ndarray of float64, shape (3,)
         Probability of reading on without a click, after a click that did not satisfy, and after a click that did.
     log_likelihood_, history_

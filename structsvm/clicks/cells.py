@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
@@ -47,9 +47,11 @@ class ClickCells:
     Attributes
     ----------
     query_ids : ndarray, shape (n_queries,)
+        Id of each query.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are the documents of query ``q``.
     docid : ndarray, shape (n_rows,)
+        Document id of each row.
     row, position : ndarray of int64, shape (n_cells,)
         Ascending by row, then by position; positions are counted from 1.
     shows, clicks : ndarray of int64, shape (n_cells,)
@@ -69,7 +71,7 @@ class ClickCells:
     --------
     >>> cells = ClickCells.from_arrays(["q", "q", "q"], ["a", "b", "a"], [1, 2, 2], [1, 0, 1])
     >>> cells
-    ClickCells(1 queries, 2 rows, 3 cells, 3 shows, 2 clicks)
+    ClickCells(1 query, 2 rows, 3 cells, 3 shows, 2 clicks)
     >>> cells.clicks, cells.docid[cells.row]
     (array([1, 1, 0]), array(['a', 'a', 'b'], dtype='<U1'))
     """
@@ -191,7 +193,7 @@ class ClickCells:
     def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
         """Return the combined counts of several logs; ids are compared without conversion.
 
-        Sessions are kept if every part has them. Numbers in one log and strings in another as ids are refused.
+        Sessions are kept if every part has them. Raise BadInput if ids are numbers in one log and strings in another.
 
         Examples
         --------
@@ -213,7 +215,7 @@ class ClickCells:
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
         row_q = rows // documents.shape[0]
-        # every query of a part has a row, so the numbers are complete
+        # every query has a row, so row_q contains each index of a query
         offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
         for p in parts:
@@ -346,10 +348,8 @@ class ClickCells:
         return replace(self, sessions=sessions, gapped=distinct_sessions([lists.select(~whole)]))
 
     def __repr__(self) -> str:
-        return (
-            f"ClickCells({self.n_queries} queries, {self.n_rows} rows, {self.n_cells} cells, {self.n_shows} shows, "
-            f"{self.n_clicks} clicks)"
-        )
+        sizes = counted(query=self.n_queries, row=self.n_rows, cell=self.n_cells)
+        return f"ClickCells({sizes}, {counted(show=self.n_shows, click=self.n_clicks)})"
 
 
 def check_cells(cells: object) -> None:

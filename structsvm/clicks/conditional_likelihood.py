@@ -54,7 +54,7 @@ class Likelihood:
         A step is halved until the likelihood does not fall.
         """
         phi = np.zeros(self.basis.shape[1])
-        if phi.size == 0:  # only the first position
+        if phi.size == 0:  # only the first position, whose propensity is 1
             return phi, 0, 0.0
         value = self.value(phi)
         best = np.inf, phi
@@ -67,7 +67,7 @@ class Likelihood:
             # bound on the gain of a concave function within the box
             gap = dot(np.abs(gradient), _BOX + np.abs(phi))
             # the last steps on a large log gain less than the rounding error of the likelihood, which must not reject
-            # them: the gap tells whether they still help
+            # them: the gap decides whether they still help
             level_off = dot(gradient, direction) <= 1e-12 * abs(value)
             if gap <= tol or (level_off and gap > 0.5 * best[0]):
                 return (phi, step, gap) if gap <= best[0] else (best[1], step, best[0])
@@ -199,7 +199,7 @@ def _cluster_errors(
     # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
     # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
     # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
-    # is 0 there, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
+    # is 0 in it, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in
     # and processed element by element: whole-array code would take six seconds to compile
     size, m = whitened.shape
     meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]

@@ -335,7 +335,7 @@ class _Impressions(NamedTuple):
     query: Int  # index of the query of each impression
     n_sessions: int
     n_gapped: int
-    lost: float  # share of empty positions above the last position of a list
+    lost: float  # share of positions without an impression among those above the last impression of a list
     n_clusters: int | None
     effective_clusters: float | None
 
@@ -408,7 +408,7 @@ class _Weights(NamedTuple):
     """Weights by which the sum over impressions estimates the sum over lists of the attractions of their documents."""
 
     each: Float  # weight of an impression, given whether it was clicked
-    per_click: Float  # weight if it was clicked
+    per_click: Float  # weight of an impression if it was clicked
     # propensity of each impression, if its weight depends on all examinations of the document
     looks: Float | None
     moves: NDArray[np.bool_]  # whether the weight depends on the propensity of the impression
@@ -513,7 +513,7 @@ class _Errors(NamedTuple):
     log: _Impressions
     level: float
     theta: Propensities | None = None
-    influence: Influence | None = None  # of propensities harvested from this log
+    influence: Influence | None = None  # of impressions on propensities harvested from this log
 
     def interval(self, value: _Value) -> Interval:
         log, n = self.log, self.log.n

@@ -28,6 +28,7 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
     Parameters
     ----------
     cells : ClickCells
+        The log to divide.
     share : float
         Share of the queries to hold out, between 0 and 1.
 

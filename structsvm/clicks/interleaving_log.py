@@ -55,7 +55,7 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     >>> from structsvm.online.clicklog import Click, ClickLog, Impression
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> cells_of_log(ClickLog.of([Impression(shown, (Click(2),), query="q")]))
-    ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
+    ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
     from structsvm.online.clicklog import ClickLog, Line
 

@@ -26,10 +26,13 @@ class ClickJudgments:
     Attributes
     ----------
     query, document : ndarray, shape (n_rows,)
+        Ids of the query and the document.
     value, lower, upper : ndarray of float64, shape (n_rows,)
         Estimate and the ends of its interval.
     shows, clicks : ndarray of int64, shape (n_rows,)
+        Number of impressions of the document, and number of those with a click.
     method : str
+        The method of :func:`judgments`.
     known : ndarray of bool, shape (n_rows,)
         Whether the log is informative about a document, which it is not if the document was shown only at positions
         without clicks or examination. Its value is then 0, its interval contains all values, and no qrels are written

@@ -35,6 +35,7 @@ def click_weights(
     Parameters
     ----------
     cells : ClickCells
+        The click log.
     propensities : Propensities
         Propensities of all positions of the log.
     weighting : {"ips", "policy"}, default="ips"

@@ -17,7 +17,7 @@ from structsvm.clicks.quality import ModelQuality
 from structsvm.plots import pages
 from structsvm.plots.figures import Lines
 
-_MOST_POSITIONS = 50  # in a table
+_MOST_POSITIONS = 50  # number of rows in the table of positions
 _MOST_DOCUMENTS = 20
 
 

@@ -41,6 +41,7 @@ class _ProductModel:
         Parameters
         ----------
         cells : ClickCells
+            The click log.
 
         Returns
         -------
@@ -101,7 +102,9 @@ class PositionBasedModel(_ProductModel):
     Attributes
     ----------
     attraction_ : ndarray of float64, shape (n_rows,)
+        Probability of a click on each document if it is examined.
     examination_ : ndarray of float64, shape (n_positions,)
+        Probability that each position is examined.
     attraction_error_ : ndarray of float64, shape (n_rows,)
         Standard errors, from the observed information; NaN with ``solver="em"``.
     log_likelihood_ : float
@@ -202,7 +205,7 @@ class UserBrowsingModel(_ProductModel):
 
     Notes
     -----
-    Dupret & Piwowarski (SIGIR 2008) use the two ranks as parameters, as here; their distance gives the same model.
+    Dupret & Piwowarski (SIGIR 2008). Parameters by rank and distance, instead of two ranks, give the same model.
 
     Examples
     --------
@@ -231,7 +234,7 @@ class UserBrowsingModel(_ProductModel):
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        at_positions(self.examination_[:, 0], sessions.position)  # refuses longer lists
+        at_positions(self.examination_[:, 0], sessions.position)  # raises for longer lists
         return np.asarray(
             _browsing_marginals(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels)
         )
@@ -246,7 +249,7 @@ class UserBrowsingModel(_ProductModel):
 class TableUser(TableClicks):
     """A fitted model as a simulated user of ``structsvm.online``, with tables of shape (n_documents, longest).
 
-    The documents of one query are its grades.
+    Its grades are the indices of the documents of one query.
     """
 
     click_table: Float

@@ -77,7 +77,7 @@ class Propensities:
         refuse_first("theta", values, ~(np.isfinite(values) & (values > 0)), "a finite number > 0")
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
-        if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # squares of weights are finite
+        if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # so that squares of weights are finite
             span = f"{values.min()} to {values.max()}"
             raise BadInput("theta", f"expected numbers within 100 orders of magnitude, got {span}")
         n = values.shape[0]
@@ -218,6 +218,7 @@ class TrustBias(NamedTuple):
         Positive if they decrease faster; without such a bias, approximately Student's t with ``freedom`` degrees of
         freedom.
     freedom : float
+        Degrees of freedom of the statistic.
     p_value : float
         One-sided; NaN if the bias cannot be tested (too few documents at several positions).
     detectable : float
@@ -279,6 +280,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     Parameters
     ----------
     cells : ClickCells
+        The click log.
     last : int, optional
         The last position used; default: the last position that documents connect with the first.
     random_state : int or Generator, default=0
@@ -326,7 +328,7 @@ def _slope_test(
     phi, *_ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
     looks, taps = np.bincount(row, shows * theta[position]), np.bincount(row, clicks)
-    # quality by the other half, between 0 and 1, 1/2 for the mean rate
+    # quality by the other half of the impressions, scaled to [0, 1] with 1/2 for the mean rate
     looks, taps = (np.concatenate([v, np.zeros(v.size % 2)]) for v in (looks, taps))
     mean = taps.sum() / looks.sum()
     rate = (taps + mean) / (looks + 1)
@@ -429,7 +431,7 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
     n_rows = int(row.max()) + 1 if row.size else 0
     total = np.bincount(row, clicks, n_rows)
     alive = total[row] > 0
-    # rows are nodes too: position -> row if clicked there, row -> position if shown there
+    # rows are nodes too: position -> row if clicked at it, row -> position if shown at it
     clicked = alive & (clicks > 0)
     rows = np.concatenate([node[clicked], n_nodes + row[alive]])
     columns = np.concatenate([n_nodes + row[clicked], node[alive]])
@@ -447,7 +449,7 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
         "weak",
         "expected every position connected to position 1 by clicked documents that were shown at several, got none for "
         "{}",
-        "log interleaved or swapped lists or several rankers; or estimate fewer positions with {last}",
+        "log interleaved or swapped lists, or several rankers; or estimate fewer positions with {last}",
     ),
     (
         "strong",

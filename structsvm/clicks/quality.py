@@ -29,9 +29,9 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     Parameters
     ----------
     model : PositionBasedModel, UserBrowsingModel, CascadeModel or another model of this package
-        Fitted. Documents that its log did not show get the mean attraction.
+        A fitted model. Documents that its log did not show get the mean attraction.
     cells : ClickCells
-        With sessions.
+        A log with sessions.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
     model : click model
         The model to fit.
     cells : ClickCells
-        With sessions.
+        A log with sessions.
     random_state : int or Generator, default=0
         Seed or generator that divides the lists.
 

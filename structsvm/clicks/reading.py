@@ -44,7 +44,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     ...     path = pathlib.Path(folder) / "log.csv"
     ...     _ = path.write_text("query,document,position,clicked\\nq,a,1,1\\n")
     ...     read_clicks(path)
-    ClickCells(1 queries, 1 rows, 1 cells, 1 shows, 1 clicks)
+    ClickCells(1 query, 1 row, 1 cell, 1 show, 1 click)
     """
     import structsvm.clicks
 

@@ -22,6 +22,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     Parameters
     ----------
     path : path
+        The file to read.
     max_position : int, default=1000
         Impressions beyond this position are left out and counted.
 
@@ -47,7 +48,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     ...     _ = path.write_text("q1\\ta,b : b , x; q1\\tb,a :;\\n")
     ...     cells = read_sessions(path)
     >>> cells, dict(cells.dropped)
-    (ClickCells(1 queries, 2 rows, 4 cells, 4 shows, 1 clicks), {'click on a document that was not shown': 1})
+    (ClickCells(1 query, 2 rows, 4 cells, 4 shows, 1 click), {'click on a document that was not shown': 1})
     """
     path = Path(path)
     batches = Batches(str(path), max_position)

@@ -19,9 +19,9 @@ class ClickSessions:
     """Shown lists with their clicks; lists that agree in all attributes are stored once, with a count."""
 
     offsets: Int  # entries offsets[i]:offsets[i + 1] are list i, in the order of positions
-    row: Int  # of ClickCells, at each entry
-    clicked: NDArray[np.bool_]  # at each entry
-    count: Int  # sessions that showed this list and made these clicks
+    row: Int  # row of ClickCells of each entry
+    clicked: NDArray[np.bool_]  # whether each entry was clicked
+    count: Int  # number of sessions with this list and these clicks
     places: Int | None = None  # position of each entry; None: from 1 on without a gap
     cluster: Int | None = None  # user of each list, -1 if unknown; None without users
     probability: Float | None = None  # logged probability of this document at this position

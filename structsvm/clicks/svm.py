@@ -99,7 +99,7 @@ class ClickSVM(StructuralRanker):
     propensities: Propensities | Sequence[float] | None = None
     weighting: Weighting = "ips"
     clip: float = 0.0
-    relevance: float = field(default=1.0, init=False)  # parameters without a meaning here
+    relevance: float = field(default=1.0, init=False)  # inherited parameters that do not apply
 
     @all_or_nothing
     def fit(
@@ -145,6 +145,7 @@ class ClickSVM(StructuralRanker):
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
+            The rows to score.
         y : array-like of float, shape (n_rows,)
             Weights of the rows, >= 0.
         qid : array-like, shape (n_rows,), optional
@@ -228,6 +229,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     C_ : float
         The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
     Cs_ : ndarray, shape (n_Cs,)
+        The values tried.
     scores_ : ndarray, shape (n_Cs,)
         Weighted mean over the held-out clicks of the measure behind the loss: the share of other documents below the
         clicked one (pairs, which gives long lists more weight, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 /

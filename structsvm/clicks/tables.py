@@ -82,7 +82,7 @@ def read_table(
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query": ["q", "q"], "document": ["a", "b"], "position": [1, 2], "clicked": [0, 1]})
     >>> read_table(frame)
-    ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
+    ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
     span = between or (None, None)
     if (time is None) != all(limit is None for limit in span):
@@ -174,7 +174,7 @@ class _Reading:
         """Return the rows within a span of time, without the times."""
         when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
-            early, late = when < self._limits[0], when >= self._limits[1]  # NaN: no limit
+            early, late = when < self._limits[0], when >= self._limits[1]  # false for NaN (no limit)
         unknown = np.isnan(when)
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())

@@ -284,7 +284,7 @@ def _drafted(
         for hit in sorted(hits, key=lambda hit: hit.rank):
             if hit.rank == NO_ORDINAL:
                 dropped.count("impression without an ordinal")
-            elif hit.document in order:  # later events may be further rows
+            elif hit.document in order:  # logged by several events or rows
                 dropped.count("document twice in a list")
                 if hit.clicked:
                     order[hit.document] = order[hit.document]._replace(clicked=True)

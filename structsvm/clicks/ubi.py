@@ -86,7 +86,7 @@ def read_ubi(
     ...     path = pathlib.Path(folder) / "ubi.ndjson"
     ...     _ = path.write_text("\\n".join(lines))
     ...     read_ubi(path)
-    ClickCells(1 queries, 1 rows, 1 cells, 1 shows, 1 clicks)
+    ClickCells(1 query, 1 row, 1 cell, 1 show, 1 click)
     """
     path = Path(path)
     check_whole("length", length)
@@ -243,7 +243,7 @@ def _clicked(
     return _Lists(*columns), clicked[keep]
 
 
-_PLACES = 1 << 17  # above all positions that are counted
+_PLACES = 1 << 17  # larger than all positions that are counted
 _MOST_CONTRADICTED = 0.05
 
 

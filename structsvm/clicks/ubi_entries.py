@@ -120,7 +120,7 @@ def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
             except (ValueError, RecursionError):
                 if not raw.strip():
                     continue
-                if number == 1:  # a response over several lines
+                if number == 1:  # a response spread over several lines
                     yield from _answer(path)
                     return
                 raise BadInput(f"{path}:{number}", f"expected a JSON object, got {shorten(raw)}") from None

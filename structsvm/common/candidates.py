@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.rows import check_sparse
 from structsvm.protocols import Float, Int
 
@@ -200,8 +200,8 @@ class CandidateSet:
 
     def __repr__(self) -> str:
         name = "" if self.query is None else f"{self.query[:40]!r}: "
-        extra = "" if self.features is None else f", {self.features.shape[1]} features"
-        return f"CandidateSet({name}{len(self)} documents, {self.kind}{extra})"
+        extra = "" if self.features is None else f", {counted(feature=self.features.shape[1])}"
+        return f"CandidateSet({name}{counted(document=len(self))}, {self.kind}{extra})"
 
 
 def _no_similarity(problem: str) -> BadInput:

@@ -1,4 +1,5 @@
-"""``BadInput``, the error of an invalid value with argument, problem and remedy, and checks that raise it."""
+"""``BadInput``, the error of an invalid value with argument, problem and remedy, checks that raise it, and counts in
+messages."""
 
 from __future__ import annotations
 
@@ -221,3 +222,9 @@ def missing_parts(protocol: type, candidate: object) -> str:
 def check_C(C: Any) -> float:
     """Return ``C`` as a float; raise unless it is a finite number > 0."""
     return check_positive("C", C)
+
+
+def counted(**counts: int) -> str:
+    """Return counts with their nouns: ``"1 query, 2 rows"`` for ``query=1, row=2``."""
+    plurals = {noun: f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s" for noun in counts}
+    return ", ".join(f"{n} {noun if n == 1 else plurals[noun]}" for noun, n in counts.items())

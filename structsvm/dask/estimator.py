@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask import cluster
@@ -460,7 +460,7 @@ def _as_given(values: Any, rows: Any, name: str) -> Any:
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     """Return the scores in the order of the source."""
     if rows.data.n_features != coef.shape[0]:
-        problem = f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
+        problem = f"expected {counted(feature=coef.shape[0])}, as the model has, got {rows.data.n_features}"
         raise BadInput(rows.place, problem)
     scores = scored(rows, coef, scaler).data.X[:, 0]
     order = rows.data.order

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
-from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole, counted
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
@@ -478,8 +478,8 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
     """Return a document feature, perhaps smoothed, scaled to [0, 1]; without any the mean similarity, unscaled."""
     if candidates.features is None or candidates.features.shape[1] == 0:
         return np.asarray(similarity.mean(axis=1))
-    if score >= candidates.features.shape[1]:
-        raise BadInput("score", f"expected a column of {candidates.features.shape[1]} features", value=score)
+    if score >= (width := candidates.features.shape[1]):
+        raise BadInput("score", f"expected a column of {counted(feature=width)}", value=score)
     column = unit_range(candidates.features[:, score : score + 1])
     if smooth:
         column = unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))

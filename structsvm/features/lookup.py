@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.features.ranks import Ranks, fill_ranks, rounded_down
@@ -115,7 +115,7 @@ class Lookup:
         n_jobs: int,
     ) -> None:
         if X.ndim != 2 or X.shape[1] != self._n_features:
-            raise BadInput("X", f"expected {self._n_features} features, got shape {X.shape}")
+            raise BadInput("X", f"expected {counted(feature=self._n_features)}, got shape {X.shape}")
         X = np.ascontiguousarray(X, dtype=self._kind)
         n_conditions = self._n_leaves + self._used.shape[0]
         kernel, kind, trees = (

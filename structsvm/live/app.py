@@ -47,6 +47,7 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
     Parameters
     ----------
     settings : Settings
+        Address, store and limits of the service.
     service : Service, optional
         By default a service on ``settings.store``.
 

@@ -64,7 +64,7 @@ class Experiment:
     """A worker's copy of a revision of an experiment."""
 
     row: ExperimentRow
-    winner: str | None = None  # served after the end, if the experiment says so
+    winner: str | None = None  # served after the end, if the configuration requests it
     policy: Policy | None = None
 
     @property
@@ -73,7 +73,7 @@ class Experiment:
         return self.row.config
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the experiment as in the answers of the API."""
+        """Return the experiment as in the responses of the API."""
         row = self.row
         return {
             "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at,

@@ -28,7 +28,7 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the dotted path of an invalid value, and what was expected there."""
+    """Return the dotted path of an invalid value, and a description of the expected value."""
     said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
     path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
@@ -56,7 +56,7 @@ def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def number_as_text(value: Any) -> Any:
-    """Return an integer as text, for comparison of ids, and anything else unchanged."""
+    """Return an integer as text, so that ids can be compared, and anything else unchanged."""
     return str(value) if type(value) is int else value
 
 

@@ -29,7 +29,7 @@ _TOKEN = 29
 """Bytes of a token before its signature: key (1), experiment (4), documents (2), time (6), impression (16)."""
 
 TOKEN_LENGTH = 60
-"""Characters of a token."""
+"""Number of characters in a token."""
 
 
 class Token(NamedTuple):

@@ -32,7 +32,7 @@ class Breaker:
         now = self._clock()
         if now < self._until:
             return False
-        self._until = now + _REST_S  # wait for the outcome of this trial, but not forever
+        self._until = now + _REST_S  # wait for the outcome of this trial for a limited time
         return True
 
     def failed(self) -> None:

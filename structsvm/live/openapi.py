@@ -66,7 +66,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("post", f"{_ONE}/show"): Operation(
         "Merge rankings into the list to show, and record it", "show", bodies.Show, bodies.Shown, (403, 404, 422, 503),
-        "The same request id is the same impression: retries get the stored list. Further pages take the same id and "
+        "A request id identifies an impression: retries get the stored list. Further pages use the same id and "
         "an offset. If the list cannot be recorded in time, production's list is returned.",
     ),
     ("post", "/v1/clicks"): Operation(

@@ -196,13 +196,13 @@ class Proxy:
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's version overrides others
             found.update(answer.ranking)
         of_another = shown.get("replayed", False) and len(shown["documents"]) != length
-        if of_another or not set(ids) <= set(found):  # an id that was used for another search
+        if of_another or not set(ids) <= set(found):  # the id was used for another search
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also if this search's list was stored as a control for another unit
             return await self._control(engine, asked, main, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
-        if shown["token"] is not None:  # a winner's list has none
+        if shown["token"] is not None:  # the list of a winner has no token
             merged = engine.dialect.named(merged, shown["token"])
         return self._response(merged, main.raw, shown["serve"], why)
 
@@ -225,7 +225,7 @@ class Proxy:
         """Return production's own page, with the token of its list."""
         if asked.query.first:  # engines may return other values with a later page, such as the largest score
             main = self._read(engine, await self._production(engine, asked))
-        if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
+        if list(main.ranking)[: asked.query.size] != list(ids):  # the id was used for another search
             why = main.why or "replayed"
             self.service.metrics.shown.labels("production", label_of(why)).inc()
             return _as_it_came(main.raw, why)

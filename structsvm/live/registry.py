@@ -199,7 +199,7 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
         before = row.config.get("engine_hashes")
         if hashes == before or row.state == "stopped":
             continue
-        # revisions of earlier releases have no hashes: nothing is known to have changed
+        # revisions of earlier releases have no hashes, so that no change can be detected
         fresh = before is not None
         store.put(
             row.key, {**row.config, "engine_hashes": hashes}, fresh=fresh, state=row.state, now=now,

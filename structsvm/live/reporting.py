@@ -290,4 +290,4 @@ def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
         return []
     if type(stored) is type(made) and stored == made:
         return []
-    return [f"{path.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]
+    return [f"{path.lstrip('.')}: stored {stored!r:.60}, recomputed {made!r:.60}"]

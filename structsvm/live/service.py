@@ -76,6 +76,7 @@ class Service:
     Parameters
     ----------
     settings : Settings
+        Address, store and limits of the service.
 
     Examples
     --------
@@ -398,7 +399,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # without stopped or killed experiments, which may wait for the operator
+        # except stopped or killed experiments, which may wait for the operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}
@@ -435,7 +436,7 @@ class Service:
     async def _drawn(
         self, experiment: Experiment, call: Show, found: Assigned
     ) -> tuple[dict[str, Any] | None, str]:
-        """Return the record of a list and how it is served, or None and why it cannot be drawn."""
+        """Return the record of a list and how it is served, or None and the reason why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]

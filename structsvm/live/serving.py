@@ -56,7 +56,7 @@ def worker_app() -> Starlette:
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    # each worker leaves its metrics in files named by its number, even after it has died
+    # the metrics of a worker remain in files named by its process id, even after it has died
     if settings.workers > 1:
         numbers = {file.stem.rpartition("_")[2] for file in figures().iterdir()}
         if len(numbers) >= settings.workers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from structsvm.common.checks import BadInput, check_fraction, check_positive
+from structsvm.common.checks import BadInput, check_fraction, check_positive, counted
 from structsvm.common.notebook import html_by
 from structsvm.metrics.intervals import student_mean
 from structsvm.metrics.significance import Comparison, student_comparison
@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
     def __repr__(self) -> str:
         text = (
             f"{self.name} on new queries {self.mean:.3f} [{self.lower:.3f}, {self.upper:.3f}] "
-            f"({self.n_queries} queries)"
+            f"({counted(query=self.n_queries)})"
         )
         if self.half_width > 0:
             nicer = _nice(self.half_width)

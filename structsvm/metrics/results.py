@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import check_fraction
+from structsvm.common.checks import check_fraction, counted
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.metrics.intervals import student_mean
@@ -49,9 +49,8 @@ class EvaluationResult:
     def __repr__(self) -> str:
         left_out = int(np.isnan(self.per_query).sum())
         note = f", {left_out} left out" if left_out else ""
-        return (
-            f"EvaluationResult({self.name} {self.mean:.4f}, {self.per_query.size - left_out} queries{note})"
-        )
+        queries = counted(query=self.per_query.size - left_out)
+        return f"EvaluationResult({self.name} {self.mean:.4f}, {queries}{note})"
 
     def interval(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the interval of the mean over queries by Student's t, clipped at 0 and, for values up to 1, at 1.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.checks import counted
 from structsvm.plots import figures
 from structsvm.plots.pages import bar_list, columns, draw, p_value, paragraph, style_in, table
 
@@ -37,7 +38,7 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
     # NaN is the value of a query that the measure leaves out
     values = np.asarray(result.per_query, dtype=np.float64)
     values = values[~np.isnan(values)]
-    pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {values.size} queries")]
+    pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {counted(query=values.size)}")]
     if values.size:
         counts, edges = np.histogram(values, bins=bins, range=(0.0, max(1.0, float(values.max()))))
         shown = figures.Histogram(counts.tolist(), edges.tolist(), f"{result.name} of a query", "queries")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.common.candidates import CandidateSet, check_labels
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import AnyPath, read_lines, replacing
 from structsvm.common.portable.arrays import norm, products
 from structsvm.protocols import Float
@@ -66,7 +66,7 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     --------
     >>> _ = Path("a.jsonl").write_text('{"query": "aida", "documents": [{"text": "by Verdi", "subtopics": ["opera"]}]}')
     >>> read_candidates("a.jsonl")
-    LabelledSets(sets=[CandidateSet('aida': 1 documents, text)], labels=[array([[1.]])], subtopics=[['opera']])
+    LabelledSets(sets=[CandidateSet('aida': 1 document, text)], labels=[array([[1.]])], subtopics=[['opera']])
     """
     path = Path(path)
     labelled = LabelledSets([], [], [])
@@ -378,7 +378,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             if not isinstance(row, list):
                 raise _wrong(i, "a list of features", row)
             if len(row) != len(features[0]):
-                raise _wrong(i, f"{len(features[0])} features as documents[0] has", row)
+                raise _wrong(i, f"{counted(feature=len(features[0]))} as documents[0] has", row)
     costs = None
     if any("cost" in d for d in documents):
         costs = [_number(d.get("cost"), f"documents[{i}], cost", "cost") for i, d in enumerate(documents)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import shorten
 from structsvm.common.tables.ids_and_times import NUMBER
 
@@ -55,9 +55,9 @@ def choose_columns(
             besides = " and ".join(map(repr, filter(None, (label, qid))))
             raise BadInput(file, f"expected columns of features besides {besides}, got none")
         return label, at, chosen
-    missing = [name for name in features if name not in names]
-    if missing:
-        problem = f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])}"
+    missing = next((name for name in features if name not in names), None)
+    if missing is not None:
+        problem = f"expected the {counted(feature=len(features))} {whose}, got no column {shorten(missing)}"
         raise BadInput(file, f"{problem} among {name_some(names)}")
     return label, at, tuple(features)
 

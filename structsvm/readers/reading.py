@@ -42,7 +42,7 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     --------
     >>> _ = Path("train.txt").write_text("1 qid:3 1:2 2:1\\n")
     >>> read_queries("train.txt")
-    QueryData(1 queries, 1 rows, 2 features, dense float64)
+    QueryData(1 query, 1 row, 2 features, dense float64)
     """
     if "one_based" in options and (is_table(path) or Path(path).is_dir()):
         raise BadInput("one_based=False", f"requires LETOR text, got {path}")

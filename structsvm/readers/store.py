@@ -80,7 +80,7 @@ def open_store(path: AnyPath) -> queries.QueryData:
     >>> from structsvm.queries import QueryData
     >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
     >>> open_store("train.store")
-    QueryData(1 queries, 2 rows, 1 features, dense float64)
+    QueryData(1 query, 2 rows, 1 feature, dense float64)
     """
     return _opened(Path(path))[2]
 

@@ -115,7 +115,7 @@ def read_csv(
     >>> _ = Path("train.csv").write_text("qid,docid,bm25,age,label\\nq1,d7,2.5,1,1\\nq1,d9,1.5,,0\\n")
     >>> data = read_csv("train.csv", fill=0.0)
     >>> data, data.feature_names, data.X.tolist()
-    (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
+    (QueryData(1 query, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
     """
     names: dict[str, Any] = {"label": label, "qid": qid, "docid": docid, "features": features, "fill": fill}
     return read_rows(path, max_expansion=max_expansion, **names)[0]
@@ -223,7 +223,7 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
     >>> frame.to_parquet("part.parquet")
     >>> convert_parquet("*.parquet", "all.store")
     >>> open_store("all.store")
-    QueryData(2 queries, 3 rows, 1 features, dense float64)
+    QueryData(2 queries, 3 rows, 1 feature, dense float64)
     """
     place_of(Path(path))  # check the target before long files are read
     max_expansion = options.pop("max_expansion", None)

@@ -176,7 +176,7 @@ def test_other_forms_of_a_text_whose_queries_are_apart_keep_its_order(cli, matri
     Path("a.txt").write_text(APART)
     Path("a.gz").write_bytes(gzip.compress(APART.encode()))
     Path("right").write_text("5\n1\n3\n2\n4\n")  # in each query of the text
-    assert "3 queries, 5 documents, 1 features" in cli("convert a.txt a.store --matrix", matrix)
+    assert "3 queries, 5 documents, 1 feature" in cli("convert a.txt a.store --matrix", matrix)
     cli("train a.txt -o m.npz")
     expected = structsvm.load("m.npz").coef_[0] * np.arange(1, 6)
     for source in ("a.txt", "a.gz", "a.store"):

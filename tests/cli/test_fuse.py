@@ -61,7 +61,7 @@ def test_run_model_and_numbers_agree(cli):
     runs = " ".join(RUNS)
     command = "fuse --qrels qrels.txt -o out.run --save model.npz --per-query"
     record = cli.json(command, runs)
-    assert "1 topics without judgments" in cli.err
+    assert "1 topic without judgments" in cli.err
     assert (record["n_topics"], record["runs"]) == (N_TOPICS, ["half0", "half1"])
     witness = by_trec_eval("out.run", record["topics"])
     np.testing.assert_allclose(record["per_query"]["learned fusion"], witness, atol=1e-9)

@@ -71,7 +71,7 @@ def test_a_table_without_labels_is_scored_in_its_order(room, predict, table, cli
 
 def test_a_store_of_rows_without_labels(predict, table, cli):
     out = cli("convert", table, "rows.store")
-    assert "without labels, which training needs and predict does not" in out
+    assert "without labels, which train requires and predict does not" in out
     assert read_queries("rows.store", label=None).y is None
     for form in ("scores", "csv"):
         answers = [cli(predict, source, "-o - --format", form) for source in ("rows.store", table)]

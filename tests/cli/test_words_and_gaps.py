@@ -55,7 +55,7 @@ def test_words_and_medians_are_kept_with_the_model(products, cli, kind):
     assert model.coef_[4] > model.coef_[3]
     predict = f"predict m.npz {products}/new.{kind} --qid query -o s"
     cli(predict)
-    assert "1 rows have a 'brand' that did not occur in training, such as 'new'" in cli.err
+    assert "1 row with a 'brand' that did not occur in training, such as 'new'" in cli.err
     X = np.array([[2, 1, 0, 1, 0], [2, 1, 0, 0, 1], [median, 3, 0, 0, 0], [4, 3, 0, 0, 0]])
     np.testing.assert_allclose(np.loadtxt("s"), X @ model.coef_, rtol=1e-12)
     # only what was missing is named for the engine, none of the words
@@ -78,7 +78,7 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     tree.fit(words, train.label, qid=train["query"]).save("tree.npz")
     options = "--qid query --features price,stock,brand"
     cli(f"predict tree.npz {products}/new.{kind} -o s", options)
-    assert "1 rows have a 'brand' that did not occur in training, such as 'new'; it counts as" in cli.err
+    assert "1 row with a 'brand' that did not occur in training, such as 'new'; it counts as" in cli.err
     with pytest.warns(UserWarning, match="1 categories that training did not have"):
         expected = tree.predict(new[features].assign(brand=new.brand.astype("category")))
     np.testing.assert_array_equal(np.loadtxt("s"), expected)

@@ -341,7 +341,7 @@ def test_no_key_no_other_host(store_url, capsys, tmp_path):
 
     every = ("--host", "0.0.0.0", "--port", "0")
     assert "live init" in live(2, "serve", *every)
-    assert "expected loopback addresses only" in live(2, "serve", *every, "--no-keys")
+    assert "expected only loopback addresses" in live(2, "serve", *every, "--no-keys")
     first = live(0, "init").strip()
     with contextlib.closing(open_database(store_url)) as store:
         assert Keys(store.callers()).allows(f"Bearer {first}", "admin")

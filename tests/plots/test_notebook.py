@@ -58,7 +58,7 @@ def test_what_the_texts_say(results):
     assert "winner 'old'" in repr(results["analysis"])
     assert "right in 100%" in repr(results["simulation"])
     skipped = EvaluationResult("map", 0.5, np.array([0.5, np.nan]), np.array([1, 2]))
-    assert repr(skipped) == "EvaluationResult(map 0.5000, 1 queries, 1 left out)"
+    assert repr(skipped) == "EvaluationResult(map 0.5000, 1 query, 1 left out)"
     assert "estimated gap" not in repr(results["fit"])
 
 

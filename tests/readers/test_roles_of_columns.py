@@ -188,7 +188,7 @@ def test_folders_of_csv_are_one_table(tmp_path):
     assert data.X.ravel().tolist() == [0, 9, 1, 9, 2, 9]
     assert read_queries(f"{tmp_path}/part-[01].csv").n_rows == 4
     (tmp_path / "part-2.csv").write_text("qid,y,label\n1,2,1\n")
-    refused(r"part-2.csv: expected the 1 features of .*part-0.csv, got no column 'x'", read_queries, tmp_path)
+    refused(r"part-2.csv: expected the 1 feature of .*part-0.csv, got no column 'x'", read_queries, tmp_path)
     (tmp_path / "part-2.csv").write_text("qid,x,label\na,2,1\n")
     assert read_queries(tmp_path).query_ids.tolist() == ["0", "1", "2", "a"]
 

@@ -43,6 +43,7 @@ class Engine:
     url : str
         Address of the search endpoint, with parameters that are always needed, such as ``search_pipeline``.
     dialect : Dialect
+        Reads requests and responses of this kind of engine.
     body : dict
         Merged into the body of every request; ``query``, ``rescore``, ``knn`` and ``retriever`` replace the client's.
         The string ``"{q}"`` in it stands for the text typed by the user, ``"{query}"`` for the client's query, so that

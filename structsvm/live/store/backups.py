@@ -39,7 +39,7 @@ class Backups:
     def is_due(self) -> bool:
         """Return whether it is time for the next copy."""
         newest = self.newest_at()
-        # a copy with a future date: the clock was set back
+        # a copy dated in the future means that the clock was set back
         return newest is None or not 0 <= time.time() - newest < self._every
 
     def drop_unit_keys(self, ended: frozenset[int]) -> None:

@@ -24,7 +24,7 @@ experiments = sa.Table(
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("config", sa.Text, nullable=False),
-    sa.Column("salt", sa.LargeBinary, nullable=False),  # salt of ids and draws
+    sa.Column("salt", sa.LargeBinary, nullable=False),  # salt of ids and random draws
     sa.Column("unit_key", sa.LargeBinary),  # key of hashed units; deleted when the experiment stops
     sa.Column("created_at", _big, nullable=False),
     sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),  # 1 if the closer has nothing left to do

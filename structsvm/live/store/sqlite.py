@@ -23,7 +23,7 @@ _SHOWN = (
     "epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _STORED = "SELECT shown_at, serve, record FROM impressions WHERE id = ?"
-# late: after the window, or the closer has announced that it closes the impression
+# a click is late after the window, or once the closer has announced that it closes the impression
 _CLICK = (
     "INSERT INTO clicks (impression, place, action, at, dwell, late) "
     "SELECT i.seq, ?2, ?3, ?4, ?5, (?4 > ?7 OR i.seq <= s.horizon) "
@@ -55,7 +55,7 @@ def engines(path: Path) -> tuple[Engine, Engine]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # never create the file here: a deleted store must not come back empty
+    # never create the file: a deleted store must not be replaced by an empty one
     options: Any = {"isolation_level": None, "timeout": BUSY_S, "check_same_thread": False}
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, **options)
     try:

@@ -168,7 +168,7 @@ def _settle(
             else:
                 result = fates[n_clicks : n_clicks + len(job.clicks)]
                 n_clicks += len(job.clicks)
-        if job.future.done():  # the request has timed out, or the caller has gone
+        if job.future.done():  # the request has timed out, or the caller has disconnected
             continue
         if error is None:
             job.future.set_result(result)

@@ -111,9 +111,7 @@ def test_parts_of_different_width_and_kind_are_brought_together(tmp_path):
 def test_what_is_no_folds_is_refused(tmp_path):
     for name in ("S1", "S2", "S3", "S4"):
         (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
-    rejected(
-        r"S1.*S2.*: expected distinct queries, got query '1' is in two", load_fold, find_folds(tmp_path)[0]
-    )
+    rejected(r"S1.*S2.*: expected distinct queries, got query '1' in two", load_fold, find_folds(tmp_path)[0])
     (tmp_path / "S4.txt").unlink()
     rejected(
         r"Fold1: expected each query in one of its parts, got query '1'", load_fold, find_folds(tmp_path)[0]

@@ -115,7 +115,7 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
             callback(name)
         cv = min(3, task.train.n_queries)
         model = structsvm.StructuralRankerCV(loss, _CS, cv=cv, scoring="map", n_jobs=n_jobs)
-        model._fixed_grid = True  # no remark on a C at an end of the grid
+        model._fixed_grid = True  # suppress the remark on a C at an end of the grid
         model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
     return Outcome(task, tuple(systems))

@@ -219,7 +219,7 @@ def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryDa
 
         options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
         return read_categories(path, columns["features"], **options, **filling)
-    if is_store and "features" in columns:  # those of an earlier part
+    if is_store and "features" in columns:  # the features of an earlier part
         data = readers.read_queries(path)
         if data.feature_names not in (None, columns["features"]):
             raise BadInput(path, "expected the features of the other parts, in their order, got others")

@@ -133,7 +133,7 @@ class MethodResult:
         return self.cells[0]["grid"], self.validation().mean(axis=0)
 
     def best(self) -> tuple[float | None, float]:
-        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean there."""
+        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean on them."""
         grid, means = self.curve()
         chosen = _chosen(grid, self.validation(), self.selection)
         return grid[chosen], float(means[chosen])
@@ -192,7 +192,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     values = crossed_by(column, fold, np.ones(fold.size))
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the command reports too few queries
+        warnings.simplefilter("ignore")  # the command itself warns of too few queries
         return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
 
 

@@ -225,7 +225,8 @@ def _best_sum(
     """Return the measure of each topic for a fusion chosen on the training topics, and its number of runs per fold.
 
     The fusion is the sum of the scaled scores of the m runs that are best on the training topics, each weighted by its
-    mean on them, for the m (a Fibonacci number, or all) that is best on them. ``values`` has one row per run.
+    mean on these topics. Of the Fibonacci numbers and the number of all runs, m is the one with the best measure on
+    these topics. ``values`` has one row per run.
     """
     sizes = [m for m in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89) if m < len(values)] + [len(values)]
     found, chosen = np.empty(fold.size), []
