@@ -258,7 +258,7 @@ def test_labels_are_those_of_the_classes(package):
 READS_SOURCES = {"__file__", "getsource", "getsourcefile", "getsourcelines", "co_filename"}
 
 
-def test_nothing_looks_for_its_own_file(trees):
+def test_modules_do_not_read_their_own_source_file(trees):
     """The package also runs from a zip and without its sources (``tests/test_import.py``)."""
     users = {
         path.as_posix()

@@ -117,7 +117,7 @@ def test_every_exception_is_needed():
         *(f"@kernel(fastmath={flags})\ndef f(): pass" for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")),
     ],
 )  # fmt: skip
-def test_what_is_noticed(line):
+def test_offences_are_detected(line):
     assert offences(line)
     assert not offences(
         "w = np.outer(a, b) + np.argsort(v, kind='stable')\n@kernel(fastmath={'nnan'})\ndef f(): pass"

@@ -43,7 +43,7 @@ def test_names_that_are_not_there(cli):
 
 
 @pytest.mark.parametrize("n_shown", [0, 1])
-def test_a_secret_that_is_gone_is_told(cli, monkeypatch, n_shown):
+def test_serve_reports_a_missing_secret(cli, monkeypatch, n_shown):
     monkeypatch.setattr("structsvm.live.serving.serve", lambda settings: None)
     monkeypatch.setattr("structsvm.live.store.queries.Store.last_shown_at", lambda store: n_shown)
     cli("live init")

@@ -58,7 +58,7 @@ def test_counts_equal_a_dictionary(kind, spread):
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
-def test_parts_together_are_the_whole(kind):
+def test_concatenated_parts_equal_the_whole_log(kind):
     query, document, position, clicked = random_log(np.random.default_rng(2), kind=kind)
     number = np.arange(len(query))
     alone, listed = (query, document, position, clicked), (query, document, number % 7 + 1, clicked)

@@ -22,7 +22,7 @@ def cells():
     )
 
 
-def test_one_of_each_is_no_plural(cells):
+def test_counts_of_one_are_singular(cells):
     assert size_of_log(cells) == "1 query, 12 impressions, 6 clicks."
     one = ClickCells.from_arrays([1], [5], [1], [1], session=[3])
     assert size_of_log(one) == "1 query, 1 list, 1 impression, 1 click."

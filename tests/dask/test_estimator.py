@@ -498,7 +498,7 @@ def test_bad_options(options, message, client):
     rejected(message, DaskStructuralRanker(**{"client": client, **options}).fit, "none.parquet")
 
 
-def test_inputs_that_are_none(client, data, frame):
+def test_invalid_inputs_are_refused(client, data, frame):
     ddf, rows = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
     shorter, ids = da.from_array(data.y[1:], chunks=720), da.from_array(data.qid, chunks=720)
     empty = [delayed((data.X[:0], data.y[:0], data.qid[:0]))]

@@ -52,7 +52,7 @@ def test_names_are_the_losses():
 
 
 @pytest.mark.parametrize("dress", [np.asfortranarray, np.ndarray.tolist])
-def test_the_bytes_decide_not_how_they_are_held(dress):
+def test_fits_do_not_depend_on_memory_layout_or_container(dress):
     plain = SVMMap(C=10).fit(X, Y, qid=QID)
     other = SVMMap(C=10).fit(dress(X), Y.tolist(), qid=QID.tolist())
     np.testing.assert_array_equal(other.coef_, plain.coef_)

@@ -68,7 +68,7 @@ def test_commands_have_these_options(line):
     assert {word for word in words if word.startswith("-")} <= known
 
 
-def test_there_are_commands_to_look_at():
+def test_the_recipes_contain_commands():
     assert len(list(commands())) >= 12
 
 

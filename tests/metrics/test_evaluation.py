@@ -149,7 +149,7 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
         assert value == pytest.approx(0.0 if expected is None else expected, abs=1e-12)
 
 
-def test_a_query_does_not_feel_the_others():
+def test_values_of_a_query_do_not_depend_on_other_queries():
     rng = np.random.default_rng(2)
     y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 100, 4000), rng.integers(0, 37, 4000)
     for name in NAMES:

@@ -73,7 +73,7 @@ def test_tolerance_at_the_limit_of_rounding_ends():
     assert fit.gap <= 1e-9
 
 
-def test_a_pass_more_than_asked_for_rather_than_zero_weights():
+def test_n_slack_takes_an_extra_pass_to_avoid_zero_weights():
     problem = hinges(*multiclass(5))
     for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
         with pytest.warns(ConvergenceWarning):

@@ -234,7 +234,7 @@ def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
     assert (weights[0] != weights[2]).any()
 
 
-def test_goes_on_bit_for_bit():
+def test_descent_continues_bit_for_bit():
     X, y, index, unlabeled = indexed()
     views = Views.of(split(6, 2))
     options = {"eta_0": np.ones(2), "lam": 0.1, "agreement": Agreement(0.1, 3, unlabeled)}

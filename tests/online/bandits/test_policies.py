@@ -309,14 +309,14 @@ def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], ex
 
 
 @pytest.mark.parametrize("name", bandits.NAMES)
-def test_numbers_that_are_none_are_no_parameters(name: str) -> None:
+def test_invalid_numbers_are_refused_as_parameters(name: str) -> None:
     for key in PARAMETERS[name] - {"partition"}:
         settings: dict[str, Any] = {"n_arms": 3, "horizon": 100}
         for value in (True, np.True_, "2", -1, np.nan):
             rejected(rf"{key}=.*: expected", make, name, **{**settings, key: value})
 
 
-def test_numbers_that_are_none_are_no_horizons_and_no_steps_of_descents() -> None:
+def test_booleans_are_refused_as_horizons_and_step_sizes() -> None:
     for value in (True, np.True_):
         rejected(r"horizon=(np\.)?True_?: expected a whole number >= 1", Anytime, "savage", 3, first=value)
         with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
