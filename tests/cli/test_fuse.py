@@ -1,4 +1,4 @@
-"""``structsvm fuse``: the run written is the one measured, and refused commands leave no file behind."""
+"""``structsvm fuse``: the written run is the measured run, and refused commands leave no file behind."""
 
 import gzip
 from pathlib import Path

@@ -23,7 +23,7 @@ NAMED = f"--features {','.join(NAMES)}"
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """The same rows as LETOR text, CSV (commas, tabs, gzip) and Parquet; queries are cut up and have names."""
+    """Write the same rows as LETOR text, CSV (commas, tabs, gzip) and Parquet; rows of named queries are mixed."""
     folder = tmp_path_factory.mktemp("tables")
     data = make_ranking(24, 8, 4, grades=3, noise=0.5, random_state=3)
     order = np.random.default_rng(0).permutation(data.n_rows)

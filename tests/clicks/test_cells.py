@@ -1,4 +1,4 @@
-"""Counts of clicks: compared with a dictionary, in parts, and for all defects of a dirty log."""
+"""Counts of clicks: compared with a dictionary, in parts, and for every kind of defective entry."""
 
 from collections import Counter
 from functools import partial

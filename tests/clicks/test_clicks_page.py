@@ -1,4 +1,4 @@
-"""The page about a click log says what the log holds, and no more."""
+"""The page about a click log reports the content of the log, and nothing else."""
 
 import html
 import re
@@ -11,7 +11,7 @@ from structsvm.clicks.page import Search, clicks_page, size_of_log
 
 
 def text_of(page):
-    """Text without tags, white space as single blanks."""
+    """Return the text without tags, with single blanks as white space."""
     return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)).split())
 
 

@@ -67,7 +67,7 @@ EMULATED = {
 
 
 def reversed_pairs(to, pool, weights):
-    """Queries in which a pair is in another order than the engine's, beyond the rounding of float32."""
+    """Return the number of queries with a pair ordered differently than by the engine, beyond float32 rounding."""
     columns = clause_columns(pool.scores, pool.offsets, ENGINES[to].normalizer)
     wrong = 0
     for a, b in zip(pool.offsets[:-1], pool.offsets[1:], strict=True):
@@ -87,7 +87,7 @@ def reversed_pairs(to, pool, weights):
 
 
 def lists_of(rng, n=20, size=40, n_runs=4, gain=(3, 1, 0.5)):
-    """Runs of positive scores with holes, the last a clause of a few equal hits; judgments."""
+    """Return runs of positive scores with missing documents, the last with a few equal scores; and judgments."""
     topics, documents, grades = [], [], []
     runs = [([], [], []) for _ in range(n_runs)]
     for q in range(n):

@@ -39,7 +39,7 @@ def test_bad_settings_are_refused():
 
 
 def test_its_optimum_is_zero_where_the_log_rank_loss_learns():
-    """The gallery of one line: a hundred documents a query, and noise."""
+    """Check queries of a hundred documents with noisy labels, for which only the log-rank loss learns."""
     data = make_ranking(60, 150, 4, noise=2.0, random_state=0)
     oracles = {oracle: oracle.bind(data.y, data.offsets) for oracle in (PositionNDCG(), NDCG())}
     hinge, smooth = (RankingProblem(data.X, data.offsets, separator) for separator in oracles.values())

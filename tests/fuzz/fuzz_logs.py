@@ -45,7 +45,7 @@ DEEP = {
 
 
 def valid(rng: random.Random) -> list[dict[str, Any]]:
-    """A few lines of one experiment."""
+    """Return a few valid lines of one experiment."""
     method = rng.choice(METHODS)
     n_rankers = 2 if method.name in ("balanced", "document_constraints") else rng.choice([2, 2, 3])
     lines = []
@@ -93,7 +93,7 @@ def text_of(line: Any) -> str:
 
 
 def made(rng: random.Random) -> bytes:
-    """The bytes of one file."""
+    """Return the bytes of one file."""
     lines: list[Any] = valid(rng)
     if rng.random() < 0.2:  # delivered twice
         lines.append(copy.deepcopy(rng.choice(lines)))
@@ -130,7 +130,7 @@ def check(path: Path, rng: random.Random) -> bool:
 
 
 def learn(log: Any) -> None:
-    """Weights are learned or refused: some logs have nothing to learn from, of which no line is to blame."""
+    """Learn weights, or check the refusal; it need not name a line if a log has nothing to learn from."""
     try:
         weights = learn_weights([(log, log.rankers[0])]).weights
     except ValueError as error:
@@ -205,7 +205,7 @@ def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, in
 
 
 def table(rng: random.Random, path: Path) -> bool:
-    """A table of impressions, as a frame and as text, which may be damaged."""
+    """Check a table of impressions, as a frame and as text, which may be damaged."""
     import pandas as pd
 
     rows, sound = rows_of_table(rng)

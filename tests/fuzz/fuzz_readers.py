@@ -37,14 +37,14 @@ class RefusedError(Exception):
 
 
 def number(token: bytes, line: int) -> float:
-    """A finite number, or an error."""
+    """Return a finite number, or raise an error."""
     if not NUMBER.fullmatch(token) or not np.isfinite(value := float(token)):
         raise RefusedError(line)
     return value
 
 
 def identifier(raw: bytes, line: int) -> str:
-    """An id that every reader keeps as it is."""
+    """Return an id that every reader keeps unchanged."""
     if b"\0" in raw or raw.startswith(BOM):
         raise RefusedError(line)
     try:
@@ -201,7 +201,7 @@ q1,d5, 1 ,2,0
 
 
 def settled(words: list[str]) -> list[str]:
-    """Ids of a text: of numbers, whole ones have no point; rounded ones are refused."""
+    """Return the ids of a text: integers without a decimal point; rounded numbers are refused."""
     if not all(NUMBER.fullmatch(word.encode()) for word in words):
         return words
     if any("e" in w.lower() or (w.endswith(".0") and abs(Decimal(w)) >= 2**53) for w in words):
@@ -248,7 +248,7 @@ def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[flo
 
 
 def truth(word: str, line: int) -> float:
-    """A finite number, or a truth value."""
+    """Return a finite number or a boolean."""
     return float(word.lower() == "true") if word.lower() in ("true", "false") else number(word.encode(), line)
 
 
@@ -472,7 +472,7 @@ run_case = in_turn(KINDS)
 
 
 def prepare(folder: Path) -> Path:
-    """Compile what is compiled before memory is measured."""
+    """Compile all kernels before memory is measured."""
     for case in range(len(KINDS)):
         with contextlib.suppress(AssertionError):  # what fails here is no case of the run
             run_case(folder, 0, case)

@@ -31,7 +31,7 @@ from tests.live.samples import RANKINGS, caller_of
 
 @pytest.fixture(scope="module", autouse=True)
 def patience():
-    """Let threads of a service in this process wait up to ten minutes for the lock, as processors may be busy."""
+    """Let threads of a service in this process wait up to ten minutes for the lock, because the machine may be busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite, "BUSY_S", 600.0)
         yield
@@ -118,7 +118,7 @@ class Client:
         return self.request("GET", f"/v1/experiments/{key}/export?format={form}").content
 
     def log(self, path, key="e", form="structsvm"):
-        """The export as a file."""
+        """Write the export to a file, and return its path."""
         path.write_bytes(self.export(key, form))
         return path
 
@@ -157,7 +157,7 @@ def store_url(tmp_path):
 
 @contextlib.contextmanager
 def running_client(settings, make):
-    """A client of a started service; the closer runs when the test says so, or every ``close_every_s``."""
+    """Yield a client of a started service; the closer runs when the test calls it, or every ``close_every_s``."""
     prepare(settings.store)
     loop = asyncio.new_event_loop()
     app = make(settings)
@@ -192,7 +192,7 @@ def client(open_client):
 
 
 class Served:
-    """``structsvm live serve`` as processes; only those are ever killed."""
+    """``structsvm live serve`` as processes; tests kill no other processes."""
 
     def __init__(self, url, log, *, workers=1, keys=False, options=()):
         self.log, self.port = log, free_port()
@@ -236,7 +236,7 @@ class Served:
         wait_until(killed, said=self.log.read_text)
 
     def kill(self):
-        """End all processes at once, and return whether they lived."""
+        """Kill all processes, and return whether they were alive."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait() == -signal.SIGKILL
@@ -264,7 +264,7 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path, store_url):
-    """Starts services; ends them after the test."""
+    """Return a function that starts services, which end after the test."""
     started = []
 
     def start(url=store_url, **options):

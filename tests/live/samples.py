@@ -66,7 +66,7 @@ def impression(seq, record=RECORD, clicked=(), **more):
 
 
 def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None, **more):
-    """One report; ``names`` are the rankers."""
+    """Return a report of the rankers ``names``."""
     pairs, series = [], []
     for i, a in enumerate(names):
         for b in names[i + 1 :]:

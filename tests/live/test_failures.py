@@ -39,7 +39,7 @@ def assert_recovers(client, request):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Wait for locks only as long as in service."""
+    """Wait for locks only as long as the service does by default."""
     monkeypatch.setattr(sqlite, "BUSY_S", _BUSY_S)
 
 
@@ -246,7 +246,7 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
 
 @pytest.mark.usefixtures("impatient")
 def test_the_end_waits_for_what_still_reads(open_client, monkeypatch):
-    """A store that is closed under a thread leaves its connection open."""
+    """If a store is closed while a thread uses it, the connection of the thread stays open."""
     order, reading = [], threading.Event()
     with open_client(behind_s=0.1) as client:
         store = client.service.store

@@ -83,7 +83,7 @@ def wait_closed(served):
 
 
 def stored(url):
-    """How often each impression and click is stored."""
+    """Return how often each impression and click is stored."""
     with contextlib.closing(open_database(url)) as store, store.reading.connect() as connection:
         shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]
         clicks = connection.execute(
@@ -120,7 +120,7 @@ def wait_for_lists(load, n):
 
 
 def kill_under_load(served, load):
-    """Kill a worker, or all processes, each time visitors have got some more lists."""
+    """Repeatedly kill a worker, or all processes, after visitors have received further lists."""
     with load:
         for k in range(N_KILLS):
             wait_for_lists(load, 10 + k)

@@ -100,7 +100,7 @@ class Engines:
 
 
 class Desk:
-    """The part of the service that the proxy calls, with draws of team draft; attributes can be set."""
+    """The part of the service that the proxy calls, with lists by team draft; attributes can be set."""
 
     def __init__(self, rankers=("prod", "new"), **given):
         self.settings = SimpleNamespace(

@@ -99,7 +99,7 @@ def ids_of(answer):
 
 
 def comparable(answer):
-    """What an answer says, without times and the ids of cursors."""
+    """Return an answer without times and the ids of cursors."""
     try:
         found = answer.json()
     except ValueError:
@@ -260,7 +260,7 @@ http {{
 
 @pytest.fixture
 def nginx(tmp_path):
-    """Starts nginx with TLS on loopback; the locations are what a test gives."""
+    """Start nginx with TLS on loopback, with the locations that a test passes."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     openssl = shutil.which("openssl")
     if program is None or openssl is None:

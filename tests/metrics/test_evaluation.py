@@ -1,4 +1,4 @@
-"""Measures against slow twins written from their definitions, policies, and bad input."""
+"""Measures: slow twins written from the definitions, policies for undefined values, and bad input."""
 
 import math
 from decimal import Decimal
@@ -42,7 +42,7 @@ def slow_dcg(grades, k, convention):
 
 
 def slow(name, y, s, docid, convention, relevance, ties, max_grade):
-    """Value of one query, or None where the labels define none."""
+    """Return the value of one query, or None if its labels define no value."""
     base, _, depth = name.partition("@")
     k = int(depth) if depth else len(y)
     if convention == "trec":

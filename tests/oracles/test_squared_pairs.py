@@ -27,7 +27,7 @@ def slow(y, s):
 
 @pytest.fixture(params=["comparing", "tree"])
 def path(request, monkeypatch):
-    """Use either way of summing for all sizes."""
+    """Force one of the two ways of summing for all sizes."""
     monkeypatch.setattr(squared_pairs, "_COMPARED_PAIRS", 10**9 if request.param == "comparing" else 0)
 
 

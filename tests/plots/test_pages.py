@@ -15,7 +15,7 @@ VOID = {"meta", "img"}
 
 
 class Checker(HTMLParser):
-    """Every tag is closed in order; the text and the attributes seen are kept."""
+    """Check that every tag is closed in order, and keep the text and attributes."""
 
     def __init__(self, text):
         super().__init__()

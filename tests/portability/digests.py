@@ -61,7 +61,7 @@ def data(
     seed: int = 0,
     dtype: Any = float,
 ) -> tuple[Any, Any, Any]:
-    """Features, grades and query ids with a signal, drawn as integers."""
+    """Return features, related grades and query ids, sampled as integers."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-256, 257, size=(n_queries * n_docs, n_features))
     utility = X[:, :3].sum(axis=1) - X[:, 3] + rng.integers(-400, 401, size=len(X))

@@ -58,7 +58,7 @@ def test_this_processor(name, threads, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", NEEDS)
 def test_other_processors(processor, tmp_path):
-    """Compile for another processor, with BLAS, NumPy's loops and the C library those of an old one."""
+    """Compile for another processor, with BLAS, NumPy's loops and the C library set to an old processor."""
     has = binding.get_host_cpu_features()
     if missing := sorted(name for name in NEEDS[processor] if not has.get(name)):
         pytest.skip(f"this machine cannot run code for {processor}: it has no {', '.join(missing)}")

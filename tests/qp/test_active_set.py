@@ -27,7 +27,7 @@ def certificate(gram, loss, group, cap, alpha):
 
 
 def exact_value(gram, loss, alpha):
-    """Dual value without rounding."""
+    """Return the dual value in exact arithmetic."""
     used = np.flatnonzero(alpha)
     a = [Fraction(x) for x in alpha[used]]
     rows = [[Fraction(x) for x in row] for row in gram[np.ix_(used, used)]]

@@ -260,7 +260,7 @@ def description(path):
 
 
 def without_checksums(path):
-    """As a store of an earlier version."""
+    """Remove the checksums, as in a store of an earlier version."""
     meta = description(path)
     for spec in (meta, *meta["arrays"].values()):
         del spec["crc32"]

@@ -44,7 +44,7 @@ def slow_run(text):
 
 
 def arranged(run_or_qrels):
-    """Types and lengths that every result has."""
+    """Assert the types and lengths that every result has."""
     r = run_or_qrels
     assert r.offsets.dtype == np.int64
     assert r.offsets.tolist() == sorted(r.offsets.tolist())

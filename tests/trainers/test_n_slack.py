@@ -1,4 +1,4 @@
-"""n-slack cutting planes against the primal problem written down whole, and against weak duality."""
+"""n-slack cutting planes against the complete primal problem, and weak duality."""
 
 import warnings
 
@@ -16,7 +16,7 @@ cvxpy = pytest.importorskip("cvxpy")
 
 
 def directly(X, y, weights, C):
-    """The optimum of the primal, all outputs of all examples at once."""
+    """Return the optimum of the primal with the constraints of all outputs of all examples."""
     W = cvxpy.Variable((y.max() + 1, X.shape[1]))
     scores = X @ W.T
     other = 1.0 - np.eye(y.max() + 1)[y]

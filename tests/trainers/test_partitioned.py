@@ -131,7 +131,7 @@ def wipe_one(part, k, calls):
 
 
 def corrupt(part, k, calls):
-    """Make masses too large, negative or NaN, which no run produces."""
+    """Make masses too large, negative or NaN, as no run does."""
     if part._dual is not None:
         rng = np.random.default_rng([k, calls])
         part._dual._alpha *= rng.choice([0.5, 1.0, 3.0, -1.0, np.nan], size=part._dual._alpha.shape)

@@ -148,7 +148,7 @@ def test_anytime_squares_the_horizon_and_restarts(name: str) -> None:
 
 
 def test_if2_prunes_what_if1_keeps() -> None:
-    """A worked round: the candidate surely loses to one rival and leads against another."""
+    """Check one round in which the candidate surely loses to one rival and leads against another."""
     for prune, left in ((True, []), (False, [2])):
         bandit = bandits.InterleavedFilter(3, 10, prune=prune)
         bandit.candidate, bandit.rivals = 0, [1, 2]
@@ -220,7 +220,7 @@ def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: 
 
 
 def algorithm_1(K: int, p: int, alpha: float, delta: float, duel: Any, rng: np.random.Generator) -> Any:
-    """mergeRUCB line by line, with one batch passed over: one of a single arm, in which line 9 has no p_d."""
+    """Run mergeRUCB line by line, but skip a batch of a single arm, for which line 9 has no p_d."""
     W = np.zeros((K, K))
     B = [list(range(i, min(i + p, K))) for i in range(0, K, p)]
     C = ((4 * alpha - 1) * K**2 / ((2 * alpha - 1) * delta)) ** (1 / (2 * alpha - 1))
