@@ -224,7 +224,7 @@ class Served:
         return found
 
     def kill_worker(self, which):
-        """End one worker at once, as soon as there is one; a supervisor replaces it."""
+        """Kill one worker as soon as one is running; the supervisor replaces it."""
 
         def killed():
             if workers := self.children():

@@ -77,7 +77,7 @@ def test_unknown_normalisation_is_refused():
 
 
 def ranking_terms(relevant, ranking):
-    """(loss, coef) of one ranking, by the definitions."""
+    """Return loss and coefficients of one ranking, by the definitions."""
     position = np.argsort(ranking)
     inverted = np.outer(relevant, ~relevant) & (position[:, None] > position[None, :])
     n_pairs = relevant.sum() * (~relevant).sum()

@@ -276,7 +276,7 @@ def bandits() -> Any:
 
 
 def cells() -> Any:
-    """A log of position-based clicks on lists of three rankers; ranks by whole numbers, clicks by comparison."""
+    """A log of position-based clicks on lists of three rankers; ranks and clicks are computed from integers."""
     rng = np.random.default_rng(5)
     theta = np.array([64, 48, 32, 20, 12, 8]) / 64
     truth = rng.integers(1, 9, size=(30, 12)) / 8

@@ -299,7 +299,7 @@ def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.Mon
     ("sizes", "expected"), [((1, 1, 1, 5), [6, 2]), ((1, 1, 1, 3), [4, 2]), ((1, 1, 1, 6), [6, 3])]
 )
 def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], expected: list[int]) -> None:
-    """p/2 = 2 and 3p/2 = 6 are in range; 7 is not."""
+    """With p = 4, batches of p/2 = 2 to 3p/2 = 6 arms are in range; a batch of 7 is not."""
     from structsvm.online.bandits.merge_rucb import merge_batches
 
     batches = [[10 * k + i for i in range(size)] for k, size in enumerate(sizes)]
