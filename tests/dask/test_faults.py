@@ -145,7 +145,7 @@ def answers_ready(client, moment, blow, folder):
     ids=["passes", "between"],
 )
 def test_workers_are_killed_at_any_moment(moments, new_cluster, data, tables, tmp_path):
-    """While files are read, in a descent, a certificate and a small round, and when answers are ready; one that Dask
+    """Kill workers in each phase: reading, descent, certificate, small round, and when answers are ready; one that Dask
     restarts; and all but one at once. Enough are left at the end although Dask may not start new ones in time."""
     with new_cluster(4) as client:
         for k, (moment, blow) in enumerate(moments):
