@@ -35,7 +35,7 @@ def renamed(function, body):
 
 
 def duplicates(sources):
-    """Lists of (file, function) whose bodies are equal."""
+    """Return lists of (file, function) with equal bodies."""
     places = defaultdict(list)
     for file, source in sources.items():
         for node in ast.walk(ast.parse(source)):

@@ -13,7 +13,7 @@ pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'
 
 @pytest.fixture(scope="module")
 def scheduler():
-    """A cluster whose workers are threads of this process; the command reaches it by its address."""
+    """Yield the address of a cluster whose workers are threads of this process."""
     import logging
     import warnings
 

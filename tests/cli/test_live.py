@@ -19,7 +19,7 @@ max_impressions = 1000
 
 @pytest.fixture(autouse=True)
 def store(cli, monkeypatch):
-    """An experiment in a file, and the store of all commands."""
+    """Write an experiment to a file, and set the store of all commands."""
     monkeypatch.setenv("STRUCTSVM_LIVE_STORE", "sqlite:///live.db")
     Path("front.toml").write_text(EXPERIMENT)
 

@@ -23,7 +23,7 @@ from tests.refusing import refusals, refused
 
 
 def as_dict(cells):
-    """{(query, document, position): (shows, clicks)}."""
+    """Return the cells as ``{(query, document, position): (shows, clicks)}``."""
     query = cells.query_ids[cells.row_query]
     return {
         (query[r], cells.docid[r], int(k)): (int(n), int(c))
@@ -80,7 +80,7 @@ def test_concatenated_parts_equal_the_whole_log(kind):
 
 
 def lists_of(cells):
-    """Counter of (query, documents, clicks)."""
+    """Return a Counter of (query, documents, clicks)."""
     out, s = Counter(), cells.sessions
     rows, clicked = (np.split(values, s.offsets[1:-1]) for values in (s.row, s.clicked))
     for row, clicks, count in zip(rows, clicked, s.count.tolist(), strict=True):

@@ -10,7 +10,7 @@ from structsvm.common.portable import arrays, cholesky, compiled, elementary, su
 
 
 def lanes_of(a, b):
-    """The sum that :func:`sums.row_products` defines: eight parts by column, the rest shifted to the last lanes."""
+    """Return the sum as :func:`sums.row_products` defines it: eight parts by column, the rest in the last lanes."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     parts = np.zeros(8)
     whole = len(a) - len(a) % 8

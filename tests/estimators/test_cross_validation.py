@@ -143,7 +143,7 @@ def test_a_training_part_without_a_constraint_is_named():
 
 @pytest.fixture(scope="module")
 def labelled_sets():
-    """Documents with words of their subtopic; the fourth set has no subtopics."""
+    """Return sets of documents with words of their subtopic; the fourth set has no subtopics."""
     rng = np.random.default_rng(1)
     sets, labels = [], []
     for q in range(9):

@@ -25,7 +25,7 @@ def added(lists, values, weights):
 
 
 def opensearch(lists, weights, lower=None):
-    """MinMaxScoreNormalizationTechnique and the arithmetic mean: the least score becomes .001, equal ones 1."""
+    """Emulate min-max normalisation and the arithmetic mean: the smallest score becomes .001, equal scores 1."""
     out = []
     for _, s in lists:
         low = np.full_like(s, s.min()) if lower is None else np.where(s > lower, F32(lower), s.min())
@@ -35,7 +35,7 @@ def opensearch(lists, weights, lower=None):
 
 
 def elasticsearch(lists, weights):
-    """The linear retriever with MinMaxScoreNormalizer: scores nearer than 1e-6 become 1."""
+    """Emulate the linear retriever with MinMaxScoreNormalizer: scores within 1e-6 become 1."""
     out = []
     for _, s in lists:
         width = s.max() - s.min()
@@ -52,7 +52,7 @@ def rrf(lists, weights, k=60):
 
 
 def qdrant(lists, weights, k=1):
-    """From 1.17 on: 1 / (rank / weight + k - 1)."""
+    """Emulate the fusion from version 1.17 on: 1 / (rank / weight + k - 1)."""
     out = [1 / (np.arange(1, len(s) + 1) / w + k - 1) for (_, s), w in zip(lists, weights, strict=True)]
     return added(lists, out, np.ones(len(lists)))
 

@@ -14,7 +14,7 @@ from tests.refusing import rejected
 
 
 def value_over_permutations(k, y, scores):
-    """The largest loss minus margin against the mean ideal ranking."""
+    """Return the largest loss minus margin against the mean ideal ranking."""
     n = len(y)
     gains = 2.0 ** np.maximum(y, 0) - 1
     alpha = np.where(np.arange(n) < (k or n), 1 / np.log2(np.arange(n) + 2), 0.0)

@@ -35,7 +35,7 @@ scores = arrays(
 
 
 def slow_indicators(X, thresholds):
-    """The definition: ``f > k``, which is False for a missing score."""
+    """Return the indicators by definition: ``f > k``, which is False for a missing score."""
     return np.array(
         [[float(x > k) for x, ks in zip(row, thresholds, strict=True) for k in ks] for row in X.tolist()]
     ).reshape(len(X), -1)

@@ -102,7 +102,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 def _all_streams(
     data: bytes, decompressor: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
 ) -> bytes:
-    """``bz2.decompress`` and ``lzma.decompress`` drop what follows the first stream if it is damaged."""
+    """Decompress all streams; ``bz2.decompress`` and ``lzma.decompress`` drop damaged streams after the first."""
     text = b""
     while data := data.lstrip(b"\0"):
         one = decompressor()
@@ -123,7 +123,7 @@ REFUSED_MAGIC = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 
 def pack(rng: random.Random, data: bytes) -> bytes:
-    """A compressed file, whole, of several members, truncated, damaged, or with something after it."""
+    """Return a compressed file: complete, of several members, truncated, damaged, or with trailing bytes."""
     packer = PACKERS[rng.choice(list(PACKERS))]
     kind = rng.randrange(8)
     if kind == 0:
@@ -227,7 +227,7 @@ def child(start, cases, seed, prepare, run_case):
 
 
 def in_turn(kinds):
-    """The ``run_case`` of kinds of files that take turns: each makes a file, and says whether it was accepted."""
+    """Return a ``run_case`` that alternates kinds of files; each makes a file, and returns whether it was accepted."""
     names = list(kinds)
 
     def run_case(folder, seed, case):
@@ -261,7 +261,7 @@ def main_of_child(script, prepare, run_case, doc):
 
 
 def check_refusal(error, path=Path()):
-    """One line that names the file, if there is one."""
+    """Assert that the message is one line that names the file, if there is a file."""
     text = str(error)
     assert "\n" not in text, text
     assert len(text) < 700, text

@@ -278,7 +278,7 @@ def serve(tmp_path, store_url):
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
-    """The URL of a PostgreSQL server of this test run."""
+    """Yield the URL of a PostgreSQL server for this test run."""
     pytest.importorskip("psycopg", reason="needs the extra 'live-postgres'")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
     found = shutil.which("initdb", path=str(folders[-1]) if folders else None)
@@ -319,7 +319,7 @@ def postgres(tmp_path_factory):
 
 @pytest.fixture
 def postgres_url(postgres):
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     import psycopg
 
     name = f"t{time.time_ns()}"
@@ -330,7 +330,7 @@ def postgres_url(postgres):
 
 @pytest.fixture(params=["store_url", "postgres_url"], ids=["sqlite", "postgres"])
 def opened(request):
-    """A store of either kind, a connection of its writer, and a running experiment."""
+    """Yield a store of each kind, a connection of its writer, and a running experiment."""
     url = request.getfixturevalue(request.param)
     prepare(url)
     config = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 4})

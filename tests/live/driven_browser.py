@@ -74,7 +74,7 @@ class DrivenBrowser:
             self._call("Input.dispatchMouseEvent", type=kind, x=left, y=top, button=button, clickCount=1)
 
     def close(self) -> None:
-        """End the browser."""
+        """Close the browser."""
         os.close(self._write)
         os.close(self._read)
         self._process.terminate()

@@ -105,7 +105,7 @@ def assert_nothing_lost(url, load, secret):
 
 
 def assert_agrees(url, report, tmp_path):
-    """The folded statistics are those of the exported log, and everything recomputes."""
+    """Assert that the stored statistics equal those of the exported log and those recomputed from the store."""
     log = tmp_path / "log.jsonl"
     assert main(["live", "export", "e", "--store", url, "-o", str(log)]) == 0
     answer = assert_same_pairs(report, log)

@@ -48,7 +48,7 @@ def test_configurations_are_taken(monkeypatch):
 
 
 def commands():
-    """Lines of all blocks that call the program."""
+    """Yield the lines of all blocks that call the program."""
     for code in (*of("sh"), *of("ini")):
         for line in code.splitlines():
             line = re.sub("^(sudo -u structsvm |ExecStart=)/opt/structsvm/bin/", "", line)

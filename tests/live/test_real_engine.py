@@ -29,7 +29,7 @@ WORDS = _TEXT.split()
 
 @pytest.fixture(scope="module")
 def engine():
-    """The address of an index of 400 products in an engine with OpenSearch's API."""
+    """Yield the address of an index of 400 products in an engine with OpenSearch's API."""
     server = pytest.importorskip("osmem_server", reason="needs an engine: pip install osmem-server")
     rng = random.Random(1)
     with server.OsmemServer.start(addr="127.0.0.1:0") as running, httpx.Client(timeout=120) as http:

@@ -80,7 +80,7 @@ def test_other_processors(processor, tmp_path):
 
 
 def _known_to_numpy() -> str:
-    """The features that this NumPy can switch off on this machine; it refuses names that it does not know."""
+    """Return the features that this NumPy can disable on this machine; it refuses unknown names."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))

@@ -15,7 +15,7 @@ EPS = np.finfo(float).eps
 
 
 def certificate(gram, loss, group, cap, alpha):
-    """Dual value, duality gap, and the rounding error of that gap, straight from the definitions."""
+    """Return dual value, duality gap, and the rounding error of the gap, by the definitions."""
     gradient = loss - gram @ alpha
     noise = abs(loss) + abs(gram) @ alpha
     value = loss @ alpha - 0.5 * alpha @ gram @ alpha

@@ -40,7 +40,7 @@ SMALL = {
 
 
 def files(path):
-    """``{relative name: bytes}`` of a file or folder."""
+    """Return ``{relative name: bytes}`` of a file or folder."""
     found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     return {str(p.relative_to(path)): p.read_bytes() for p in found}
 

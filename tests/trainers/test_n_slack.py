@@ -34,7 +34,7 @@ def multiclass(seed=0, n=60, m=4, n_classes=3, weighted=False):
 
 
 def hinges(X, y, weights=None):
-    """The Crammer-Singer hinge: w is one weight vector a class, and a "query" is one example."""
+    """Return the Crammer-Singer hinge: w is one weight vector per class, and a "query" is one example."""
     return StructuredProblem(Multiclass(y.max() + 1), list(X), y.tolist(), weights)
 
 

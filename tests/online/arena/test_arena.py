@@ -43,7 +43,7 @@ def bradley_terry(strength: np.ndarray) -> np.ndarray:
 
 
 def exact_capital(shares: list[Fraction], epsilon: Fraction) -> list[Fraction]:
-    """Capital after each comparison: shares .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
+    """Return the capital after each comparison: stakes .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
     capitals = [Fraction(15, 100)] * 6 + [Fraction(1, 60)] * 6
     out = []
     for share in shares:
