@@ -1,6 +1,6 @@
-"""The code blocks of a page of Markdown, run in their order in one folder: what the manual shows is what happens.
+"""Run the code blocks of a Markdown page in order, in one folder, so that the manual shows real results.
 
-The tests run them; so does the build of the manual, which shows under each block what it printed (``with_output``).
+The tests run the blocks, and so does the build of the manual, which shows the output of each block (``with_output``).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 RUN = ("python", "sh")
 SHOWN = ("json", "text")
-"""JSON is parsed; text is output, or what runs in a program that is not installed with the tests."""
+"""Languages that are not run: JSON is parsed; text is output, or commands of programs that tests do not install."""
 
 
 class Block(NamedTuple):
-    """A fenced block: its language and lines, the line of the page it begins at, and where in the text it ends."""
+    """A fenced block: its language and lines, its first line in the page, and the offset of its end in the text."""
 
     language: str
     code: str
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the fenced blocks of a page; directives, whose language stands in braces, are none."""
+    """Return the fenced blocks of a page, except directives, whose language is in braces."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in re.finditer(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", text, flags=re.M | re.S):
@@ -53,14 +53,14 @@ def run(
     ----------
     page : Path
     names : dict, optional
-        What the Python of the page finds defined.
+        Names that are defined for the Python blocks of the page.
     printed : callable, optional
-        Called with each block that was run and what it wrote to the standard output, which is then not shown.
+        Called with each block that was run and its standard output, which is then not shown.
 
     Raises
     ------
     ValueError
-        For a block without a language, or in one that is neither run nor known as output.
+        For a block without a language, or with a language that is neither run nor known as output.
     """
     from structsvm.cli import main
 
@@ -75,10 +75,10 @@ def run(
 
 
 def with_output(page: Path, figures: Path | None = None) -> str:
-    """Return the text of a page with what its blocks print under them, run in a folder of their own.
+    """Return the text of a page with the output of each block under it; blocks run in a temporary folder.
 
-    Figures that a block leaves open are saved in the folder ``figures``, beside the configuration of the manual or
-    below, and shown under the block.
+    Open figures of a block are saved in the folder ``figures``, which is the folder of the manual's configuration or
+    below it, and shown under the block.
     """
     from matplotlib import pyplot, rc_context
 
@@ -98,7 +98,7 @@ def with_output(page: Path, figures: Path | None = None) -> str:
         figures.mkdir(parents=True, exist_ok=True)
     look = {"figure.figsize": (6.4, 3.2), "font.size": 10, "svg.hashsalt": page.stem}
     with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings(), rc_context(look):
-        warnings.simplefilter("ignore")  # those that a page shows are printed by it
+        warnings.simplefilter("ignore")  # warnings that a page shows are printed by its code
         with redirect_stderr(io.StringIO()):
             run(page, printed=printed)
     for end, below in reversed(outputs):
@@ -136,7 +136,7 @@ def _run_commands(code: str, main: Any) -> None:
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["structsvm"] and not set("|<>*?$&;") & set(line):
-            status = main(words[1:])  # a process for each would take most of the time
+            status = main(words[1:])  # starting a process for each takes longer
             if status != 0:
                 raise AssertionError(f"{line}: exit status {status}")
         elif words:

@@ -32,7 +32,7 @@ html_math_renderer = "mathml"
 html_show_copyright = False
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say shapes and units, which types do not
+autodoc_typehints = "none"  # the docstrings state shapes and units, which types do not
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True  # as written: the value may be an object or the environment
 numpydoc_show_class_members = False
@@ -42,14 +42,14 @@ myst_heading_anchors = 3
 # change log and tables have headings of their own
 suppress_warnings = ["myst.header"]
 
-# their blocks start a cluster or a service, or follow one that runs
+# their blocks start a cluster or a service, or depend on one
 NOT_RUN = {"scale", "live", "live_recipes", "experiments", "results_index"}
 
 RESULTS = HERE.parent / "experiments" / "results"
 
 
 def _write_experiments() -> None:
-    """One page that includes the table of every experiment, as its script wrote it."""
+    """Write one page that includes the page of every experiment, as its script wrote it."""
     lines = ["# Experiments", "", "Tables as the scripts of `experiments/` wrote them.", ""]
     for table in sorted(RESULTS.glob("**/*.md")):
         source = table.relative_to(RESULTS.parent.parent).as_posix()
@@ -75,7 +75,7 @@ gallery.write(HERE / "examples", HERE / "gallery")
 
 
 def _show_output(app: Any, name: str, source: list[str]) -> None:
-    """Put under each block of a page what it prints when it is run, and figures of experiments where it quotes them."""
+    """Add to each block of a page its output, and fill in the quoted figures of experiments."""
     page = HERE / f"{name}.md"
     if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
         source[0] = blocks.with_output(page, HERE / "generated" / "figures")
@@ -86,7 +86,7 @@ SHOWN_IN = shown_in()
 
 
 def _name_pages(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Add to the page of a class or function the pages of the manual whose code uses it."""
+    """Add to the page of a class or function a list of the manual's pages whose code uses it."""
     documents = SHOWN_IN.get(id(thing), [])
     if what in ("class", "function", "exception") and documents:
         lines += [

@@ -1,4 +1,4 @@
-"""The gallery: every script of ``examples`` is run, and its page shows its text, its code and the figures it drew.
+"""The gallery: run every script of ``examples``, and write a page with its text, code and figures.
 
 A script begins with a docstring, whose first line is the title; the rest is Markdown. A comment that begins with
 ``# %%`` starts another part of the page, and the comment lines below it are Markdown, too. Figures that are open when
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 
 class Part(NamedTuple):
-    """Text in Markdown, code, and the line of the script that the code begins at."""
+    """Text in Markdown, code, and the first line of the code in the script."""
 
     text: str
     code: str
@@ -25,14 +25,14 @@ class Part(NamedTuple):
 
 
 class Example(NamedTuple):
-    """What a script holds."""
+    """The title and the parts of a script."""
 
     title: str
     parts: list[Part]
 
 
 def parse(script: Path) -> Example:
-    """Cut a script into its parts.
+    """Split a script into its parts.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def run(script: Path, shown: Callable[[int, int, Any], None]) -> list[str]:
 
 
 def write(scripts: Path, pages: Path) -> None:
-    """Run every script, and write a page for each and one that lists them."""
+    """Run every script, and write a page for each and a page that lists them."""
     pages.mkdir(exist_ok=True)
     cards = []
     for script in sorted(scripts.glob("*.py")):

@@ -1,4 +1,4 @@
-"""Figures of experiments in the pages of the manual, taken from the results when it is built.
+"""Figures of experiments in pages of the manual, taken from the results when the manual is built.
 
 A page writes ``{{diversity_newspaper; as they come, AMBIENT; MMR(); loss}}``: the script; its table, by the beginning
 of its name; the row, by its first cells; the column. After ``as`` a form may follow: ``.2`` for two decimals [.3],
@@ -80,7 +80,7 @@ def _text(number: Decimal, words: list[str]) -> str:
         return f"{number.quantize(Decimal(1), ROUND_HALF_UP):,}"
     if "p" in words:
         text = f"{float(number):.0e}" if number < Decimal("1e-3") else f"{float(number):.1g}"
-        # a hyphen at which lines do not break
+        # a non-breaking hyphen
         return re.sub(r"e-0*", "e\N{NON-BREAKING HYPHEN}", text).removeprefix("0")
     decimals = next((int(word[1:]) for word in words if word.startswith(".")), 3)
     text = f"{number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):zf}"

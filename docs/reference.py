@@ -1,6 +1,7 @@
 """The API reference: the exports of the package's folders by section, and the tables of names that users can choose.
 
-Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a new member, export it from its room.
+Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a new member, export it from the
+``__init__.py`` of its folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 from structsvm.common.lazy import homes, labelled
 
-# section -> places: a room or a module, whose ``__all__`` is listed (after a colon: only what lives there), or a name
+# section -> names: a folder or module, whose ``__all__`` is listed (after a colon: only members defined in it), or a
+# member
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Rankers from labels": (
         "structsvm:structsvm.estimators",
@@ -51,7 +53,7 @@ _NOT_LISTED = {
     "__version__",
     "Float",
     "Int",
-}  # the version is in the title; types of arrays are not looked up
+}  # the version is in the title; readers do not look up array types
 
 
 def sections() -> dict[str, list[str]]:
@@ -69,7 +71,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def _listed(place: str) -> list[tuple[str, str]]:
-    """Return the names of a place, each with the module it lives in."""
+    """Return the listed names of a folder, module or member, each with the module that defines it."""
     room, _, under = place.partition(":")
     try:
         module = import_module(room)
@@ -82,7 +84,7 @@ def _listed(place: str) -> list[tuple[str, str]]:
     listed = [(f"{room}.{name}", known.get(name, room)) for name in module.__all__ if name not in _NOT_LISTED]
     if not under:
         return listed
-    if under == "structsvm":  # lives at the top itself
+    if under == "structsvm":  # defined in the top folder itself
         return [(name, home) for name, home in listed if home.count(".") == 1]
     return [(name, home) for name, home in listed if home.startswith(f"{under}.")]
 
@@ -134,7 +136,7 @@ _CUTOFFS = {"never": "", "optional": ", with or without @k", "required": "@k"}
 def _assumption(make: Any) -> str:
     made = make if isclass(make) else vars(import_module(make.__module__))[make.__annotations__["return"]]
     if not hasattr(made, "assumes"):
-        raise TypeError(f"{made.__name__}: expected a class attribute assumes, what its guarantee assumes")
+        raise TypeError(f"{made.__name__}: expected a class attribute assumes, the guarantee's assumptions")
     return str(made.assumes)
 
 
@@ -162,7 +164,7 @@ def write(path: Path) -> None:
             "",
         ]
         lines += [*(f"   {name}" for name in names if not _is_constant(name)), ""]
-        for name in filter(_is_constant, names):  # their descriptions stand where they live
+        for name in filter(_is_constant, names):  # constants are described in the modules that define them
             room, attribute = name.rsplit(".", 1)
             lines += [f".. autodata:: {homes(room).get(attribute, room)}.{attribute}", "   :no-value:", ""]
     lines += ["Names to choose by", "------------------", ""]

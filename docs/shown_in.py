@@ -1,4 +1,4 @@
-"""Pages of the manual and the gallery whose code uses a public name, for the page of that name in the API reference."""
+"""Find the pages of the manual and gallery whose code uses a public name, for the API reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent
 def shown_in() -> dict[int, list[str]]:
     """Return for the ``id`` of each object of the package the documents whose Python imports and uses it.
 
-    Objects are told apart by identity: several modules export things of one name.
+    Objects are distinguished by identity, because several modules export objects with the same name.
     """
     found: dict[int, list[str]] = defaultdict(list)
     for document, code in _sources():
@@ -44,7 +44,7 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def _used(code: str) -> list[Any]:
-    """Return what the code imports from the package, and what it takes as attributes of imported modules."""
+    """Return the objects that the code imports from the package or accesses as attributes of imported modules."""
     tree = ast.parse(code)
     things: list[Any] = []
     modules: dict[str, ModuleType] = {}

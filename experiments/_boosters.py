@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost as rankers that stop early, to compare with."""
+"""LightGBM, XGBoost and CatBoost as rankers with early stopping, for comparison."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def boosted_path(
                 break
 
 
-# Each returns the scores by some trees, grown when they are first asked for where the library can go on, and how many
-# trees there may be.
+# Each function below returns a function from a number of trees to scores, and the maximum number of trees. Trees are
+# grown when first requested if the library can continue training.
 
 
 def _lightgbm(

@@ -1,7 +1,7 @@
-"""Click logs whose truth is known, of the shapes that real logs have; the tests use them too.
+"""Simulated click logs with known propensities, in the shapes of real logs; the tests use them, too.
 
-Users are position-based: they look at place ``k`` (from 0) with probability ``1 / (1 + k)``, and click on what they
-look at with the attraction of the document for the query.
+Users are position-based: they examine position ``k`` (from 0) with probability ``1 / (1 + k)``, and click on an
+examined document with a probability equal to its attraction for the query.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lists(NamedTuple):
 
 
 def rankings(rng: Any, truth: Any, n_rankers: int = 2, noise: float = 0.5) -> Any:
-    """Return orders of the documents, (n_rankers, n_queries, n_documents): by noisy attraction or by noise only."""
+    """Return orders of the documents by noisy attraction or by noise only, (n_rankers, n_queries, n_documents)."""
     return np.argsort(
         -(truth * np.isfinite(noise) + min(noise, 1.0) * rng.normal(size=(n_rankers, *truth.shape)))
     )
@@ -72,7 +72,7 @@ GAPS = {"lost": 0.3, "advertisement": 0.5, "second page": 0.5, "no session": 0.4
 def with_gaps(
     rng: Any, shape: str, n: int, truth: Any, orders: Any = None, share: float | None = None
 ) -> ClickCells:
-    """Count lists that lost impressions, have an advertisement on top, are cut into pages, or lack a session."""
+    """Return the counts of lists that lost impressions, have an advertisement on top, are split, or lack a session."""
     share = GAPS[shape] if share is None else share
     lists = logged(rng, n, truth, orders, below=share if shape == "advertisement" else 0.0)
     if shape == "lost":
@@ -120,7 +120,7 @@ USERS = {"equal": np.full(200, 1 / 200), "one of 30 %": np.r_[0.3, np.full(199, 
 def of_users(
     rng: Any, n: int, truth: Any, orders: Any = None, *, share: Any = USERS["equal"], repeat: float = 0.0
 ) -> tuple[Lists, Any]:
-    """Return lists of users whose tastes differ, or who return with the same list and clicks."""
+    """Return lists of users with different preferences, or of users who repeat their list and clicks."""
     user = rng.choice(len(share), n, p=share)
     lists = logged(rng, n, truth, orders)
     if repeat:
@@ -135,7 +135,7 @@ def of_users(
 
 
 def liked(truth: Any) -> Any:
-    """Return the mean attraction over users with different tastes."""
+    """Return the mean attraction over users with different preferences."""
     likes = np.exp(np.random.default_rng(1).normal(size=20_000))
     return np.array([np.minimum(one * likes, 1).mean() for one in np.ravel(truth)]).reshape(truth.shape)
 

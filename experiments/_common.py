@@ -1,4 +1,4 @@
-"""Shared by the experiments: options, data, and results as JSON, Markdown and a plot."""
+"""Options, data, and results as JSON, Markdown and a plot, for all experiments."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Experiment:
     ``figures.json`` with the verdicts passed to :meth:`verdict`. Slow computations go through :meth:`simulate` and
     :meth:`once`: after an interruption the same command resumes there.
 
-    ``needs`` names the data folders that the script, or each named part, requires: if one is missing, a line says which
-    and where to obtain it, and the exit status is ``WITHOUT_DATA``. If a folder in ``uses`` is missing, the script
+    ``needs`` names the data folders that the script, or each named part, requires: if a folder is missing, a line names
+    it and where to obtain it, and the exit status is ``WITHOUT_DATA``. If a folder in ``uses`` is missing, the script
     prints the same line and computes the rest, and ``record`` lists the folder under "missing".
     """
 
@@ -71,15 +71,15 @@ class Experiment:
             help="compute these parts and keep them for the page, without writing it",
         )
         parser.add_argument(
-            "--keep", action="store_true", help="keep what was computed, so that the next page only draws it"
+            "--keep", action="store_true", help="keep computed pieces, so that the next page only draws them"
         )
         if judge is not None:
             parser.add_argument(
                 "--judge",
                 action="store_true",
-                help="write the verdicts of the results that are there, compute nothing",
+                help="write the verdicts of the existing results, compute nothing",
             )
-        parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
+        parser.add_argument("--runs", type=int, help="maximum runs of a simulation [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
         parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
         self.name, self.all_parts, self.judge = name, parts, judge
@@ -97,7 +97,7 @@ class Experiment:
             f"`python experiments/{name}.py {' '.join(self._chosen())}`",
         ]
         self.title = "all"
-        self.n_pieces: Counter[str] = Counter()  # by part, which may be begun, left and begun again
+        self.n_pieces: Counter[str] = Counter()  # by part, which may be begun, left and resumed
         self.kept_cpu = 0.0  # seconds of the pieces that an earlier command computed
         self.told_cpu = self.cpu()
         self.verdicts: dict[str, dict[str, Any]] = {}
@@ -115,7 +115,7 @@ class Experiment:
         self.figures: list[tuple[str, Any]] = []
 
     def _chosen(self) -> list[str]:
-        """The options that change results."""
+        """Return the options that change results."""
         full = [f"--full {' '.join(self.options.full)}"] if self.quick and self.options.full else []
         runs = [] if self.options.runs is None else [f"--runs {self.options.runs}"]
         return ["--quick"] * self.quick + full + runs + [f"--seed {self.seed}"]
@@ -153,9 +153,9 @@ class Experiment:
         return name in self.options.only
 
     def _close_part(self) -> None:
-        """Record how the part that ends was computed, and what it cost."""
+        """Record the options and the cost of the current part."""
         if self.title != "all" or not self.all_parts:
-            before = self.record["parts"].get(self.title, {"cpu seconds": 0.0})  # a part may be in pieces
+            before = self.record["parts"].get(self.title, {"cpu seconds": 0.0})  # a part may be resumed
             self.record["parts"][self.title] = {
                 "quick": self.options.quick and self.title not in self.options.full,
                 "cpu seconds": round(before["cpu seconds"] + self.cpu() - self.told_cpu, 1),
@@ -173,7 +173,7 @@ class Experiment:
 
     @property
     def pieces(self) -> Path:
-        """Folder with the finished pieces of the current part."""
+        """Return the folder with the finished pieces of the current part."""
         runs = "" if self.options.runs is None else f"-runs{self.options.runs}"
         form = f"{'quick' if self.quick else 'full'}{runs}-seed{self.seed}"
         return self.options.out / "parts" / f"{self.title}-{form}"
@@ -185,7 +185,7 @@ class Experiment:
 
     @contextmanager
     def _counted(self, piece: Path) -> Iterator[None]:
-        """Add up the processor time of a piece over all commands that worked on it."""
+        """Add up the processor time of a piece over all commands that computed parts of it."""
         file = piece.with_suffix(".cpu")
         before = float(file.read_text()) if file.exists() else 0.0
         self.kept_cpu += before
@@ -229,14 +229,15 @@ class Experiment:
         part : str, optional
             The part that computed it; by default the current part.
         ours, reason : str
-            What was measured, compared with the paper; and why it differs, or how far the agreement goes.
+            The measured result compared with the paper's; and the reason for a difference, or the extent of the
+            agreement.
         length : (str, str)
-            How long our runs and the paper's runs were.
+            Length of our runs and of the paper's runs.
         verdict : {"agrees", "agrees in part", "differs", "other data", "cannot be run"}
-            "other data": the paper's data are not public, and the substitute cannot decide.
+            "other data": the paper's data are not public, and the substitute cannot decide whether the result holds.
         brief : str, optional
-            Text for the index, at most 40 words; by default ``ours`` and ``reason`` if they are short, or the first
-            sentences of ``reason``. The page has both in full.
+            Text for the index, at most 40 words; by default ``ours`` and ``reason`` if they are short, otherwise the
+            first sentences of ``reason``. The page has ``ours`` and ``reason`` in full.
         """
         if verdict not in VERDICTS:
             raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
@@ -253,9 +254,10 @@ class Experiment:
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
 
     def judged_again(self) -> bool:
-        """With ``--judge``, write the verdicts of the existing results; return whether nothing else is to be done.
+        """With ``--judge``, write the verdicts of the existing results; return whether nothing else remains to be done.
 
-        ``judge`` of the experiment reads ``record`` and calls :meth:`verdict`. Scripts without one have no ``--judge``.
+        The function ``judge`` of the experiment reads ``record`` and calls :meth:`verdict`. Scripts without this
+        function have no ``--judge``.
         """
         if self.judge is None or not self.options.judge:
             return False
@@ -269,7 +271,7 @@ class Experiment:
         return True
 
     def _verdicts_text(self) -> str:
-        """Return the last section of the page: every verdict in full, only once if several figures share it."""
+        """Return the last section of the page: every verdict in full, once if several figures share it."""
         names: dict[int, list[str]] = {}
         rows = {id(row): row for row in self.verdicts.values()}
         for figure, row in self.verdicts.items():
@@ -292,7 +294,7 @@ class Experiment:
             file.write((json.dumps(index, indent=1) + "\n").encode())
 
     def say(self, text: str) -> None:
-        """Add a paragraph."""
+        """Add a paragraph to the page."""
         print(text, flush=True)
         self.text.append(text)
 
@@ -314,7 +316,7 @@ class Experiment:
         self.record[key] = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
 
     def plot(self, title: str, draw: Callable[[Any], None]) -> None:
-        """Add a panel; ``draw`` is called with the axes."""
+        """Add a panel to the plot; ``draw`` is called with the axes."""
         self.figures.append((title, draw))
 
     def save(self) -> None:
@@ -374,7 +376,7 @@ class Experiment:
 
         drawn = BytesIO()
         figure.savefig(drawn, dpi=72, format="png")
-        # few colours suffice for lines and take fewer bytes
+        # a few colours suffice for lines, and the file is smaller
         with replacing(path) as file:
             Image.open(drawn).convert("RGB").quantize(160).save(file, format="PNG", optimize=True)
         pyplot.close(figure)
@@ -442,7 +444,7 @@ def mq2008(data: Path, parts: Sequence[str] = ("S1", "S2", "S3")) -> Any:
 
 
 def together(files: Sequence[Path]) -> Any:
-    """Return LETOR files with different queries as one QueryData."""
+    """Return LETOR files with disjoint queries as one QueryData."""
     from structsvm.queries import QueryData
     from structsvm.readers import read_letor
 
@@ -503,7 +505,7 @@ def alphabetical(n: int, first: int = 0) -> Any:
 
 
 def first_with_winner(P: Any, k: int, order: Any) -> Any:
-    """Return the preferences of the first k arms of the order, replacing arms by later ones until one wins."""
+    """Return preferences of the first k arms of the order, replacing arms by later ones until one beats all others."""
     from structsvm.online.simulation.worlds import condorcet_winner
 
     for start in range(len(order) - k + 1):

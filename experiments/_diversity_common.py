@@ -1,4 +1,4 @@
-"""Shared by the experiments on diverse result sets: choice of C inside, cross-validation, comparison tables."""
+"""Choice of C, cross-validation and comparison tables, for the experiments on diverse result sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.metrics import compare, weighted_subtopic_loss
 
 
 def counted(sets: Sequence[CandidateSet], vectorizer: Any = None) -> list[CandidateSet]:
-    """Sets with counted words, so that many trainings count them only once."""
+    """Return the sets with their word counts, so that repeated training does not count the words again."""
     out = []
     for one in sets:
         words = count_words(one, vectorizer)
@@ -67,7 +67,7 @@ def cross_validated(
 def split_by_query(
     model: Any, sets: Any, labels: Any, Cs: Sequence[float], *, train: int = 12, validate: int = 4, seed: int
 ) -> dict[str, np.ndarray]:
-    """Return the loss of each query by a model from ``train`` others, with the best C on ``validate`` more; and C."""
+    """Return each query's loss by a model of ``train`` other queries, with the best C on ``validate`` more; and C."""
     rng = np.random.default_rng(seed)
     losses, chosen = np.empty(len(sets)), []
     for test in range(len(sets)):

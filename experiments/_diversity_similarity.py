@@ -1,7 +1,7 @@
-"""Similarity of short texts, for the experiments on diverse result sets: no labels, but all texts there are.
+"""Similarity of short texts, for the experiments on diverse result sets: from all texts, without labels.
 
-A snippet shares few words with another on the same subtopic. What both leave out, their neighbours among all results
-of the query say (:func:`structsvm.features.smooth_similarity`), and clusters fill in what is still missing.
+Two snippets on the same subtopic share few words. Their common neighbours among all results of the query show that they
+are related (:func:`structsvm.features.smooth_similarity`), and clusters add further relations.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def latent(counts: Sequence[Any], n_dimensions: int = 100) -> list[np.ndarray]:
 
 
 def beside(first: Any, second: np.ndarray, share: float = 0.1) -> Any:
-    """Return vectors whose cosine is the mean of both cosines; ``share`` is the weight of the second."""
+    """Return vectors whose cosine is the weighted mean of both cosines; ``share`` is the weight of the second."""
     return sparse.hstack([np.sqrt(1 - share) * first, np.sqrt(share) * sparse.csr_matrix(second)]).tocsr()
 
 
@@ -94,7 +94,7 @@ def with_tree(similarity: np.ndarray) -> np.ndarray:
 
 
 def pair_auc(similarity: np.ndarray, labels: np.ndarray) -> float:
-    """Return how well the similarity separates pairs with a shared subtopic from others; NaN for only one kind."""
+    """Return the AUC of the similarity for pairs that share a subtopic against others; NaN if a kind is missing."""
     cover = np.asarray(labels) > 0
     above = np.triu_indices(len(cover), 1)
     same = (cover.astype(int) @ cover.T.astype(int) > 0)[above]

@@ -1,14 +1,16 @@
-"""The best documents of a candidate set, by branch and bound.
+"""Exact selection of the best documents of a candidate set, by branch and bound.
 
-The value of a subset is a coverage function whose elements may have weights of either sign: greedy choice then has no
-guarantee, and general integer programming takes minutes for a hundred documents. Small subsets are tractable because
-the value of a few documents is nearly decided by pairs. With ``m`` of the ``r`` documents still to choose covering an
-element, ``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m - (2 / t) C(m, 2)) / (t + 1)`` for every
-whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shared by pairs bound the value of any
-choice. The last three documents are found by visiting all triples: ``w(abc) = sum of gains - sum of weights shared by
-two + weights shared by three``, the last of which is computed only if the bound does not exclude the triple.
+The value of a subset is a coverage function whose elements may have weights of either sign: greedy selection then has
+no guarantee, and general integer programming takes minutes for a hundred documents. Small subsets are tractable because
+pairs nearly determine the value of a few documents. If ``m`` of the ``r`` documents still to choose cover an element,
+``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m - (2 / t) C(m, 2)) / (t + 1)`` for every integer
+``t > 0`` (Dawson and Sankoff 1967), so single gains and the weights shared by pairs bound the value of any choice. The
+last three documents are found by visiting all triples:
+``w(abc) = sum of gains - sum of weights shared by two + weights shared by three``, the last of which is computed only
+if the bound does not exclude the triple.
 
-For seven documents or more the bounds by pairs are weak. Five of a hundred take about a tenth of a second.
+For subsets of seven documents or more, these bounds are weak. Choosing five of a hundred takes about a tenth of a
+second.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from structsvm.protocols import Float, Int
 
 
 def exact_choices(model: SVMDiv, sets: list[CandidateSet]) -> list[Selection]:
-    """Return the best ``model.k`` documents of each set by the value that a fitted model gives them."""
+    """Return the ``model.k`` documents of each set with the largest value by a fitted model."""
     features, benefits = model._word_features(model.levels_), model.benefits_.ravel()
     choices = []
     for one in sets:
@@ -39,8 +41,8 @@ def exact_choices(model: SVMDiv, sets: list[CandidateSet]) -> list[Selection]:
 def best_subset(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
     """Return the best ``k`` documents; the arguments are those of :func:`structsvm.oracles.greedy`.
 
-    They are in the order in which greedy would choose them, and the optimum up to rounding (1e-12 of the sum of all
-    weights).
+    They are in the order in which greedy selection would choose them, and optimal up to rounding (1e-12 of the sum of
+    all weights).
     """
     start = swap(coverage, benefits, values, k)
     if k >= coverage.n_documents:
@@ -52,8 +54,8 @@ def best_subset(coverage: Coverage, benefits: Float, values: Float, k: int) -> S
 
 def _elements(coverage: Coverage, benefits: Float, values: Float, k: int) -> tuple[Float, Int, Any, Float]:
     """Return the value of each single document, and weighted elements, one per distinct set of documents."""
-    # Elements that occur in the same documents are merged, and their weights are added. Those of a single document
-    # belong to its own value.
+    # Elements that occur in the same documents are merged, and their weights are added. An element of only one document
+    # is part of the value of this document.
     n = coverage.n_documents
     linear = values + products(coverage.counts, benefits)
     by_documents: dict[bytes, float] = {}
@@ -67,7 +69,7 @@ def _elements(coverage: Coverage, benefits: Float, values: Float, k: int) -> tup
     sets, weights = [], []
     for key, weight in by_documents.items():
         members = np.frombuffer(key, dtype=np.int32)
-        if weight != 0 and members.shape[0] <= n - k:  # an element that any k documents cover is a constant
+        if weight != 0 and members.shape[0] <= n - k:  # an element that every k documents cover is a constant
             sets.append(members)
             weights.append(weight)
     sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
@@ -76,7 +78,7 @@ def _elements(coverage: Coverage, benefits: Float, values: Float, k: int) -> tup
 
 
 class _Elements(NamedTuple):
-    """Weighted elements and the documents that have them, by document and by element."""
+    """Weighted elements and the documents that contain them, by document and by element."""
 
     doc_start: Int
     doc_elements: NDArray[np.int32]
@@ -88,25 +90,25 @@ class _Elements(NamedTuple):
 
 
 class _Levels(NamedTuple):
-    """The documents that may still be chosen at each depth of the tree; depth ``j`` has ``j`` chosen documents."""
+    """The remaining candidate documents at each depth of the tree; at depth ``j``, ``j`` documents are chosen."""
 
     ids: Int
     gain: Float
-    """Gain of each document over those chosen."""
+    """Gain in value from adding each document to the chosen documents."""
     against: Float
-    """The part of the gain from elements of negative weight, without the sign."""
+    """Absolute value of the part of the gain from elements of negative weight."""
     shared: Float
     """(depths, 2, n, n): weights of uncovered elements that two documents share: positive weights, and negative weights
     without sign."""
     bounds: Float
-    """Bound on every choice with a document, in descending order."""
+    """Bound on every choice that includes a document, in descending order."""
     order: Int
     """The documents in the order of the bounds."""
     size: Int
     position: Int
-    """Number of documents of the depth that were tried, in order."""
+    """Number of documents tried so far at each depth, in order."""
     fixed: Float
-    """Value of the documents chosen."""
+    """Value of the chosen documents."""
 
 
 class _Best(NamedTuple):
@@ -114,10 +116,10 @@ class _Best(NamedTuple):
 
     path: Int
     covered: NDArray[np.int32]
-    """Depth at which each element was covered, 0 if it is not."""
+    """Depth at which each element was covered, 0 if it is not covered."""
     chosen: Int
     value: Float
-    """Of ``chosen``, an array of one number."""
+    """Number of documents in ``chosen``, an array of length 1."""
 
 
 def _search(
@@ -143,7 +145,7 @@ def _search(
     best = _Best(
         np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), known.copy(), np.array([value])
     )
-    # at the root nothing is chosen: two documents share the weights of the elements that both have
+    # at the root nothing is chosen: two documents share the weights of the elements that both contain
     signed = np.where(member, weights[:, None], 0.0)
     levels.ids[0], levels.size[0] = np.arange(n), n
     levels.gain[0] = linear + signed.sum(axis=0)
@@ -174,17 +176,18 @@ def _insert(top, held, most, value):
 @kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order, room):
     """Compute, for each document, a bound on every choice of ``r`` documents that includes it, and sort the bounds."""
-    # The inequalities of the module's head make the value of r documents a sum over singles and pairs. For a fixed
-    # document d its pairs are exact; the pairs of the others are bounded by half the best r - 2 of each (``half``), as
-    # each pair is counted from both ends; the best r - 1 of the others complete the choice. Each whole t gives a valid
-    # bound for elements of negative weight: the least over t is taken.
+    # The inequalities of the module's docstring bound the value of r documents by a sum over singles and pairs. For a
+    # fixed document d, the pairs with d are exact. The pairs among the other documents are bounded by half the sum of
+    # the best r - 2 pairs of each document (``half``), because each pair is counted from both ends. The best r - 1
+    # other documents complete the choice. Each integer t gives a valid bound for elements of negative weight; the
+    # minimum over t is used.
     single, half, top = room[0], room[1], room[2]
     bounds[:n] = np.inf
     for t in range(1, min(r, 4)):
         up, down = -2.0 / r, 2.0 / (t * (t + 1.0))
         for d in range(n):
             single[d] = gain[d] + (1.0 - 2.0 / (t + 1.0)) * against[d]
-            # half of the best r - 2 pairs
+            # half the sum of the best r - 2 pairs
             filled = np.int64(0)
             for other in range(n):
                 if other == d:
@@ -205,7 +208,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order, room):
             for i in range(filled):
                 total += top[i]
             bounds[d] = min(bounds[d], total)
-    # assigning slices compiles messages about shapes, which takes a second
+    # a loop, because slice assignment adds code for error messages about shapes, which takes a second to compile
     for i in range(n):
         single[i] = -bounds[i]
     ranked = np.argsort(single[:n])
@@ -217,8 +220,9 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order, room):
 @kernel(inline="always")
 def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, most):
     """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of ``best`` if better."""
-    # Inclusion and exclusion: gains of singles, less weights shared by two, plus weights shared by three. The last are
-    # computed only where the triple would win with the most that three can share: the least of what its pairs share.
+    # Inclusion-exclusion: the gains of singles, minus the weights shared by two, plus the weights shared by three. The
+    # weights shared by three are at most the minimum of the weights that the pairs share, and are computed only if the
+    # triple would win with this maximum.
     doc_start, doc_elements, _, _, weights, member = elements
     _, covered, best, state = search
     limit = state[0] + tolerance - fixed
@@ -237,8 +241,8 @@ def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, 
                     limit, improved = value, True
                     best[last - 2], best[last - 1] = ids[i], ids[j]
     else:
-        # after[i]: the most that a third document adds to the second one i; most[i]: the largest negative weight that i
-        # shares with another. Together they exclude most pairs before the third loop.
+        # after[i]: maximum value that a third document adds to the second document i; most[i]: largest absolute
+        # negative weight that i shares with another document. Together they exclude most pairs before the third loop.
         for i in range(n):
             after[i] = -np.inf
             most[i] = 0.0
@@ -273,8 +277,8 @@ def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, 
 @kernel
 def _descend(k, tolerance, elements, levels, search, room, spare):
     """Search the tree depth first; the best choice is in ``search`` at the end."""
-    # A document whose bound is not above the best value ends its depth, as those after it have lower bounds. Depth
-    # k - 3 is a leaf: the last three are found by trying all.
+    # A document whose bound does not exceed the best value ends the search at its depth, because all later documents
+    # have lower bounds. Depth k - 3 is a leaf: the last three documents are found by trying all triples.
     doc_start, doc_elements, element_start, element_documents, weights, _ = elements
     ids, gain, against, shared, bounds, order, size, position, fixed = levels
     path, covered, best, state = search
@@ -297,22 +301,22 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
             i = position[depth]
             back = m - i < r or bounds[depth, i] <= state[0] + tolerance
         if back:
-            # undo the choice that led here: ``covered`` has the depth at which each element was covered
+            # undo the choice that led to this depth: ``covered`` has the depth at which each element was covered
             if depth > 0:
                 for entry in range(doc_start[path[depth - 1]], doc_start[path[depth - 1] + 1]):
                     if covered[doc_elements[entry]] == depth:
                         covered[doc_elements[entry]] = 0
             depth -= 1
             continue
-        # Choose document i. Those before it were tried with all others, so that only the documents after it, as far as
-        # their bounds allow, are passed to the child: each set is visited once.
+        # Choose document i. The documents before it were tried with all others, so only later documents whose bounds
+        # exceed the best value are passed to the child: each set is visited once.
         position[depth] = i + 1
         chosen = order[depth, i]
         d = ids[depth, chosen]
         child = depth + 1
         n_left = 0
         local[:] = -1
-        # ``local`` maps a document to its index in the child, -1 if it is not there
+        # ``local`` maps a document to its index in the child, or to -1 if the child does not contain it
         for p in range(i + 1, m):
             if bounds[depth, p] <= state[0] + tolerance:
                 break
@@ -327,7 +331,7 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
             for b in range(n_left):
                 shared[child, 0, a, b] = shared[depth, 0, alive[a], alive[b]]
                 shared[child, 1, a, b] = shared[depth, 1, alive[a], alive[b]]
-        # the child inherits gains and shared weights, then loses those of the elements that d covers first
+        # the child inherits gains and shared weights, minus those of the elements that d is the first to cover
         path[depth] = d
         size[child] = n_left
         position[child] = 0
@@ -351,7 +355,7 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
                     against[child, alive[a]] += weight
                 for b in range(n_alive):
                     shared[child, side, alive[a], alive[b]] -= abs(weight)
-        # bounds at a leaf would not be used
+        # a leaf does not use bounds
         if child < leaf:
             _bound(
                 r - 1, size[child], fixed[child], gain[child], against[child], shared[child], bounds[child],

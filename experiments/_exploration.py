@@ -1,4 +1,4 @@
-"""The exploration of a bandit to its end, even beyond its horizon."""
+"""Simulate the exploration of a bandit until it ends, even beyond its horizon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from structsvm.protocols import Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Number of comparisons, regret and answer of each run at the time of the bandit's decision."""
+    """Number of comparisons, regret and chosen arm of each run when the bandit decides."""
 
     steps: Int
     regret: Float
@@ -49,14 +49,15 @@ def explore(
 ) -> Exploration:
     """Simulate the exploration of a bandit to its end, even beyond the horizon (thesis 5.5: IF1 and IF2).
 
-    ``simulate`` stops at the horizon, although some methods explore much longer. With one seed IF1 and IF2 start alike.
-    A run ends after ``max_steps`` comparisons, with the bandit's answer at that time.
+    ``simulate`` stops at the horizon, although some methods explore much longer. With the same seed, IF1 and IF2 start
+    from the same candidate and order. A run ends after at most ``max_steps`` comparisons, with the arm that the bandit
+    would choose then.
     """
     world = as_world(world)
     check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
-    # practically no limit, so that exploration ends by itself
+    # a horizon that is never reached, so that the bandit itself ends the exploration
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()
@@ -72,7 +73,7 @@ def explore(
             played = begin(world, np.zeros(0, dtype=np.int64), regret, *rngs)
             n_steps, answer = form.explore(policy, played, limit)
             return run, n_steps, played.total[0], answer
-        # the literal form: ``simulate`` would stop at the horizon
+        # the uncompiled bandit, because ``simulate`` would stop at the horizon
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:
             duel = policy.select(rng)

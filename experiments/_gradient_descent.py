@@ -1,6 +1,7 @@
 """Dueling bandit gradient descent, compiled: on known value functions, and on rankings of a data set (thesis, 6.3).
 
-The policies of ``structsvm.online.bandits.gradient`` are the literal twins, with the same comparisons for a seed.
+The policies of ``structsvm.online.bandits.gradient`` are the uncompiled forms, and make the same comparisons for the
+same seed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
 METHODS = ("dbgd", "bgd1", "bgd2")
-"""Methods that observe the winner, the probability that the current point wins, and this probability minus 1/2."""
+"""Methods that observe the winner, the current point's probability of winning, or this probability minus 1/2."""
 
 PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
-"""Names of the five value functions of the thesis (6.3.1), :func:`_value`; 0 is best for each."""
+"""Names of the five value functions of the thesis (6.3.1), see :func:`_value`; each is largest at 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def descend(
         1 / np.sqrt(np.sqrt(steps)) * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     )
     gamma = radius / np.sqrt(steps)
-    # kernels get problem and method as numbers, so that one compilation serves all
+    # kernels take problem and method as numbers, so that they are compiled only once
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
     problem_number, feedback = PROBLEMS.index(problem), METHODS.index(method)
@@ -133,9 +134,9 @@ def descend_rankings(
 
     def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
-        # without a start each run begins in its own random direction
+        # without a start, each run begins in its own random direction
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
-        w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
+        w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to norm 1
         ndcg = np.zeros(len(grid))
         _descend_rankings(
             X, gains, ideal, data.offsets, w, delta, gamma, n_queries, scale, k, grid, rng, ndcg
@@ -198,7 +199,7 @@ def _value(problem, w):
 
 @kernel
 def _wins(difference):
-    """Return the logistic link."""
+    """Return the probability of winning for a difference in value, by the logistic link."""
     # two branches, so that exp does not overflow
     if difference >= 0:
         return 1.0 / (1.0 + exp(-difference))
@@ -216,7 +217,7 @@ def _into_ball(w, radius):
 
 @kernel
 def _direction(u, rng):
-    """Draw a uniformly random unit vector: a normal one, divided by its length."""
+    """Write a uniformly random unit vector to ``u``: a normal vector divided by its norm."""
     for i in range(len(u)):
         u[i] = rng.standard_normal()
     u /= np.sqrt(dot(u, u))
@@ -224,7 +225,7 @@ def _direction(u, rng):
 
 @kernel
 def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
-    """Play a run of the method ``feedback`` from ``w``, which becomes the final point (thesis, Algorithm 7)."""
+    """Run the method ``feedback`` once from ``w``, which is overwritten with the final point (thesis, Algorithm 7)."""
     d = len(w)
     u = np.empty(d)
     candidate = np.empty(d)
@@ -264,7 +265,7 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
 
 @kernel
 def _ndcg(X, gains, ideal, offsets, q, w, top, top_gain):
-    """Return NDCG of query q, 0 without a relevant document; ``top`` and ``top_gain`` are scratch of length k."""
+    """Return NDCG of query q, 0 without a relevant document; ``top`` and ``top_gain`` are work arrays of length k."""
     if ideal[q] == 0:
         return 0.0
     # Insertion sort of the k best scores: strict inequalities keep the order of the rows for equal scores.
@@ -300,7 +301,7 @@ def _ndcg_table(X, gains, ideal, offsets, weights, k, table):
 
 @kernel
 def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale, k, times, rng, measured):
-    """Play a run of DBGD on rankings from ``w``, which becomes the final ranker (thesis, 6.3.2)."""
+    """Run DBGD once on rankings from ``w``, which is overwritten with the final ranker (thesis, 6.3.2)."""
     d, n_queries = len(w), len(ideal)
     u, candidate = np.empty(d), np.empty(d)
     top, top_gain = np.empty(k), np.empty(k)
@@ -318,7 +319,7 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
             difference -= _ndcg(X, gains, ideal, offsets, q, w, top, top_gain)
             if rng.random() < _wins(scale * difference):
                 won += 1
-        # the candidate wins with more than half of the queries: a step, and back onto the unit sphere
+        # if the candidate wins more than half of the queries, step towards it and project onto the unit sphere
         if 2 * won > queries:
             for i in range(d):
                 w[i] += gamma * u[i]

@@ -1,4 +1,4 @@
-"""Simulated multileavings of several rankers, and how far they distort who beats whom in pairs."""
+"""Simulate multileavings of several rankers, and measure how much they distort pairwise preferences."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def multileave_outcomes(
 ) -> NDArray[np.float64]:
     """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses in ``n_samples`` multileavings.
 
-    Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM
-    it wins with a probability equal to the difference, as a share of the largest possible. ``(1 + outcomes / n_samples)
-    / 2`` estimates the preference matrix under multileaving.
+    Each multileaving uses a random query and new clicks. The ranker with more credit wins; with ``credit="difference"``
+    and SOSM it wins with a probability equal to the difference divided by the largest possible difference.
+    ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
         raise BadInput("rankers", f"expected at least 2 rankers as integers, got {chosen!r:.80}")
     if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
         most = ranked.n_rankers - 1
-        raise BadInput("rankers", f"expected different ones from 0 to {most}, got {chosen!r:.80}")
+        raise BadInput("rankers", f"expected distinct integers from 0 to {most}, got {chosen!r:.80}")
     check_choice("method", method, ("sosm", "team_draft"))
     check_choice("credit", credit, get_args(Credit))
     tables = tables_for(ranked, clicks, length, n_samples)
     outcome = np.zeros((chosen.shape[0], chosen.shape[0]), dtype=np.int64)
-    # a random stream for each 256 samples
+    # one random stream per 256 samples
     counts = np.diff(np.append(np.arange(0, n_samples, 256), n_samples))
     seeds: Any = np.random.SeedSequence(random_state).generate_state(counts.size, np.uint64)
     for count, seed in zip(counts.tolist(), seeds, strict=True):
@@ -53,8 +53,9 @@ def multileave_outcomes(
 def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
     """Return the share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
 
-    ``[i, j]`` estimates the probability that ranker i beats j when all are multileaved, and when the two alone are
-    interleaved (Brost, Seldin, Cox & Lioma, "Multi-dueling bandits", CIKM 2016, 4.2.6 and Table 3).
+    Entry ``[i, j]`` of each matrix estimates the probability that ranker i beats j: in ``multileaved`` when all rankers
+    are multileaved, in ``pairwise`` when only the two are interleaved (Brost, Seldin, Cox & Lioma, "Multi-dueling
+    bandits", CIKM 2016, 4.2.6 and Table 3).
     """
     together, alone = np.asarray(multileaved, dtype=np.float64), np.asarray(pairwise, dtype=np.float64)
     for name, matrix in (("multileaved", together), ("pairwise", alone)):

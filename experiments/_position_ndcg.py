@@ -1,4 +1,4 @@
-"""The structural hinge of NDCG with position-weighted features (Chapelle, Le & Smola 2007), by a selection."""
+"""The structural hinge of NDCG with position-weighted features (Chapelle, Le & Smola 2007)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from structsvm.queries import labels_of, places_in, row_groups
 class PositionNDCG:
     """Margin-rescaled hinge of ``1 - NDCG@k``, to reproduce results: its optimum is often ``w = 0``.
 
-    This happens whenever queries have about a hundred documents or the labels are noisy: among the rankings with the
-    largest loss the hinge picks the ranking with the best of the other documents on top. ``loss="ndcg@k"`` is
-    :class:`~structsvm.oracles.NDCG`, which learns there.
+    This happens if queries have about a hundred documents or if labels are noisy: among the rankings with the largest
+    loss, the hinge picks the ranking with the highest-scoring irrelevant documents on top. ``loss="ndcg@k"`` is
+    :class:`~structsvm.oracles.NDCG`, which learns on such data.
 
     Parameters
     ----------
     k : int or None, default=10
-        Cut-off of the measure and of the features. None: all positions.
+        Cut-off of the measure and of the features; None uses all positions.
 
     Notes
     -----
     ``Psi(x, y) = sum_j alpha(rank_j) phi_j`` with ``alpha(r) = 1 / log2(r + 1)``, zero beyond the cut-off. The target
-    is its mean over all rankings sorted by grade: documents of equal grade share the mean ``alpha`` of the positions
-    they fill. The most violated ranking sorts by ``s_j - gain_j / ideal``: one selection of ``k`` of ``n`` documents.
+    is the mean of ``Psi`` over all rankings sorted by grade: documents of equal grade share the mean ``alpha`` of the
+    positions they fill. The most violated ranking sorts by ``s_j - gain_j / ideal``, so it takes only a selection of
+    ``k`` of ``n`` documents.
 
     """
 
@@ -44,11 +45,11 @@ class PositionNDCG:
 
     @property
     def measure(self) -> str:
-        """The measure that a ranker's ``score`` returns."""
+        """Return the name of the measure that a ranker's ``score`` computes."""
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
     def bind(self, y: Float, offsets: Int) -> _Separator:
-        """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        """Bind the loss to labels ``y`` (n_rows,), grouped by ``offsets`` (n_queries + 1,)."""
         grades = np.maximum(labels_of(y, offsets), 0.0)
         gains = exp2(grades) - 1.0
         with np.errstate(over="ignore"):
@@ -109,7 +110,7 @@ def _separate(  # type: ignore[no-untyped-def]
         for i in range(n):
             key[i] = gain[i] - s[i]
         k = min(depth, n)
-        rows = np.argsort(key[:n], kind="mergesort")  # stable: ties by row
+        rows = np.argsort(key[:n], kind="mergesort")  # stable, so that ties are in the order of the rows
         reached = 0.0
         for p in range(k):
             a[rows[p]] -= alpha[p]

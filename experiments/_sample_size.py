@@ -1,4 +1,4 @@
-"""Number of queries to reach a p-value by resampling, as in the figures of Yue's thesis (7.2-7.4)."""
+"""Estimate the number of queries needed for a p-value by resampling, as in Yue's thesis (Figs 7.2-7.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class SampleSizeCurve:
-    """The p-value that the share ``power`` of the experiments of each size reaches."""
+    """The p-value that a share ``power`` of the experiments of each size reaches."""
 
     sizes: NDArray[np.int64]
     p_values: Float
@@ -35,7 +35,7 @@ class SampleSizeCurve:
     def needed(self, target: float) -> float:
         """Return the queries after which the p-value is at most ``target``; infinity if no size reached it.
 
-        It is the first crossing, interpolated linearly in the logarithm of p between sizes.
+        The result is the first crossing, interpolated linearly in the logarithm of p between sizes.
         """
         check_fraction("target", target)
         reached = np.flatnonzero(self.p_values <= target)
@@ -101,7 +101,7 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2
-    # equal values: zero up to cancellation
+    # if all values are equal, the variance is zero up to cancellation
     variance[variance < 1e-14 * square] = 0.0
     student = test == "t"
     error = np.sqrt(variance / (sizes - student))

@@ -1,4 +1,4 @@
-"""Synthetic ranking data whose best ranking is not linear in the features: a teacher made of trees, products or steps.
+"""Synthetic ranking data with a nonlinear teacher: a sum of trees, of products or of step functions.
 
 As in ``structsvm.readers.synthetic``, each query has its own random stream.
 """
@@ -37,24 +37,24 @@ def make_taught(
     dtype: Any = np.float32,
     random_state: int = 0,
 ) -> QueryData:
-    """Generate queries of equal length whose grades follow a teacher that is not linear.
+    """Generate queries of equal length whose grades follow a nonlinear teacher.
 
-    The features derive from normal variables that share five factors. A quarter of the features are these variables, a
-    quarter their exponentials times a scale of the query, a quarter are zero where the variable is negative, and a
-    quarter are counts. The teacher uses the variables. Within a query, documents are ordered by the teacher's value,
-    scaled to a standard deviation of 1, plus noise; the best 2 % have grade 4, then 3 % grade 3, 5 % grade 2, 10 %
-    grade 1, and 80 % grade 0.
+    The features derive from normal variables with five common factors. A quarter of the features are the variables
+    themselves, a quarter their exponentials times a scale per query, a quarter the variables with negative values set
+    to zero, and a quarter counts. The teacher uses the variables, not the features. Within a query, documents are
+    ordered by the teacher's value, scaled to a standard deviation of 1, plus noise; the best 2 % have grade 4, then 3 %
+    grade 3, 5 % grade 2, 10 % grade 1, and 80 % grade 0.
 
     Parameters
     ----------
     teacher : {"forest", "product", "step"}
-        ``"forest"``: the sum of 60 random trees of depth 3. ``"product"``: products of pairs of features, as many as a
-        third of the features. ``"step"``: random step functions of up to 20 single features: additive.
+        ``"forest"``: the sum of 60 random trees of depth 3. ``"product"``: the sum of products of pairs, a third as
+        many as features. ``"step"``: the sum of random step functions of up to 20 single features.
     n_queries, n_docs, n_features : int
     noise : float, default=0.7
-        Standard deviation.
+        Standard deviation of the noise, relative to a teacher of unit variance.
     grades : int, 2 to 5
-        Number of grades; the highest are merged.
+        Number of grades; with fewer than five, the highest grades are merged.
     dtype : {float32, float64}
     random_state : int
 

@@ -1,4 +1,4 @@
-"""Worlds of the papers on dueling bandits, and how often subsets of the arms of a world have a winner or an order."""
+"""Problems of the papers on dueling bandits, and the shares of subsets of arms with a winner or a total order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
     """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
     weights = rng.random(n_arms)
-    # w0 / (w0 + w) = 1/2 + epsilon for the strongest rival
+    # solves w0 / (w0 + w) = 1/2 + epsilon for the strongest rival w
     weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
     return matrix_above(weights[:, None] / (weights[:, None] + weights[None, :]))
 
@@ -54,7 +54,7 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
     if table.ndim != 2 or not np.isfinite(table).all():
         raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
     check_choice("link", link, LINKS)
-    # each query is equally likely: the mean of its link over the queries, a row of pairs at a time to save memory
+    # queries are equally likely, so preferences are means of the link over queries; one row at a time saves memory
     P = np.full((len(table), len(table)), 0.5)
     for i in range(len(table) - 1):
         P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)
@@ -79,10 +79,10 @@ def subset_shares(
     k = len(matrix)
     chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)
     if len(chosen) == 0 or chosen.min() < 1 or chosen.max() > k:
-        raise BadInput("sizes", f"expected whole numbers from 1 to {k}", value=sizes)
+        raise BadInput("sizes", f"expected integers from 1 to {k}", value=sizes)
     beats = matrix > 0.5
     degree = [int(d) for d in beats.sum(axis=1)]
-    # arm i is the winner of a subset iff it beats all others of it: comb(degree, m - 1) of comb(k, m) subsets
+    # arm i wins the subsets in which it beats all others: comb(degree, m - 1) of comb(k, m) subsets of size m
     condorcet = np.array([sum(comb(d, m - 1) for d in degree) / comb(k, m) for m in chosen.tolist()])
     rng = np.random.default_rng(random_state)
     ordered = np.zeros(len(chosen))

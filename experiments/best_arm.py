@@ -1,8 +1,9 @@
 """The best of K from pairwise votes: votes until a stop that is valid at every look, and its error.
 
 *Default* is ``BestArm``. The other rules choose pairs differently and stop by the same evidence; a duel of an arm with
-itself costs no vote. *Bradley-Terry, peeking* asks evenly and stops when the 95 % interval of the first two excludes 0,
-looked at after every ten votes. Votes are drawn from preference matrices.
+itself costs no vote. *Bradley-Terry, peeking* compares all pairs equally often and stops when the 95 % interval of the
+difference between the first two arms excludes 0, checked after every ten votes. Votes are sampled from preference
+matrices.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def judged(run: Experiment) -> np.ndarray:
 def by_default(
     P: np.ndarray, rng: np.random.Generator, cap: int, batch: int = 10, top: int = 1, **options: Any
 ) -> tuple[int, ...]:
-    """Return the votes until ``BestArm`` stops, and its answer, an arm or ``top`` arms: -1 undecided, -2 "no best"."""
+    """Return the votes until ``BestArm`` stops, and the declared arms: one or ``top``; -1 undecided, -2 "no best"."""
     bandit, t = BestArm(len(P), top=top, **options), 0
     while t < cap and not bandit.finished:
         for duel in bandit.select_batch(batch, rng):
@@ -172,13 +173,13 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
 
 
 def of_error(run: Experiment) -> None:
-    """Count wrong verdicts after every vote in worlds where every verdict is wrong or one arm is barely the best."""
+    """Count wrong verdicts after every vote, with equal arms (every verdict is wrong) or an arm that is barely best."""
     n, horizon = max(4, run.runs(20, 400)), 500 if run.quick else 4000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
 
-        # peaks never fall, so the last peaks declare everything that was ever declared
+        # peaks never decrease, so the last peaks contain every declaration so far
         def even(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k, levels: Any = levels) -> int:
             rng, evidence = np.random.default_rng([run.seed, seed]), Evidence(k)
             i = rng.integers(k, size=horizon)
@@ -201,7 +202,7 @@ def of_error(run: Experiment) -> None:
             return peeking(P, np.random.default_rng([run.seed, seed]), 2000)[1]
 
         rules = [("evenly", even, n)]
-        if k > 2:  # of two arms there is one pair
+        if k > 2:  # two arms form only one pair
             rules.append(("default", adaptive, n))
         elif name == "2 equal":
             rules.append(("Bradley-Terry, peeking", peek, n // 4))
@@ -235,7 +236,7 @@ def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
 
 
 def of_strengths(run: Experiment) -> None:
-    """Measure how often intervals and ranks cover the truth for six models."""
+    """Measure how often intervals and ranks cover the true strengths and ranks of six models."""
     k, n, rows = 6, run.runs(20, 100), []
     truth = np.linspace(1, -1, k)
     for name, votes, questions, spread, shift, ties in (

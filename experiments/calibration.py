@@ -1,10 +1,10 @@
 """Calibration of the statistics of click logs: false positives, coverage and power, where the truth is known.
 
-False positives are counted on A/A logs: users who are indifferent between two rankers. The outcomes of a list have the
-exact law of the method (all lists, one click on a random place, over several pairs of rankings), so their mean is 0.
-Users differ in how many queries they have and in how their outcomes hang together: with some chance a query repeats
-the outcome of the user's first one (the same list, clicked the same way), a bot always does, and in a session each
-query may repeat the one before.
+False positives are counted on A/A logs, in which users are indifferent between two rankers. The outcomes of a list have
+the exact distribution of the method (over all lists, with one click on a random position, for several pairs of
+rankings), so their mean is 0. Users differ in their numbers of queries and in the correlation of their outcomes: with
+some probability a query repeats the outcome of the user's first query (the same list, clicked the same way), a bot
+always repeats it, and in a session each query may repeat the previous outcome.
 
     python experiments/calibration.py --quick
 """
@@ -60,13 +60,13 @@ USERS = {
     "sessions": Users(lambda rng: rng.geometric(0.2, 100), chained=True),
     "180 and one of 180": Users(lambda rng: np.append(np.ones(180, dtype=int), 180)),
 }
-"""One bot clicks on one side 1,000 times; sessions are autocorrelated, other users are biased as a whole."""
+"""One bot clicks on one side 1,000 times; sessions are autocorrelated; each other user has a constant bias."""
 
 COLUMNS = ("sign", "z", "t", "wilcoxon", "always valid")
 
 
 def law(method: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Values in [-1, 1] of a query's statistic for an indifferent user and their probabilities; mean 0."""
+    """Return the values in [-1, 1] of a query's statistic for an indifferent user, and their probabilities; mean 0."""
     values, chances = [], []
     rankings = [list(r) for r in permutations("abcd")][1::5]
     for other in rankings:
@@ -83,7 +83,7 @@ def law(method: Any) -> tuple[np.ndarray, np.ndarray]:
 def logs(
     users: Users, law: tuple[Any, Any], n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return statistics of ``n`` logs (n, n_queries), and the users' sizes."""
+    """Return the statistics of the queries of ``n`` logs, (n, n_queries), and the number of queries of each user."""
     sizes = users.sizes(rng)
     x, p = law
     cumulative = p.cumsum()[:-1]
@@ -97,7 +97,7 @@ def logs(
     repeats[:, first] = False
     columns = np.broadcast_to(np.arange(fresh.shape[1]), fresh.shape)
     if users.chained:
-        # the last query that did not repeat
+        # index of the last query that did not repeat an outcome
         source = np.maximum.accumulate(np.where(repeats, 0, columns), axis=1)
     else:
         source = np.where(repeats, np.repeat(first, sizes), columns)
@@ -149,7 +149,7 @@ def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.G
         )
         if users.clustered:
             block["always valid, unfinished users"] = unfinished(outcomes, sizes, n_looks, rng) >= limit
-        # a query by itself, as if users did not repeat themselves
+        # single queries, as if users did not repeat themselves
         block["t, users ignored"] = t_and_z(outcomes, False)[0] <= ALPHA
         for name, spoke in block.items():
             found.setdefault(name, []).append(spoke)
@@ -245,7 +245,7 @@ def false_positives(run: Experiment, n: int, n_looks: int) -> None:
 
 
 def headlines(run: Experiment, n: int) -> None:
-    """Tabulate the findings of ``analyse`` on logs in which one user has half of the lists."""
+    """Tabulate the results of ``analyse`` on logs in which one user has half of the lists."""
     run.section("Headlines where one user has half of the log")
 
     def compute() -> dict[str, Any]:
@@ -298,7 +298,7 @@ def coverage(run: Experiment, n: int) -> None:
 
 
 def capital_about(units: np.ndarray, mean: float) -> np.ndarray:
-    """Return the same as :func:`capital`, against another mean."""
+    """Return the log capital like :func:`capital`, but against the given mean."""
     total = np.zeros(units.shape)
     for c in betting.SHARES:
         total += np.exp(np.log1p(c * ((1 + units) / (1 + mean) - 1)).cumsum(axis=1))
@@ -321,7 +321,7 @@ def power_curve(run: Experiment, n: int) -> None:
             return Users(lambda rng: np.full(m, size), clustered=size > 1)
 
         population[name] = np.concatenate(list(effects(users(2000), 0.1, 20, rng))).ravel()
-        # the true value is known exactly: the mean is set to it
+        # the true effect is known: shift the outcomes so that it is their mean
         units = population[name] - population[name].mean() + 0.1
         for asked in (0.2, 0.5, 0.8, 0.95):
             needed = size * queries_needed(units, alpha=ALPHA, power=asked)

@@ -1,14 +1,15 @@
-"""Compute the results again and compare every figure, to the digit, with what is committed.
+"""Recompute the results and compare every figure, to the digit, with the committed results.
 
     python experiments/check.py                       # all scripts, each by the command of its page
     python experiments/check.py --quick               # those of less than 30 CPU seconds
     python experiments/check.py letor_folds trees     # these
     python experiments/check.py --write letor_folds   # put the new results in place of those committed
-    python experiments/check.py --smoke               # only run the quick form of each, with one run of anything
+    python experiments/check.py --smoke               # run the quick form of each script, with one run per simulation
 
-Nothing is written over the committed results without ``--write``. What depends on the machine is not compared: keys and
-columns whose name has the word "seconds", "CPU" or "commit", and the line of a page that states both. Nor are plots,
-whose bytes depend on the version of matplotlib; all that they draw was computed by the same command.
+The committed results are replaced only with ``--write``. Values that depend on the machine are not compared: keys and
+columns whose name has the word "seconds", "CPU" or "commit", and the line of a page that states both. Plots are not
+compared either, because their bytes depend on the version of matplotlib; the same command computes the figures that
+they draw.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import results_index
 from _common import DATA, ROOT, WITHOUT_DATA
 
 QUICK = 30.0
-"""CPU seconds."""
+"""Maximum CPU seconds of a script that ``--quick`` checks."""
 SMOKE = ("--quick", "--runs", "1")
 STATES = ("same", "differs", "runs", "fails", "no data")
 COMPUTED = STATES[:3]
@@ -66,7 +67,7 @@ class Outcome(NamedTuple):
 
 
 def scripts(results: Path) -> list[Script]:
-    """Return the experiments that have a page, by name."""
+    """Return the experiments that have a page, sorted by name."""
     found = []
     for page in sorted(results.glob("*/*.md")):
         name = page.stem
@@ -101,7 +102,7 @@ def lines(page: str) -> list[str]:
             cells = [cell.strip() for cell in line.split("|")[1:-1]]
             if not out or not out[-1].startswith("|"):
                 hidden = {i for i, cell in enumerate(cells) if OF_THE_MACHINE.search(cell)}
-            # widths depend on the values, and the rule below the column names depends on the widths
+            # column widths depend on the values, and the rule below the column names on the widths
             kept = (
                 "*" if i in hidden else "-" if set(cell) == {"-"} else cell for i, cell in enumerate(cells)
             )
@@ -111,7 +112,7 @@ def lines(page: str) -> list[str]:
 
 
 def differences(committed: Path, computed: Path) -> list[str]:
-    """Return a line for every figure and every other line of a page that differs from the committed page."""
+    """Return one line for every figure and every line of a page that differs from the committed results."""
     found = []
     for path in sorted({p.name for folder in (committed, computed) for p in folder.glob("*.json")}):
         if not (committed / path).exists() or not (computed / path).exists():
@@ -132,7 +133,7 @@ def differences(committed: Path, computed: Path) -> list[str]:
 
 
 def by(before: Any, now: Any) -> str:
-    """Return the difference of two numbers, which may be text in tables."""
+    """Return the formatted difference of two numbers, which may be text in tables."""
     try:
         return f" ({float(now) - float(before):+.3g})"
     except (TypeError, ValueError):
@@ -194,7 +195,7 @@ def chosen(options: argparse.Namespace) -> list[Script]:
         if name not in known:
             if not (ROOT / "experiments" / f"{name}.py").exists():
                 raise SystemExit(f"expected scripts of experiments/, such as {', '.join(known)}; got {name}")
-            known[name] = Script(name, ("--seed", "0"), 0.0)  # has no page yet
+            known[name] = Script(name, ("--seed", "0"), 0.0)  # a script without a page
     found = [known[name] for name in options.names or known]
     if options.quick:
         found = [script for script in found if script.cpu < QUICK]
@@ -254,7 +255,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="SCRIPT", help="names of scripts [all]")
     parser.add_argument(
-        "--quick", action="store_true", help=f"only those of less than {QUICK:.0f} CPU seconds"
+        "--quick", action="store_true", help=f"only scripts of less than {QUICK:.0f} CPU seconds"
     )
     parser.add_argument(
         "--write", action="store_true", help="replace the committed results, and write RESULTS.md anew"
@@ -263,12 +264,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes, one for each script")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
     parser.add_argument(
-        "--skip-missing", action="store_true", help="a script whose data are missing is no failure"
+        "--skip-missing", action="store_true", help="do not count scripts with missing data as failures"
     )
     parser.add_argument(
         "--work",
         type=Path,
-        help="folder in which results are kept: interrupted, the same command goes on from there",
+        help="folder of finished results, from which an interrupted command resumes",
     )
     options = parser.parse_args()
     if options.smoke and options.write:

@@ -1,9 +1,9 @@
 """Which C a fold takes by ``selection="max"`` and ``"one_se"``, and what the model is then worth on test queries.
 
-MQ2008's five folds: a path over C on the training part, the choice on the validation part, MAP on the test part.
-Where the measure hardly depends on C, the choice of ``"max"`` depends on rounding and on how far the optimisation went:
-each fold is trained to several tolerances, and (``order``) with its queries in another order, which changes the last
-digits of every sum as another processor does.
+On MQ2008's five folds, a path over C is trained on the training part, C is chosen on the validation part, and MAP is
+measured on the test part. If the measure hardly depends on C, the choice of ``"max"`` depends on rounding and on the
+accuracy of the optimisation. So each fold is trained to several tolerances, and with its queries in several orders
+(``order``), which changes the last digits of every sum, like another processor.
 """
 
 from __future__ import annotations

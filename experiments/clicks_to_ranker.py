@@ -1,15 +1,16 @@
 """From clicks to a ranker: naive clicks, inverse propensities, harvested propensities, and boosted trees.
 
-Users of MQ2008 look at position ``k`` of the whole list with probability ``1 / k``, and click on what they look at
-with probability 1 if it is relevant, else .1. Rankers trained on 1 % of the labels make the log: one of them, or three
-at random. Rankers trained on the log are compared with one trained on all labels (the skyline); C is chosen by the
-log's own held-out clicks. All of them, the skyline too, take the mean over the pairs of a click or query: lists have 5
-to 121 documents, and with sums the longest decide. Peers get the log of three rankers twice: a group per session
-labelled by its clicks (small logs), and a group per distinct list labelled by click-through. The leaves of the trees
-of LightGBM, grown so, are weighted by the certified trainer with harvested propensities, too; C is chosen by clicks on
-queries that the trees of the fold have not seen. Figures are means over the five folds and 10 logs of each size and
-fold. Propensities of the sessions of Yandex are estimated beside. ``--only 1000000`` computes logs of this size only,
-and keeps them for the page; ``--kept`` writes the page of the logs that are there, without those that are not.
+Simulated users on MQ2008 examine position ``k`` of the whole list with probability ``1 / k``, and click on an examined
+document with probability 1 if it is relevant, otherwise .1. Rankers trained on 1 % of the labels produce the log: one
+ranker, or three at random. Rankers trained on the log are compared with a ranker trained on all labels (the skyline); C
+is chosen by held-out clicks of the log. All of these rankers, including the skyline, average over the pairs of a click
+or query: lists have 5 to 121 documents, and with sums the longest lists would dominate. The peers, LightGBM and
+XGBoost, get the log of three rankers in two forms: a group per session labelled by its clicks (small logs), and a group
+per distinct list labelled by click-through. The certified trainer, with harvested propensities, also finds weights for
+the leaves of LightGBM's trees; C is chosen by clicks on queries that were not used to grow the trees of the fold.
+Figures are means over the five folds and 10 logs of each size and fold. In addition, propensities of sessions of Yandex
+are estimated. ``--only 1000000`` computes only logs of this size, and keeps them for the page; ``--kept`` writes the
+page from the logs computed so far.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from structsvm.queries import QueryData
 NOISE = 0.1
 SIZES = (10**3, 10**4, 10**5, 10**6)
 CS = np.logspace(-1, 4, 11)
-CS_OF_LEAVES = np.logspace(-2, 2, 9)  # those of TreeRankerCV
-BY_SESSION = 10**4  # larger logs are drawn as counts: with a row per shown document peers would take hours
+CS_OF_LEAVES = np.logspace(-2, 2, 9)  # the values of TreeRankerCV
+BY_SESSION = 10**4  # larger logs are sampled as counts: with a row per shown document, peers would take hours
 N_TREES = 60
 OURS = "harvest, 3 rankers"
 LEAVES = "harvest, 3 rankers, leaves"
@@ -48,7 +49,7 @@ def measured(scores: Any, data: QueryData) -> tuple[float, float]:
 
 
 def production(data: QueryData, rng: np.random.Generator, n: int) -> list[Any]:
-    """Return rankers trained on 1 % of the queries (at least two, of which one is informative)."""
+    """Return rankers trained on 1 % of the queries (at least two queries, at least one of them informative)."""
     relevant = data.y >= 1
     sums = np.add.reduceat(relevant, data.offsets[:-1])
     useful = (sums > 0) & (sums < np.diff(data.offsets))
@@ -65,19 +66,19 @@ def production(data: QueryData, rng: np.random.Generator, n: int) -> list[Any]:
 
 
 class Lists(NamedTuple):
-    """Distinct lists, one per query and ranker, with entries in the order shown; and each session of small logs."""
+    """Distinct lists, one per query and ranker, with entries in the order shown; and the sessions of small logs."""
 
     row: Any
     position: Any
     shows: Any
     clicks: Any
-    sizes: Any  # documents of each list
+    sizes: Any  # number of documents of each list
     sessions: Any  # index of the list of each session, None for large logs
-    session_clicks: Any  # of its entries, one after the other
+    session_clicks: Any  # clicks on the entries of each session, concatenated
 
 
 def simulate(data: QueryData, models: list[Any], n_clicks: int, rng: np.random.Generator) -> Lists:
-    """Return lists with about this many clicks; each session samples a query and a ranker."""
+    """Return lists with about ``n_clicks`` clicks; each session samples a query and a ranker."""
     lengths = np.diff(data.offsets)
     attraction = np.where(data.y >= 1, 1.0, NOISE)
     ranks = [model.rank(data.X, data.qid) for model in models]
@@ -151,11 +152,11 @@ def xgboost_scores(X: Any, label: Any, group: Any, test: Any, unbiased: bool) ->
 
 
 class Groups(NamedTuple):
-    """Input of a peer: rows of the training data, one group after the other."""
+    """Input of a peer: rows of the training data, concatenated by group."""
 
     row: Any
     label: Any
-    position: Any  # None for labels
+    position: Any  # None if the groups have labels instead of clicks
     sizes: Any
 
 
@@ -184,8 +185,8 @@ def trees(given: Groups, train: QueryData, test: QueryData, peer: str) -> tuple[
 def leaves(given: Groups, weights: Any, train: QueryData, test: QueryData) -> tuple[float, float]:
     """Train and measure a linear ranker over the leaves of LightGBM's trees and bins of the features.
 
-    ``weights`` are those of the rows. C is chosen as by ``ClickSVMCV``, but the trees of a fold are grown without its
-    held-out queries.
+    ``weights`` are the weights of the rows. C is chosen as in ``ClickSVMCV``, but the trees of a fold are grown without
+    its held-out queries.
     """
     number = np.repeat(np.arange(train.n_queries), np.diff(train.offsets))
     length = np.diff(train.offsets)[number]
@@ -194,7 +195,7 @@ def leaves(given: Groups, weights: Any, train: QueryData, test: QueryData) -> tu
     clicked = np.random.default_rng(0).permutation(clicked)
 
     def rankers(queries: Any, Cs: Any) -> Any:
-        """Yield rankers for each C, trained only on these queries."""
+        """Yield a ranker for each C, trained only on these queries."""
         rows, kept = np.isin(number, queries), np.isin(number[given.row], queries)
         sizes = np.bincount(group_of[kept], minlength=given.sizes.size)
         position = None if given.position is None else given.position[kept]
@@ -222,7 +223,7 @@ def truth(n: int) -> Propensities:
 
 
 def harvested(cells: ClickCells) -> Propensities:
-    """Fit ten positions and a power law; fewer while the clicks do not determine them."""
+    """Fit ten positions and a power law beyond; fewer positions if the clicks do not determine ten."""
     for last in (10, 7, 5, 3, 2):
         try:
             return harvest(cells, last=last, tail=True)
@@ -306,7 +307,7 @@ def main() -> None:
     for fold in folds:
         parts = [f"S{(fold + i) % 5 + 1}" for i in range(5)]
         data.append((mq2008(run.data, parts[:3]), mq2008(run.data, parts[4:])))
-    best: dict[str, Any] = {}  # (folds, 2)
+    best: dict[str, Any] = {}  # arrays (folds, 2)
     values: dict[int, dict[str, Any]] = {}  # by size; (seeds, folds, 2)
     if run.part("skylines"):
         for fold, both in enumerate(data):

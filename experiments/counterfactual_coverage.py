@@ -1,14 +1,15 @@
 """Estimates from clicks where the truth is known: propensities, and the quality of a new ranker, with their intervals.
 
-Users of MQ2008 as in ``clicks_to_ranker.py``: they look at position ``k`` with probability ``1 / k`` and click on what
-they look at with probability 1 if it is relevant, else .1. Propensities are harvested from logs of three rankers; a new
-ranker is evaluated from logs of one and of three others. An interval holds if the truth is inside. With trust bias,
-users click on what is not relevant with .5 at the top, falling to .1. The intervals with known propensities are
-counted over 2,000 logs, so that noise moves their share by .005 (one standard error): list by list by their formula,
-with which ``evaluate_from_clicks`` has to agree on the first 300 logs. All others are counted over these 300 (.013).
-Rows with harvested propensities are the default of ``evaluate_from_clicks``; all others weigh by list (``"ips"``).
-The remaining tables are of generated logs of the shapes that real ones have (``_click_logs.py``): few queries with most
-of the clicks, lists with gaps, users with tastes of their own, and trust bias; 300 logs each, with the default options.
+Users are simulated on MQ2008 as in ``clicks_to_ranker.py``: they examine position ``k`` with probability ``1 / k`` and
+click on an examined document with probability 1 if it is relevant, otherwise .1. Propensities are harvested from logs
+of three rankers; a new ranker is evaluated from logs of one and of three other rankers. An interval holds if it
+contains the true value. With trust bias, users click on an examined irrelevant document with probability .5 at the top,
+decreasing to .1. The coverage of intervals with known propensities is measured over 2,000 logs, with a standard error
+of .005; they are computed by their formula, list by list, and ``evaluate_from_clicks`` has to agree with the formula on
+the first 300 logs. The coverage of all other intervals is measured over these 300 logs (standard error .013). Rows with
+harvested propensities use the default of ``evaluate_from_clicks``; all others weight lists (``"ips"``). The remaining
+tables are from generated logs in the shapes of real logs (``_click_logs.py``): a few queries with most of the clicks,
+lists with gaps, users with different preferences, and trust bias; 300 logs each, with the default options.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Log(NamedTuple):
     starts: Any
 
     def cells(self) -> ClickCells:
-        """Return the counts of the lists."""
+        """Return the lists counted as ``ClickCells``."""
         return ClickCells.from_arrays(
             self.query, self.row, self.position, self.clicked, session=self.session, first_position=1
         )
@@ -63,7 +64,7 @@ def lists(data: QueryData, ranks: list[Any], n: int, rng: np.random.Generator, a
 
 
 def by_list(log: Log, theta: Any, new: Any) -> dict[str, tuple[float, float, float]]:
-    """Compute the intervals from their formulas: value, lower and upper end."""
+    """Compute each interval from its formula; return its value, lower and upper end."""
     weight = log.clicked / theta[log.position - 1]
     value, shown, gain = (
         np.add.reduceat(weight * v, log.starts)
@@ -110,7 +111,7 @@ def propensities(run: Experiment, data: QueryData) -> None:
 
 
 def evaluation(run: Experiment, data: QueryData) -> None:
-    """Tabulate bias, spread and coverage of a new ranker's DCG@10 estimated from logs of other rankers."""
+    """Tabulate bias, standard deviation and coverage of a new ranker's DCG@10, estimated from logs of other rankers."""
     rng = np.random.default_rng([run.seed, 7])
     new = PairwiseSVM(C=10, normalize="query").fit(data.X, (data.y >= 1).astype(float), qid=data.qid)
     scores = new.predict(data.X)
@@ -183,7 +184,7 @@ def evaluation(run: Experiment, data: QueryData) -> None:
 
 
 def estimated(log: ClickCells, query: Any, scores: Any, options: dict[str, Any]) -> Any:
-    """The estimate for all queries of the log; its warning of trust bias is expected here."""
+    """Return the estimate for all queries of the log; the warning of trust bias is expected and ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         known = np.isin(query, log.query_ids)
@@ -199,7 +200,7 @@ def holds(intervals: Any, truth: Any) -> Any:
 
 
 def queries_of_unequal_size(run: Experiment) -> None:
-    """Harvested propensities, and the test of trust bias where there is none, by the shares of the queries."""
+    """Tabulate harvested propensities, and the test of trust bias without trust bias, by the shares of the queries."""
     n = run.runs(30, 300)
     theta, rows = 1 / np.arange(1, 7), []
     for k, (name, (_, n_lists)) in enumerate(QUERIES.items()):
@@ -211,7 +212,7 @@ def queries_of_unequal_size(run: Experiment) -> None:
                 found.append(trust_bias(cells).p_value)
                 try:
                     own = harvest(cells)
-                except BadInput:  # one query may leave positions apart
+                except BadInput:  # a single query may leave positions unconnected
                     continue
                 low, high = own.interval()
                 held.append(((low <= theta) & (theta <= high))[1:])
@@ -245,13 +246,13 @@ SHAPES = (
 
 
 def candidates(n_queries: int) -> tuple[Any, Any]:
-    """Attractions of eight documents for each query, and the scores of a new ranker."""
+    """Return the attractions of eight documents for each query, and the scores of a new ranker."""
     truth = np.random.default_rng(5).beta(1, 3, (n_queries, 8))
     return truth, truth + 0.2 * np.random.default_rng(6).normal(size=truth.shape)
 
 
 def gaps(run: Experiment) -> None:
-    """Estimate a new ranker's DCG from logs with lost impressions, extra items, pages, or no sessions."""
+    """Estimate a new ranker's DCG from logs with lost impressions, advertisements, split lists, or no sessions."""
     n, rows = run.runs(30, 300), []
     for k, (shape, n_queries, share) in enumerate(SHAPES):
         truth, new = candidates(n_queries)
@@ -287,11 +288,11 @@ def gaps(run: Experiment) -> None:
 
 
 def of_candidates(cells: ClickCells, new: Any, theta: Any) -> Any:
-    """The estimate for all queries of the log."""
+    """Return the estimate for all queries of the log."""
     query, document = (v.ravel() for v in np.indices(new.shape))
     known = np.isin(query, cells.query_ids)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # trust bias, found by chance in one log of a hundred
+        warnings.simplefilter("ignore", UserWarning)  # of trust bias, by chance in one log of a hundred
         return evaluate_from_clicks(
             cells, query[known], document[known], new.ravel()[known], propensities=theta, k=K
         )
@@ -342,7 +343,7 @@ def users(run: Experiment) -> None:
 
 
 def trusting(run: Experiment) -> None:
-    """Tabulate how often trust bias is warned of, by the size of the log."""
+    """Tabulate how often there is a warning of trust bias, by the size of the log."""
     n, rows = run.runs(10, 300), []
     truth, _ = candidates(100)
     fall = np.linspace(0.4, 0.05, 8)

@@ -1,11 +1,11 @@
 """Which C the losses have as they come: own measure on test queries, by C, beside "map" at its own default.
 
-Linear rankers on features as they are (NP2004 and the generated sets in the scale of their loaders), trained on 20 and
-100 queries of each set; up to 250 others test. Columns of a C are means over draws. *default* is ``C = None``,
-*chosen* is the C of these four with the best mean of five folds of the training queries, and *map* is
-``StructuralRanker("map")`` as it comes, by the measure of the row. The last table is what each loses against the best C
-of its row, the mean over sets and sizes; the most that the default loses, and the most that it is below *chosen* and
-below *map*.
+Linear rankers are trained on unscaled features (NP2004 and the generated sets in the scale of their loaders) of 20 and
+100 queries of each data set, and tested on up to 250 other queries. Columns named by a value of C are means over
+samples of training queries. *default* is ``C = None``, *chosen* is the value of C among these four with the best mean
+over five folds of the training queries, and *map* is ``StructuralRanker("map")`` with its default parameters, by the
+measure of the row. The last table shows how far each column is below the best C of its row, on average over data sets
+and sizes, and the largest distance of the default below the best C, below *chosen* and below *map*.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sets(run: Experiment) -> Iterator[tuple[str, QueryData, float]]:
         if name in ("MQ2008", "LightGBM's", "NP2004"):
             yield name, data, relevance
     place = run.data / "trec_robust2003"
-    if place.is_dir():  # the scores of five runs, within the topic
+    if place.is_dir():  # scores of five runs, scaled within the topic
         runs = [read_run(path) for path in sorted((place / "runs").glob("*.gz"))[::16][:5]]
         pool = candidates(runs, read_qrels(place / "qrels.txt.gz"), depth=100)
         X = np.nan_to_num(minmax_within(pool.scores, pool.offsets))

@@ -1,11 +1,12 @@
 """DiverseRanker beside other selectors: synthetic passages for generation, budgets, marks, AMBIENT, articles.
 
-A question has 50 passages with embeddings, each about one of 12 facts, four of which the answer needs. Measured is the
-share of the needed facts in the five passages chosen. 40 questions train, 200 test, means over three draws of the
-training questions; p is Wilcoxon's over the test questions, two-tailed, for the difference to `DiverseRanker`. MMR
-tuned has its trade-off chosen on the training questions, MMR.fit also the score and its smoothing; "stage" is MMR tuned
-on the score that SVM-map learns from the scores and their smoothed values. Texts are measured by the weighted subtopic
-loss: AMBIENT over 11 folds, articles and the sets of chapter 4 by draws.
+A question has 50 passages with embeddings, each about one of 12 facts, four of which the answer needs. The measure is
+the share of the needed facts in the five passages chosen. 40 questions train and 200 test; figures are means over three
+samples of training questions. p is the two-tailed p-value of Wilcoxon's test over the test questions, for the
+difference from `DiverseRanker`. "MMR tuned" chooses its trade-off on the training questions, `MMR.fit` also the score
+and its smoothing; "stage" is MMR tuned on the score that SVM-map learns from the scores and their smoothed values.
+Texts are measured by the weighted subtopic loss: AMBIENT over 11 folds, articles and the sets of chapter 4 over several
+samples.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Questions(NamedTuple):
 
 
 def useful(n: int, seed: int, *, noise=0.6, two=0.0, scores=1, rare=0.0) -> Questions:
-    """Make scores from numbers of needed facts and embeddings from the facts' mean directions, with noise."""
+    """Return questions with scores from the numbers of needed facts and embeddings from mean directions, with noise."""
     rng, out = np.random.default_rng(seed), Questions([], [], [])
     while len(out.sets) < n:
         need, center = rng.permutation(12)[:4], rng.normal(size=(12, 24))
@@ -57,7 +58,7 @@ def useful(n: int, seed: int, *, noise=0.6, two=0.0, scores=1, rare=0.0) -> Ques
 
 
 def cosine(n: int, seed: int, *, vague=0.5, spread=0.6, lexical=False) -> Questions:
-    """The score is the cosine of passage and query, whose embedding is near the mean of the needed facts."""
+    """Return questions with cosines to the query as scores; the query is near the mean of the needed facts."""
     rng, out = np.random.default_rng(seed), Questions([], [], [])
     while len(out.sets) < n:
         theme = rng.normal(size=(3, 32))
@@ -107,7 +108,7 @@ def drawn(run: Experiment, kind: str) -> tuple[Questions, list[Questions]]:
 
 
 def tuned(sets, labels, loss, k=K) -> MMR:
-    """Return MMR with the trade-off of least mean loss."""
+    """Return MMR with the trade-off of the smallest mean loss."""
     return min((MMR(k, t) for t in TRADE_OFFS), key=lambda one: np.mean(loss(labels, one.predict(sets))))
 
 
@@ -116,7 +117,7 @@ def missed(labels, chosen) -> np.ndarray:
 
 
 def staged(train: Questions, test: Questions) -> list[np.ndarray]:
-    """Return the choices of MMR tuned on the score of SVM-map."""
+    """Return the documents that MMR, tuned on the score of SVM-map, selects."""
 
     def columns(sets):
         each = [StepFeatures(one) for one in sets]
@@ -140,7 +141,7 @@ def staged(train: Questions, test: Questions) -> list[np.ndarray]:
 
 
 def table(run: Experiment, key: str, losses: dict[str, np.ndarray], *, share: bool) -> None:
-    """Add a row per method with its difference from ours; with ``share`` 1 - loss is shown."""
+    """Add a row per method with its difference from ``DiverseRanker``; ``share`` shows 1 - loss instead of the loss."""
     ours, rows = losses[PATH], []
     for name, values in losses.items():
         test = None if name == PATH else compare(values, ours)
@@ -157,7 +158,7 @@ def table(run: Experiment, key: str, losses: dict[str, np.ndarray], *, share: bo
 
 
 def gathered(draws: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Mean over draws, of each query; methods that were run on some draws only are means over these."""
+    """Return the mean of each query over the samples on which a method was run."""
     return {name: np.mean([d[name] for d in draws if name in d], axis=0) for name in draws[0]}
 
 
@@ -236,7 +237,7 @@ def marks(run: Experiment, kind: str) -> dict[str, np.ndarray]:
 
 
 def folds(make: Callable[[], Any], sets, labels, seeds, n_folds=11) -> np.ndarray:
-    """Loss of each set by a model that was trained without its fold, mean over the orders of ``seeds``."""
+    """Return the loss of each set by a model trained without its fold, averaged over the orders of ``seeds``."""
     each = []
     for seed in seeds:
         order, losses = np.random.default_rng(seed).permutation(len(sets)), np.empty(len(sets))
@@ -250,7 +251,7 @@ def folds(make: Callable[[], Any], sets, labels, seeds, n_folds=11) -> np.ndarra
 
 
 class Tuned:
-    """MMR whose ``fit`` chooses the trade-off alone."""
+    """MMR whose ``fit`` chooses only the trade-off."""
 
     def __init__(self, k: int) -> None:
         self.k = k

@@ -1,22 +1,23 @@
 """SVM-div on AMBIENT: Tables 4.1 and 4.2 of Yue's thesis by its protocol, and variants by 11-fold, K = 5.
 
 The thesis used TREC 6-8 interactive topics with newspaper texts, which are not public; AMBIENT has 44 ambiguous queries
-with the snippets of a search engine. As there, only documents that cover some subtopic are candidates, which sets
-relevance aside. All methods read title and snippet as one text. A query's loss is the mean over the seeds; wins and
-Wilcoxon's p are over the 44 queries.
+with the snippets of a search engine. As in the thesis, only documents that cover some subtopic are candidates, so
+relevance plays no role. All methods read title and snippet as one text. A query's loss is the mean over the seeds; wins
+and Wilcoxon's p are over the 44 queries.
 
 The tables of the thesis: SVM-div and SVM-div2 of section 4.4.1, greedy search in training, Porter's stems without stop
-words. For each query 12 others train, 4 more choose C out of 1e-5, 1e-4, ... 1e3, and the seeds draw these 16.
+words. For each query 12 others train, and 4 more choose C among 1e-5, 1e-4, ..., 1e3; the seed determines these 16
+queries.
 
-The variants have more to learn from: C is chosen by cross-validation inside each training fold, and so is the trade-off
+The variants have more training data: C is chosen by cross-validation within each training fold, and so is the trade-off
 of MMR.
 
-The smoothed similarity of ``_diversity_similarity.py`` reads the texts of all 4,400 results, also of unlabelled ones
-and of held-out topics, but no labels; SVM-div learns from the training topics what being that similar is worth.
-Facility location and MMR by the same similarity stand beside it.
+The smoothed similarity of ``_diversity_similarity.py`` reads the texts of all 4,400 results, including unlabelled
+results and held-out topics, but no labels; SVM-div learns from the training topics how much each level of similarity is
+worth. Facility location and MMR with the same similarity are shown for comparison.
 
-The variant of the model is chosen too, in an honest way: on one half of the topics alone, by cross-validation, and
-reported on the other half; then the halves change places.
+The variant of the model is chosen without the reported topics: by cross-validation on one half of the topics, and
+reported on the other half; then the halves are swapped.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def similarities(all_results, candidates):
 
 
 def thesis_tables(run: Experiment, data: LabelledSets) -> None:
-    """Tables 4.1 and 4.2 by the protocol of section 4.4."""
+    """Compute Tables 4.1 and 4.2 by the protocol of section 4.4."""
     from snowballstemmer import stemmer
 
     porter = make_vectorizer(stem=stemmer("porter").stemWord)
@@ -241,7 +242,7 @@ def main() -> None:
             by_seed[name] = np.array([run.once(lambda v=name, s=s: across(v, s))["losses"] for s in seeds])
             means = by_seed[name].mean(axis=1).round(3).tolist()
             print(f"  {name}: {by_seed[name].mean():.3f}, by seed {means}", flush=True)
-    # the choice sees only one half
+    # the choice uses only one half
     halves = {}
     if run.part("choice"):
         for s, half in itertools.product(seeds, (0, 1)):

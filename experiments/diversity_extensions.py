@@ -1,15 +1,16 @@
 """Two extensions that Yue's thesis names: a pairwise-distance discriminant (4.5.1), and summarisation (4.6).
 
-Distances: the value of a subset is the sum of a learned distance over its pairs, and of a learned relevance over its
-documents, instead of coverage. It is a structured model of four methods, trained by the same trainers as everything
-else. Distances are step functions of the cosine, so that the learned one need not be linear in it.
+Distances: the value of a subset is the sum of a learned distance over its pairs and of a learned relevance over its
+documents, instead of coverage. The value is a structured model with four methods, trained by the usual trainers.
+Distances are combinations of step functions of the cosine, so a learned distance need not be linear in the cosine.
 
-Summaries: choose five snippets whose words cover a reference, as extractive summarisation does. The reference of an
-ambiguous query is what people wrote to tell its senses apart. Words of the reference take the place of subtopics, once
-for each time they occur in it; the unweighted subtopic loss is then ROUGE-1 recall without credit for repetitions, and
-SVM-div learns it as it is. Reported is ROUGE-1 recall itself, counts clipped at the reference's (Lin 2004).
+Summaries: choose five snippets whose words cover a reference, as in extractive summarisation. The reference of an
+ambiguous query is the set of descriptions that people wrote to distinguish its senses. Words of the reference take the
+role of subtopics, one per occurrence; the unweighted subtopic loss is then one minus ROUGE-1 recall without credit for
+repetitions, and SVM-div learns this loss unchanged. The reported measure is ROUGE-1 recall itself, with counts clipped
+at those of the reference (Lin 2004).
 
-Both on AMBIENT, with folds by topic, C chosen on held-out topics of each training fold.
+Both experiments use AMBIENT with folds of topics; C is chosen on held-out topics of each training fold.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Candidates(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Documents, and for true outputs the labels that measure them."""
+    """Chosen documents and, for true outputs, the labels from which the loss is computed."""
 
     rows: np.ndarray
     labels: np.ndarray | None = None
@@ -63,7 +64,7 @@ def candidates(one: CandidateSet) -> Candidates:
 class Distances:
     """``Psi``: the distances of all pairs chosen, summed, and the features of all documents chosen."""
 
-    exact = False  # a sum of pairs is a hard problem; greedy search
+    exact = False  # maximising a sum over pairs is NP-hard, so the search is greedy
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -73,7 +74,7 @@ class Distances:
         return np.concatenate((pairs, x.features[y.rows].sum(axis=0)))
 
     def loss(self, y_true: Choice, y: Choice) -> float:
-        """Return the loss of the choice in excess of the true output's, which is greedy and may lose something, too."""
+        """Return the loss of ``y`` minus that of the true output, which is greedy and may have a positive loss, too."""
         missed = bind_loss("weighted", y_true.labels, self.k).loss
         return max(0.0, missed(y.rows) - missed(y_true.rows))
 
@@ -149,7 +150,7 @@ def distances(run, sets, labels, folds, Cs):
 
 
 def occurrences(one: CandidateSet, reference: str) -> np.ndarray:
-    """Who has which word of the reference, a column for each time that it occurs there."""
+    """Return which document has which word of the reference, with one column per occurrence in the reference."""
     words = make_vectorizer().build_analyzer()(reference)
     own = count_words(one)
     number = {word: j for j, word in enumerate(own.vocabulary)}
@@ -158,7 +159,7 @@ def occurrences(one: CandidateSet, reference: str) -> np.ndarray:
 
 
 def rouge_1(texts, reference: str) -> float:
-    """ROUGE-1 recall of extracts: the share of the reference's words that they have, counts clipped (Lin 2004)."""
+    """Return ROUGE-1 recall of extracts, the share of the reference's words that they have, with clipped counts."""
     analyze = make_vectorizer().build_analyzer()
     wanted, had = Counter(analyze(reference)), Counter(w for text in texts for w in analyze(text))
     return sum(min(count, had[word]) for word, count in wanted.items()) / max(1, wanted.total())

@@ -1,16 +1,16 @@
 """SVM-div on synthetic newspaper-like sets: Fig. 4.5 and Essential Pages of Yue's thesis, chapter 4.
 
-On the sets of `diversity_synthetic.py` all words of a document come from its subtopics; there Essential Pages is worse
-than random, and the loss does not depend on the number of training sets. The articles of TREC are not public. Here an
-article is mostly other text: a passage of 30 words for each of its subtopics (one more with probability 1/2), the rest
-half general words, which follow Zipf's law, half words of the query; 100 to 900 words in all, the logarithm uniform. 45
-articles and 20 subtopics of popularity 1/r^0.7, as many as in TREC. Sets are alike, or differ as queries do: 16 to 75
-articles, 8 to 32 subtopics, passages of 10 to 60 words, a third to two thirds of the rest about the query.
-12 sets train, 4 choose C, 24 test.
+In the sets of `diversity_synthetic.py` all words of a document come from its subtopics; on these sets Essential Pages
+is worse than random, and the loss does not depend on the number of training sets. The articles of TREC are not public.
+In this script an article is mostly other text: it has a passage of 30 words for each of its subtopics (one more with
+probability 1/2), and half of the other words are general, following Zipf's law, half about the query; the length is 100
+to 900 words, uniform on a log scale. There are 45 articles and 20 subtopics of popularity 1/r^0.7, as many as in TREC.
+Sets are alike, or differ as queries do: 16 to 75 articles, 8 to 32 subtopics, passages of 10 to 60 words, and a third
+to two thirds of the other words about the query. 12 sets train, 4 choose C, 24 test.
 
-Last, all methods as they come, on these sets and on AMBIENT: ``SVMDiv()`` beside ``MMR()`` and ``FacilityLocation()``,
-with nothing chosen. On AMBIENT it is trained by 11 folds, and once on each of the other kinds of sets; and the other
-way round.
+The last tables compare all methods without tuning, on these sets and on AMBIENT: ``SVMDiv()`` with ``MMR()`` and
+``FacilityLocation()``. For AMBIENT, ``SVMDiv()`` is trained by 11 folds and on each kind of synthetic sets; for
+synthetic sets, also on AMBIENT.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ZIPF = 1 / np.arange(1, N_WORDS + 1) / (1 / np.arange(1, N_WORDS + 1)).sum()
 
 
 def make(n_sets: int, seed: int, *, alike: bool):
-    """Candidate sets of articles, and who covers what."""
+    """Return candidate sets of articles, and which article covers which subtopic."""
     rng = np.random.default_rng(seed)
     sets, labels = [], []
     for _ in range(n_sets):
@@ -164,7 +164,7 @@ def as_they_come(run: Experiment, seeds) -> None:
     tests["AMBIENT"] = [(counted(ambient.sets), ambient.labels)]
 
     def trained(model: SVMDiv) -> dict[str, list[SVMDiv]]:
-        """Return the model trained on each kind of sets, one sample each."""
+        """Return models trained on each kind of sets, one model per sample."""
         fits = {
             name: [clone(model).fit(sets[:TRAIN], labels[:TRAIN]) for sets, labels in draws]
             for name, draws in made.items()

@@ -1,9 +1,10 @@
 """SVM-div on synthetic candidate sets: Figs 4.5, 4.6 and 4.7 of Yue's thesis, and a variant with background noise.
 
-The thesis says little of its generator. Here: 100 candidate sets of 100 documents of 300 words over 5,000; a set has 25
-subtopics of popularity 1/r^0.7, each with its own distribution of words, Dirichlet(50 x Zipf(1)); a document mixes 1 to
-3 subtopics by Dirichlet(1). With noise a share U(0, 0.6) of a document's words comes from the Zipf background. 15 sets
-train, 10 choose C, 75 test. p is Wilcoxon's over the test queries of all seeds.
+The thesis says little about its generator. This script generates 100 candidate sets of 100 documents with 300 words
+each, from a vocabulary of 5,000 words. A set has 25 subtopics of popularity 1/r^0.7, each with its own distribution of
+words, Dirichlet(50 x Zipf(1)); a document mixes 1 to 3 subtopics by Dirichlet(1). With noise, a share U(0, 0.6) of a
+document's words comes from the Zipf background. 15 sets train, 10 choose C, and 75 test. p is Wilcoxon's over the test
+queries of all seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TRAIN, VALIDATION, TOTAL = 15, 25, 100
 
 
 def make(n_sets: int, seed: int, *, noise: float = 0.0, n_documents: int = 100):
-    """Candidate sets and who covers what."""
+    """Return candidate sets, and which document covers which subtopic."""
     rng = np.random.default_rng(seed)
     zipf = 1 / np.arange(1, N_WORDS + 1)
     zipf /= zipf.sum()
@@ -59,14 +60,14 @@ def fit_and_test(model, sets, labels, Cs, n_train=TRAIN):
 
 
 def by_k(run, title, noise, seeds, ks, Cs, levels):
-    """Fig. 4.7: loss of every method against K."""
+    """Draw Fig. 4.7, the loss of every method against K."""
     run.section(title)
     test = slice(VALIDATION, TOTAL)
     losses: dict[str, list[list]] = {}
     for seed in seeds:
         sets, labels = make(TOTAL, seed, noise=noise)
         chosen = {
-            name: method.predict(sets[test], ks[-1])  # the greedy ones choose the first K alike
+            name: method.predict(sets[test], ks[-1])  # greedy selections of fewer documents are prefixes
             for name, method in (
                 ("random", baselines.RandomChoice(random_state=seed)),
                 ("unweighted coverage", baselines.UnweightedCoverage()),
@@ -116,7 +117,7 @@ def by_k(run, title, noise, seeds, ks, Cs, levels):
 
 
 def by_training_size(run, seeds, sizes, Cs, levels):
-    """Fig. 4.5."""
+    """Draw Fig. 4.5, the loss against the number of training sets."""
     run.section("Fig. 4.5: loss at K = 5 by the number of training sets")
     means = np.empty((len(seeds), len(sizes)))
     for i, seed in enumerate(seeds):
@@ -155,7 +156,7 @@ TRAININGS = {
 
 
 def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
-    """Fig. 4.6: training loss, with several ways to predict and to train."""
+    """Draw Fig. 4.6, the training loss against C, for several searches in training and in prediction."""
     run.section(f"Fig. 4.6: training loss against C, greedy and exact prediction, {title}")
     losses = {(t, how): np.zeros((len(seeds), len(Cs))) for t in TRAININGS for how in SEARCHES}
     reached, negative = ({t: np.zeros((len(seeds), len(Cs))) for t in TRAININGS} for _ in range(2))
@@ -214,7 +215,7 @@ def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
 
 
 def _verdict(run, title, means, line, Cs):
-    """Analyse how much of the gap to the clairvoyant line is search error due to negative benefits."""
+    """State how much of the gap to the clairvoyant loss is search error due to negative benefits."""
     least = {key: values.min() for key, values in means.items()}
     plain = least["trained by greedy", "greedy"]
     remedies = {
@@ -269,7 +270,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Figures 4.6 and 4.7."""
+    """Write the verdicts of Figures 4.6 and 4.7."""
     rows = run.record["k_noise_0"]
     below = sum(row["SVM-div"] < row["Essential Pages"] for row in rows)
     worst = max(float(row["p, EP"]) for row in rows)

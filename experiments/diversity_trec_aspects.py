@@ -1,11 +1,11 @@
 """SVM-div from run scores alone: TREC 6-8 interactive aspects with Robust 2003 runs, and the subtopics of Web 2012.
 
-The texts of these collections are not public, so a document is known by the scores that retrieval systems gave it, as
-document features: the model learns whom to trust, which is linear and sees no overlap of documents. Two protocols. With
-all candidates (the first documents of every run) relevance counts too; with relevant ones only, as in the thesis, it is
-set aside and little is left to learn. Leave-one-out on the 8 topics that the Robust track shares with the interactive
-one, 10-fold on the 50 of Web 2012; C is chosen inside. Beside the losses stands the mean hinge, which training
-minimises.
+The texts of these collections are not public, so the features of a document are the scores that retrieval systems gave
+it. The model learns which systems to trust; it is linear and cannot represent the overlap of documents. There are two
+protocols. With all candidates (the first documents of every run), relevance matters, too; with only relevant
+candidates, as in the thesis, relevance plays no role and little is left to learn. Evaluation is leave-one-out on the 8
+topics that the Robust track shares with the interactive track, and 10-fold on the 50 topics of Web 2012; C is chosen
+within the training topics. The tables show the losses and the mean hinge, which training minimises.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
         cross_validated(model, sets, labels, Cs, folds=folds or len(sets), inner=3, seed=s)[0] for s in seeds
     ]
     losses = {"SVM-div, run scores": np.mean(runs_of, axis=0)}
-    # each system by itself, and every document's mean normalised score: the usual ways to use the same features
+    # baselines from the same features: each system alone, and the mean normalised score of each document
     single = np.array([_losses(sets, labels, lambda x, j=j: _unit(x)[:, j]) for j in range(len(runs))])
     losses["best single run, chosen afterwards"] = single[np.argmin(single.mean(axis=1))]
     losses["CombSUM of all runs"] = _losses(sets, labels, lambda x: _unit(x).sum(axis=1))
@@ -124,7 +124,7 @@ def _hinges(model, sets, labels, C):
     weights = (w, 0.0 * equal, 0.01 * equal, 0.1 * equal, equal)
     hinges = []
     for v in weights:
-        # a problem keeps the outputs of earlier weights and uses them again, so that each has its own here
+        # a problem caches outputs of earlier weights, so each of these weights needs a new problem
         problem = CoverageProblem(coverages, labels, features.bins(), K, separation="swap")
         loss, joint = np.empty(len(sets)), np.empty((len(sets), problem.n_features))
         problem.query_cuts(v, 0, len(sets), loss, joint)

@@ -1,7 +1,7 @@
 """Gradient descent by duels: Tables 6.1-6.3 and Figures 6.2-6.3 of Yue's thesis.
 
-The thesis names no horizon for Table 6.1; 10^6 comparisons are assumed. Its web search data are not public: MQ2008
-(46 features, 3 grades) stands in, so Tables 6.2 and 6.3 can agree in shape only.
+The thesis states no horizon for Table 6.1; 10^6 comparisons are assumed. Its web search data are not public; MQ2008 (46
+features, 3 grades) replaces them, so Tables 6.2 and 6.3 can agree only in shape.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLE_62 = {  # delta -> average over gamma, final over gamma
     1: ((0.537, 0.575, 0.584, 0.577, 0.568), (0.568, 0.592, 0.595, 0.582, 0.570)),
     3: ((0.529, 0.565, 0.573, 0.575, 0.571), (0.557, 0.581, 0.582, 0.577, 0.576)),
 }
-TABLE_63 = {  # queries a comparison -> NDCG@10, win, tie, loss against the SVM (0.612)
+TABLE_63 = {  # queries per comparison -> NDCG@10, wins, ties, losses against the SVM (0.612)
     1: (0.596, 490, 121, 389), 5: (0.593, 489, 121, 390), 10: (0.589, 504, 118, 378),
     25: (0.593, 489, 118, 393), 50: (0.596, 472, 119, 409), 100: (0.595, 490, 116, 394),
 }  # fmt: skip
@@ -143,7 +143,7 @@ def rankings(run: Experiment) -> None:
     rows = [["SVM", float(reference.mean()), "–", "–", "–", 0.612, "–"]]
     kept = {}
     for queries, published in TABLE_63.items():
-        # fewer queries are noisier: the thesis, too, finds smaller steps best there
+        # comparisons with fewer queries are noisier, so smaller steps are best, as in the thesis
         step = gamma if queries >= 25 else gamma / 5
 
         def descent(queries=queries, step=step):
@@ -205,7 +205,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Tables 6.1 to 6.3, Figures 6.2 and 6.3."""
+    """Write the verdicts of Tables 6.1 to 6.3 and Figures 6.2 and 6.3."""
     options = {"paper": "thesis"}
     n_runs = run.record["runs"] or 20
     rows = run.record["table_6_1_T1e+06"]

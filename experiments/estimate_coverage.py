@@ -1,10 +1,11 @@
 """How good ``estimate()`` is: bias and coverage of cross-validated values, by the number of judged queries.
 
-Each draw takes n queries to train on, C by 5-fold cross-validation (NDCG@10), and measures the returned model on other
-queries, up to 1,200: the target. *best C* is the cross-validated mean at the chosen C, *crossed* that of
-``held_out_``, *half* a model of one half, C chosen there, measured on the other half. Intervals have 95 %; they are
-stretched by sqrt(1 + n/n_test) for the error of the target. The difference is against a fixed column, on the same
-queries. *Factor 1* is the plain t interval, *factor 1.1* that of ``estimate()``.
+Each repetition samples n training queries, chooses C by 5-fold cross-validation (NDCG@10), and measures the returned
+model on up to 1,200 other queries; this value is the target. *best C* is the cross-validated mean at the chosen C,
+*crossed* the mean of ``held_out_``, and *half* the value on one half of a model that was trained, with its choice of C,
+on the other half. Intervals have a level of 95 %; they are widened by sqrt(1 + n/n_test) to account for the error of
+the target. The difference is from a fixed column, on the same queries. *Factor 1* is the plain t interval, *factor 1.1*
+the interval of ``estimate()``.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def one(data: QueryData, n: int, rng: np.random.Generator) -> dict[str, np.ndarr
 def main() -> None:
     run = Experiment("estimate_coverage", __doc__, uses=["letor4_mq2008", "lightgbm_rank"])
     warnings.simplefilter("ignore")
-    logging.getLogger("structsvm").setLevel("ERROR")  # a C at an end of the grid is nothing here
+    logging.getLogger("structsvm").setLevel("ERROR")  # a C at an end of the grid is expected
     draws: dict[tuple[str, int], dict[str, np.ndarray]] = {}
     for name, data in sets(run):
         for n in [n for n in SIZES if n <= data.n_queries // 2][: 4 if run.quick else 6]:

@@ -1,8 +1,8 @@
 """How much pruning saves: regret of IF1 over that of IF2, Figures 5.1-5.4 of Yue's thesis.
 
-Both filters start from the same candidate and order, and explore to the end, past the horizon if need be: cut at the
-horizon the effect would not be seen. The web search data of the thesis are not public; random linear rankers on MQ2008
-stand in.
+Both filters start from the same candidate and order, and explore to the end, beyond the horizon if necessary: a cut at
+the horizon would hide the effect. The web search data of the thesis are not public; random linear rankers on MQ2008
+replace them.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ def synthetic(run: Experiment, sizes, n_runs: int) -> None:
 
 def web_search(run: Experiment, sizes, n_runs: int) -> None:
     run.section("Figures 5.3 and 5.4: linear rankers on MQ2008")
-    settings = ceil(sqrt(n_runs))  # as many sets of rankers as runs with each, as in the thesis
+    settings = ceil(sqrt(n_runs))  # equal numbers of sets of rankers and of runs per set, as in the thesis
     trials = n_runs // settings
     data = mq2008(run.data)
     rng = np.random.default_rng(run.seed)
     pool = rng.standard_normal((1000, data.X.shape[1]))
     pool /= np.linalg.norm(pool, axis=1)[:, None]
     table = ndcg_of(data, pool)
-    # at the smaller scale neighbours are next to equal
+    # at the smaller scale, neighbouring rankers are nearly equal
     limits = {1.0: 5e7, 10.0: 5e7} if run.quick else {1.0: 2e9, 10.0: 2e8}
     rows, regrets, matches, cut = [], {}, {}, 0
-    # chapter 5 takes the logistic of the difference of NDCG@10, chapter 6 of ten times it
+    # chapter 5 applies the logistic function to the difference of NDCG@10, chapter 6 to ten times the difference
     for scale, k in [*((1.0, k) for k in sizes[:1]), *((10.0, k) for k in sizes)]:
         regret, steps, ended = [], [], 0
         times = trials if scale == 10 else 1  # a run takes a minute
@@ -167,7 +167,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Figures 5.1 to 5.4."""
+    """Write the verdicts of Figures 5.1 to 5.4."""
     n_runs = run.record["runs"] or 500
     short = "" if n_runs >= 500 else " 500 runs take about 15 CPU minutes."
     rows = run.record["figure_5_1"]

@@ -1,12 +1,13 @@
 """Learned test statistics for interleaving: Figs 7.2-7.4 and Tables 7.1-7.2 of Yue's thesis, on simulated logs.
 
-The thesis' logs (arXiv searches) are not public; these are made: queries with graded documents and titles that match
-the query more or less, rankers that weigh both and see them through noise or are damaged on purpose, team draft, and
-users. Two worlds. In the plain one careful users look from the top, click and download by grade and stop when they
-found something, hasty ones click first and anywhere, and rankers differ in noise only: some clicks tell more than
-others, as in the thesis. In the mixed one there are also users who click on titles, and some who click on everything in
-any order; all misclick; the numbers of clicks are near those of real Yandex sessions; and the new rankers differ in
-what they look at, so that what was learned on damaged rankers need not hold for them.
+The thesis' logs (arXiv searches) are not public, so the logs are simulated: queries with graded documents and with
+titles that match the query more or less, rankers that weigh grade and title with noise or are damaged on purpose, team
+draft, and users. There are two simulations. In the plain one, careful users read from the top, click and download by
+grade and stop when they have found something; hasty users click first and anywhere; and rankers differ only in noise.
+Some clicks are more informative than others, as in the thesis. The mixed one adds users who click on titles, and users
+who click on many documents in any order; all users misclick; and the numbers of clicks are close to those of real
+Yandex sessions. Its new rankers differ in their weights of grade and title, so that statistics learned on damaged
+rankers need not apply to them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from structsvm.online.statistics.features import FEATURES, psi
 
 N_DOCUMENTS = 20
 TARGETS = (0.2, 0.1, 0.05)
-BASELINE = np.eye(len(FEATURES))[0]  # every click counts one
+BASELINE = np.eye(len(FEATURES))[0]  # every click has weight 1
 LEARNERS: dict[str, Callable[[Any], Any]] = {
     "max mean difference": max_mean_difference,
     "inverse rank test": inverse_rank_test,
@@ -58,16 +59,16 @@ TABLE_72 = (
 # read off the text of 7.4.1: target p 0.01
 FIG_72 = {"baseline": 1200, "inverse z-test": 800}
 
-# of 56,477 sessions of WSCD 2012: clicks in a session with clicks, share of sessions with one click among these, of
-# first clicks on the first place, and of sessions that go back up among those with more clicks
+# statistics of 56,477 sessions of WSCD 2012: clicks per session with clicks; shares of sessions with a single click, of
+# first clicks on position 1, and of sessions that move back up among sessions with several clicks
 YANDEX = {"clicks": 2.22, "one click": 0.53, "first place first": 0.40, "go back up": 0.33}
 
 
 class Documents(NamedTuple):
-    """What a query has to offer."""
+    """Grades and titles of the documents of a query."""
 
     grades: Any
-    titles: Any  # how well each title matches the query, about 0
+    titles: Any  # match of each title with the query, centred at 0
 
 
 Ranker = Callable[[Documents, np.random.Generator], Any]
@@ -75,7 +76,7 @@ User = Callable[[Documents, np.random.Generator], tuple[list[int], list[bool]]]
 
 
 def seen(noise: float, grade: float = 1.0, title: float = 0.0) -> Ranker:
-    """Ranks by a weighted sum of grade and title, seen with noise."""
+    """Return a ranker by a weighted sum of grade and title, plus noise."""
 
     def rank(documents: Documents, rng: np.random.Generator) -> Any:
         score = grade * documents.grades + title * documents.titles
@@ -100,7 +101,7 @@ def damaged(ranker: Ranker, damage: str, strength: int) -> Ranker:
 
 
 def careful(shown: Documents, rng: np.random.Generator, stay: float = 0.93) -> tuple[list[int], list[bool]]:
-    """Reads from the top, clicks and downloads by grade, stops when something was found."""
+    """Simulate a user who reads from the top, clicks and downloads by grade, and stops after finding something."""
     places: list[int] = []
     downloads = []
     for k, grade in enumerate(shown.grades):
@@ -111,28 +112,28 @@ def careful(shown: Documents, rng: np.random.Generator, stay: float = 0.93) -> t
             downloads.append(bool(rng.random() < (0.04, 0.25, 0.6)[grade]))
             if rng.random() < (0.1, 0.35, 0.75)[grade]:
                 break
-    if len(places) > 1 and rng.random() < 0.2:  # goes back to what was skipped at first
+    if len(places) > 1 and rng.random() < 0.2:  # returns to a document skipped at first
         places.append(places.pop(0))
         downloads.append(downloads.pop(0))
     return places, downloads
 
 
 def hasty(shown: Documents, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
-    """Clicks first and anywhere."""
+    """Simulate a user who clicks on the first position and anywhere."""
     places = [k for k in range(len(shown.grades)) if rng.random() < (0.6 if k == 0 else 0.12)]
     rng.shuffle(places)
     return places, [bool(rng.random() < 0.03) for _ in places]
 
 
 def skimming(shown: Documents, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
-    """Clicks on titles that match, and downloads what turns out to be relevant."""
+    """Simulate a user who clicks on matching titles, and downloads documents that are relevant."""
     chance = 0.85 ** np.arange(len(shown.titles)) / (1 + np.exp(1.2 - 1.5 * shown.titles))
     places = np.flatnonzero(rng.random(len(chance)) < chance).tolist()
     return places, [bool(rng.random() < (0.02, 0.15, 0.4)[shown.grades[k]]) for k in places]
 
 
 def restless(shown: Documents, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
-    """Clicks on much, in any order, and downloads at random."""
+    """Simulate a user who clicks on many documents, in any order, and downloads at random."""
     places = rng.permutation(len(shown.grades))[: 1 + rng.poisson(3.5)].tolist()
     return places, [bool(rng.random() < 0.1) for _ in places]
 
@@ -142,7 +143,7 @@ def plain_user(shown: Documents, rng: np.random.Generator) -> tuple[list[int], l
 
 
 def mixed_user(shown: Documents, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
-    """Shares and reach set so that the numbers of clicks are near :data:`YANDEX`; 4 % of clicks miss by one place."""
+    """Simulate a user of the mixture fitted to the clicks of :data:`YANDEX`; 4 % of clicks miss by one position."""
     kind = rng.choice(4, p=[0.40, 0.20, 0.25, 0.15])
     if kind == 0:
         places, downloads = careful(shown, rng, 0.9)
@@ -183,7 +184,7 @@ def impressions(
         on_list = Documents(grades[list(shown.documents)], titles[list(shown.documents)])
         places, downloads = user(on_list, rng)
         if not places:
-            continue  # the thesis' query sessions have clicks
+            continue  # all query sessions of the thesis have clicks
         words = int(rng.integers(2, 5))
         bold = 1 / (1 + np.exp(0.8 - on_list.titles))
         found.append(
@@ -259,7 +260,7 @@ def play(run: Experiment, name: str) -> dict[str, Any]:
     for a, b in combinations(rankers, 2):
         rows = psi(ClickLog.of(impressions(rankers[a], rankers[b], n_new, user, rng)))
         new[f"{a} / {b}"] = curves(rows, everything, step, n_resamples, run.seed)
-    # as in the thesis three of fifteen pairs are left out, those where every method does worst
+    # as in the thesis, three of fifteen pairs are omitted: those on which all methods perform worst
     least = {pair: min(f["p_values"][-1] for f in of.values()) for pair, of in new.items()}
     kept = sorted(new, key=lambda pair: least[pair])[:12]
     found["left_out"] = [pair for pair in new if pair not in kept]
@@ -369,7 +370,7 @@ def draw_curves(found: dict[str, Any]) -> Callable[[Any], None]:
         ax.set_xscale("log")
         ax.set_xlabel("target p (t test)", fontsize=7)
         ax.set_ylabel("queries", fontsize=7)
-        ax.set_xlim(0.6, 9e-4)  # from left to right more demanding, as in the thesis
+        ax.set_xlim(0.6, 9e-4)  # smaller p-values to the right, as in the thesis
 
     return draw
 
@@ -407,7 +408,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Figs 7.2-7.4, Tables 7.1-7.2, of the mixed world beside the plain one."""
+    """Write the verdicts of Figs 7.2-7.4 and Tables 7.1-7.2, for the mixed and the plain users."""
 
     def no_worse(name: str, figure: str, method: str) -> str:
         row = next(

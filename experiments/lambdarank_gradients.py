@@ -1,16 +1,17 @@
 """LambdaRank's forces are not the gradient of any known function: does it stop at an optimum of the measure?
 
-After Yue and Burges (2007) and Donmez, Svore and Burges, "On the Local Optimality of LambdaRank" (SIGIR 2009). A
-measure of a ranking is a step function of the weights ``w``; averaged over Gaussian steps around them,
-``M_s(w) = E[M(w + s |w| z / sqrt(d))]``, it is smooth, and its gradient is the mean of ``M`` times ``z``. Steps go
-across ``w``, since along it no ranking changes. For a linear scorer this prints, measure by measure,
+The method follows Yue and Burges (2007) and Donmez, Svore and Burges, "On the Local Optimality of LambdaRank" (SIGIR
+2009). A measure of a ranking is a step function of the weights ``w``. Its average over Gaussian steps around the
+weights, ``M_s(w) = E[M(w + s |w| z / sqrt(d))]``, is smooth, and its gradient is proportional to the mean of ``M``
+times ``z``. Steps are orthogonal to ``w``, because no ranking changes along ``w``. For a linear scorer the script
+prints, for each measure,
 
-* the derivatives of ``M_s`` along every axis and along the forces, with standard errors: at an optimum they are 0;
-* the share of random directions along which the measure itself rises: if none of 459 does, then with 99 % confidence
-  fewer than 1 % of all directions do (the one-sided test of the 2009 paper).
+* the derivatives of ``M_s`` along every axis and along the forces, with standard errors: at an optimum they are 0; *
+  the share of random directions along which the measure itself increases: if it increases along none of 459, then with
+  99 % confidence it increases along fewer than 1 % of all directions (the one-sided test of the 2009 paper).
 
-RankNet, whose pairs all pull alike, is what LambdaRank has to beat. The data are MQ2008's S1 to S3, and more queries
-made by a rule that no linear scorer can follow. The plots show NDCG during training.
+The baseline for LambdaRank is RankNet, which weights all pairs equally. The data are MQ2008's S1 to S3, and a larger
+synthetic set whose rule no linear scorer can represent. The plots show NDCG during training.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ N_DIRECTIONS = 459
 LOOKS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 BATCH = 4
 ALL = 10**9
-# passes, rate, queries a step: at last all of them, so that no noise of batches is left
+# passes, learning rate, queries per step: all queries at the end, so that no noise of batches remains
 PASSES = ((100, 0.003, BATCH), (200, 0.001, ALL), (200, 0.0001, ALL))
 SHORT = ((2, 0.003, BATCH),)
 
@@ -51,7 +52,7 @@ class Scene(NamedTuple):
         return np.array([measured(measure, self.data, scores) for measure in self.measures])
 
     def pull(self, utility: str, w: np.ndarray) -> np.ndarray:
-        """Return LambdaRank's direction for all queries at once."""
+        """Return the sum of LambdaRank's forces over all queries, as a direction of the weights."""
         force, _ = forces(self.Z @ w, self.data.y, self.data.offsets, Utility.of(utility))
         return self.Z.T @ force / self.data.n_queries
 
@@ -65,7 +66,7 @@ class Point(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Where training for a measure stops, and where RankNet does: how far from an optimum of the measure."""
+    """Distance from an optimum of the measure where LambdaRank and RankNet stop."""
 
     place: str
     sloping: int
@@ -111,7 +112,7 @@ def beyond_linear(seed: int, n_queries: int = 1000, length: int = 20) -> QueryDa
 
 
 def trained(utility: str, data: QueryData, passes: Any, seed: int) -> LambdaRank:
-    """A linear scorer, with steps that become smaller and larger batches, until it hardly moves."""
+    """Return a linear scorer, trained with smaller and smaller steps and larger batches until it hardly changes."""
     model = LambdaRank(utility, lam=0.0, warm_start=True, random_state=seed)
     for n, rate, batch in passes:
         model.set_params(max_epochs=n, learning_rate=rate, batch_size=batch)
@@ -139,9 +140,9 @@ def across(w: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def smoothed_gradients(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Samples of the gradient of each smoothed measure, times |w|, shape (n, n_measures, n_features).
+    """Return samples of the gradient of each smoothed measure, times |w|, shape (n, n_measures, n_features).
 
-    Opposite steps are taken in pairs, which cancels what is even in the step.
+    Steps are taken in opposite pairs, which cancels the terms that are even in the step.
     """
     size = SMOOTHING / np.sqrt(w.shape[0])
     out = np.empty((n, len(scene.measures), w.shape[0]))
@@ -153,7 +154,7 @@ def smoothed_gradients(scene: Scene, w: np.ndarray, n: int, rng: np.random.Gener
 
 
 def changes_along(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Change of each measure along random directions, shape (n, n_steps, n_measures)."""
+    """Return the change of each measure along random directions, shape (n, n_steps, n_measures)."""
     here = scene.values(w)
     out = np.empty((n, len(STEPS), len(scene.measures)))
     for i in range(n):
@@ -166,7 +167,7 @@ def changes_along(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator)
 def check(
     run: Experiment, key: str, scene: Scene, points: Sequence[Point], n_samples: int, n_directions: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Ending]]:
-    """Both tables of a scene; returns t values of the derivatives and changes along directions, first measure."""
+    """Write both tables of a scene; return t values of derivatives and changes along directions, first measure."""
     rng = np.random.default_rng(run.seed)
     d = scene.Z.shape[1]
     run.say(
@@ -253,7 +254,7 @@ def conclusion(endings: Sequence[Ending], n_directions: int) -> str:
 def curve(
     data: QueryData, validation: QueryData, options: dict[str, Any], passes: Sequence[int], seed: int
 ) -> dict[str, list[float]]:
-    """NDCG@10 on both parts after so many passes: a longer training begins as the shorter one, bit for bit."""
+    """Return NDCG@10 on both parts by passes: a longer training starts exactly like a shorter one."""
     out: dict[str, list[float]] = {"training": [], "validation": []}
     model = LambdaRank(random_state=seed, early_stopping=False, **options)
     for n in passes:

@@ -1,13 +1,13 @@
 """Co-regularised descent (LCRA) against SPD and SPD-MV: Table 1 of the LCRA paper, with few labelled queries.
 
-Protocol of Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", section 4: features are brought to
-[0, 1] within each query, 70 % of the queries train and 30 % test, 20 % of the training queries are labelled, and each
-method chooses its parameters by 5-fold cross-validation on the labelled queries. Two random views. ``--data`` may also
-name any folder that ``structsvm compare`` reads: all its queries are split anew. A synthetic set, each of whose two
-views is sufficient to rank, shows what co-regularisation is for.
+The protocol is that of Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", section 4: features are
+scaled to [0, 1] within each query, 70 % of the queries train and 30 % test, 20 % of the training queries are labelled,
+and each method chooses its parameters by 5-fold cross-validation on the labelled queries. There are two random views.
+``--data`` may also name any folder that ``structsvm compare`` reads: all its queries are split again. A synthetic set,
+for which each of the two views is sufficient to rank, shows when co-regularisation helps.
 
-A seed is one split (``--runs`` for fewer), kept in ``results-seeds`` of the output folder when it is done: the same
-command goes on from there.
+A seed is one split (``--runs`` for fewer). A finished split is kept in ``results-seeds`` of the output folder, so that
+the same command resumes after it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PUBLISHED = {
     "HP2004": (0.52, 0.50, 0.45, 0.45),
     "OHSUMED": (0.33, 0.31, 0.29, 0.30),
 }
-# unlabelled pairs a step; None: one view of all features
+# unlabelled pairs per step; None: one view of all features
 METHODS: dict[str, int | None] = {"LCRA-1-5": 5, "LCRA-1-1": 1, "SPD": None, "SPD-MV": 0}
 CEILING = "SPD, all labels"
 WEIGHTS = {
@@ -73,7 +73,7 @@ QUICK = Plan(
 
 
 class Setting(NamedTuple):
-    """One training: ``l`` and ``views`` are None for SPD, ``eta_0`` may be "auto"."""
+    """Parameters of one training run: ``l`` and ``views`` are None for SPD, ``eta_0`` may be "auto"."""
 
     eta_0: Any
     lam: float
@@ -91,7 +91,7 @@ class Part(NamedTuple):
 
     @property
     def informative(self) -> bool:
-        """Whether some query has documents of different labels."""
+        """Return whether some query has documents with different labels."""
         return any(np.ptp(self.y[self.qid == q]) > 0 for q in np.unique(self.qid))
 
     def precision(self, coef: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ class Part(NamedTuple):
 
 
 class Bench:
-    """A data set, scaled within queries, that is split by query numbers."""
+    """A data set that is scaled within queries and split by query numbers."""
 
     def __init__(self, data: QueryData) -> None:
         X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
@@ -126,7 +126,7 @@ def train(s: Setting, known: Part, rest: Part, n_steps: int, seed: int) -> dict[
         model = PairwiseSGD(**common).fit(known.X, known.y, qid=known.qid)
     else:
         model = CoRegularizedSGD(s.views, l=s.l, mu=s.mu, **common)
-        # without agreement the unlabelled rows would not be used
+        # without the agreement term, the unlabelled rows would not be used
         extra = {"X_unlabeled": rest.X, "qid_unlabeled": rest.qid} if s.l and s.mu else {}
         model.fit(known.X, known.y, qid=known.qid, **extra)
     out = {}
@@ -142,7 +142,7 @@ def train(s: Setting, known: Part, rest: Part, n_steps: int, seed: int) -> dict[
 def choose(
     bench: Bench, settings: Sequence[Setting], labeled: np.ndarray, rest: Part, n_steps: int, seed: int
 ) -> dict[str, Setting]:
-    """For either weights the setting that is best by 5-fold cross-validation on the labelled queries."""
+    """Return, for last and averaged weights, the best setting by 5-fold cross-validation on labelled queries."""
     values = {name: np.zeros(len(settings)) for name in WEIGHTS}
     for fold in np.array_split(labeled, min(5, len(labeled))):
         inside, held_out = bench.part(np.setdiff1d(labeled, fold)), bench.part(fold)
@@ -162,7 +162,7 @@ def trial(bench: Bench, plan: Plan, seed: int) -> dict[str, Any]:
 
     def divided(share: float) -> tuple[np.ndarray, Part, Part]:
         n = max(2, round(share * n_train))
-        while not bench.part(training[: n // 2]).informative:  # something to learn in cross-validation
+        while not bench.part(training[: n // 2]).informative:  # cross-validation needs an informative query
             n += 1
         return training[:n], bench.part(training[:n]), bench.part(training[n:])
 
@@ -181,7 +181,7 @@ def trial(bench: Bench, plan: Plan, seed: int) -> dict[str, Any]:
     before = 0
     for share in plan.shares:
         labeled, known, rest = divided(share)
-        if len(labeled) == before:  # few queries: the same ones again
+        if len(labeled) == before:  # few queries: the labelled queries are the same as before
             continue
         before = len(labeled)
 
@@ -201,7 +201,7 @@ def trial(bench: Bench, plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def make_views(seed: int, n_queries: int = 300, length: int = 20, width: int = 30) -> QueryData:
-    """Three of 20 documents are relevant by one of three hidden properties; two views show all three, with noise."""
+    """Return data in which one of three latent variables makes three of 20 documents relevant; both views show all."""
     rng = np.random.default_rng(seed)
     hidden = rng.normal(size=(n_queries * length, 3))
     by_query = hidden[:, 0].reshape(n_queries, length)
@@ -225,7 +225,7 @@ def data_sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 
 
 def trials(run: Experiment, name: str, bench: Bench, plan: Plan) -> list[dict[str, Any]]:
-    """Run all seeds of a data set; finished seeds are read."""
+    """Run all seeds of a data set; results of finished seeds are read from files."""
     n_seeds = run.runs(4, 20)
     folder = run.options.out / "results-seeds"
     folder.mkdir(parents=True, exist_ok=True)
@@ -251,7 +251,7 @@ def trials(run: Experiment, name: str, bench: Bench, plan: Plan) -> list[dict[st
 
 
 class Difference(NamedTuple):
-    """A mean over splits with 95 % intervals; ``wide`` allows for queries shared by splits."""
+    """A mean over splits with 95 % intervals; ``wide`` accounts for queries that splits share."""
 
     mean: float
     narrow: float
@@ -271,7 +271,7 @@ def difference(values: Any, test_share: float) -> Difference:
 
 
 def over_queries(done: Sequence[dict[str, Any]], a: str, b: str) -> Any:
-    """Wilcoxon's test over queries; a query's value is its mean over the splits that test it."""
+    """Test by Wilcoxon over queries; the value of a query is its mean over the splits that test it."""
     n = 1 + max(max(r["test"]) for r in done)
     count = np.zeros(n)
     sums = {a: np.zeros(n), b: np.zeros(n)}
@@ -286,7 +286,7 @@ def over_queries(done: Sequence[dict[str, Any]], a: str, b: str) -> Any:
 def table_one(
     run: Experiment, name: str, done: list[dict[str, Any]], weights: str
 ) -> list[tuple[str, str, Difference]]:
-    """One block of Table 1; returns the differences of LCRA to the supervised methods."""
+    """Write one block of Table 1; return the differences of LCRA from the supervised methods."""
     maps = {
         m: np.array([np.mean(r["methods"][f"{m} {weights}"]["precision"]) for r in done])
         for m in (*METHODS, CEILING)
@@ -335,7 +335,7 @@ def verdict(found: Sequence[tuple[str, str, Difference]]) -> str:
 def variations(
     run: Experiment, name: str, done: list[dict[str, Any]], plan: Plan
 ) -> dict[tuple[int, int], Any]:
-    """Differences of LCRA-1-5 to SPD-MV of as many views, and to SPD, for labels, views and mu."""
+    """Tabulate LCRA-1-5 minus SPD-MV with as many views, and minus SPD, by labels, views and mu."""
     curves: dict[tuple[int, int], Any] = {}
     cells: dict[tuple[float, int, float], list[tuple[float, ...]]] = {}
     for r in done:
@@ -459,7 +459,7 @@ def main() -> None:
 
         return draw
 
-    # where co-regularisation pays, and where it does not, on one scale
+    # data on which co-regularisation helps, and data on which it does not, on the same scale
     shown = [name for name in (MADE, "MQ2008") if name in results]
     reach = 1.05 * max(
         (
@@ -489,7 +489,7 @@ def main() -> None:
 
 
 def random_order(data: QueryData, seed: int) -> float:
-    """MAP of random scores, over the queries with documents of different labels as in the table."""
+    """Return MAP of random scores over queries with documents of different labels, as in the table."""
     rng = np.random.default_rng(seed)
     values = [
         evaluate(

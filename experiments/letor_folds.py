@@ -1,8 +1,9 @@
 """LETOR's five folds: every method of the package on MQ2008, beside the published LETOR 4.0 baselines.
 
-Protocol of the benchmark: train on three parts, choose C by MAP on the fourth, test on the fifth, five times. Measures
-as its own evaluation script has them (``convention="letor4_script"``), means over the five folds. ``--data`` may also
-name any folder that ``structsvm compare`` reads; the published figures stand beside MQ2008 only.
+The protocol is that of the benchmark: train on three parts, choose C by MAP on the fourth, and test on the fifth, five
+times. Measures are those of the benchmark's evaluation script (``convention="letor4_script"``), averaged over the five
+folds. ``--data`` may also name any folder that ``structsvm compare`` reads; the published figures are shown only for
+MQ2008.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ QUICK = (
     "best-feature",
 )
 MEASURES = ("map", *(f"ndcg@{k}" for k in range(1, 11)))
-# MAP, NDCG@1, @5 and @10 of the baselines on the benchmark's site, as they are usually cited. Its tables were not
-# within reach, so they could not be checked at the source.
+# MAP, NDCG@1, @5 and @10 of the baselines on the benchmark's site, as they are usually cited. The tables of the site
+# were not available, so the figures could not be checked at the source.
 PUBLISHED = {
     "RankSVM-Struct": (0.4696, 0.3627, 0.4695, 0.2279),
     "ListNet": (0.4775, 0.3754, 0.4747, 0.2303),
@@ -120,13 +121,13 @@ def main() -> None:
         "not corrected. gap: the largest of the five models chosen. seconds: all paths of all folds."
     )
 
-    # ten colours, more methods
+    # there are more methods than the ten default colours
     styles = {m.name: {"color": f"C{i % 10}", "ls": "-:"[i // 10 % 2]} for i, m in enumerate(results.methods)}
 
     def against_C(ax):
         for m in results.methods:
             grid_, values = m.curve()
-            if grid_[0] is not None:  # named in the other panel
+            if grid_[0] is not None:  # the other panel has the label
                 ax.semilogx(grid_, values, lw=1, **styles[m.name])
         ax.set_xlabel("C", fontsize=7)
         ax.set_ylabel("MAP, validation", fontsize=7)

@@ -44,8 +44,8 @@ Results = dict[str, np.ndarray]
 def compute(train: QueryData, test: QueryData, seeds: range, n_folds: int) -> Results:
     """Cross-validate and train every loss, scaling and C.
 
-    Returns means over held-out queries and the number of the C by one standard error for each seed, scores of test
-    rows divided by their standard deviation over training rows, and values on the test queries.
+    Return, for each seed, means over held-out queries and the index of the C chosen by one standard error; and scores
+    of test rows, divided by their standard deviation over training rows, and values on the test queries.
     """
     shape = len(CHOICES), CS.size
     means, one_se = np.empty((len(seeds), *shape)), np.empty((len(seeds), len(CHOICES)), dtype=np.int64)
@@ -72,13 +72,13 @@ def measured(scores: np.ndarray, test: QueryData) -> list[float]:
 
 
 def best(means: np.ndarray, choices: list[int]) -> tuple[int, int]:
-    """Return the index of the choice, one of ``choices``, and of C."""
+    """Return the index of the best combination of loss and scaling among ``choices``, and the index of C."""
     i, j = np.unravel_index(np.argmax(means[choices]), means[choices].shape)
     return choices[int(i)], int(j)
 
 
 def by_strategy(found: list[Results], tests: list[QueryData], s: int) -> dict[str, np.ndarray]:
-    """Values of each way to choose, by seed number ``s``: one row per test."""
+    """Return the values of each way to choose, for seed number ``s``; one row per test set."""
     values: dict[str, list[np.ndarray | list[float]]] = {}
     for one, test in zip(found, tests, strict=True):
         means = one["means"][s]
@@ -123,7 +123,7 @@ def main() -> None:
         rows.append(
             [name, *(f"{a:.4f} ({b:.4f}-{c:.4f})" for a, b, c in zip(mean, low, high, strict=True)), n]
         )
-    tested = np.array([one["values"] for one in found])  # test, choice, C, measure
+    tested = np.array([one["values"] for one in found])  # axes: test, choice, C, measure
     for name, looked in {
         "best on each test": [one[best(one[..., 0], SIX)] for one in tested],
         "best on all tests": [tested.mean(axis=0)[best(tested.mean(axis=0)[..., 0], SIX)]],

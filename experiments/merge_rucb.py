@@ -1,8 +1,8 @@
 """mergeRUCB: Figures 1-7 of Zoghi, Whiteson and de Rijke (WSDM 2015), and a world that breaks its assumption.
 
-Of MSLR the data folder has matrices of preferences between its features for two users, probably those of the paper;
-Yandex and Yahoo data are not there: public matrices, and utilities with a linear link for the paper's 245 and 700
-rankers, stand in. Live comparisons are made on MQ2008.
+For MSLR, the data folder has matrices of preferences between its features for two users, probably those of the paper.
+The Yandex and Yahoo data are not available; public matrices, and utilities with a linear link for the paper's 245 and
+700 rankers, replace them. Live comparisons use MQ2008.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MSLR = ("MSLR-Perfect", "MSLR-Informational")
 
 
 def spread(k: int, seed: int) -> Utilities:
-    """Distinct rankers: utilities uniform on (0, 0.5), linear link."""
+    """Return a problem of rankers with distinct utilities, uniform on (0, 0.5), and a linear link."""
     return Utilities(np.random.default_rng([seed, k]).uniform(0, 0.5, k))
 
 
 def one_good(k: int, seed: int) -> Utilities:
-    """One good ranker among equals: assumption A2 does not hold."""
+    """Return a problem with one good ranker among equal rankers, for which assumption A2 does not hold."""
     utilities = np.full(k, 0.2)
     utilities[np.random.default_rng([seed, k]).integers(k)] = 0.8
     return Utilities(utilities)
@@ -83,7 +83,7 @@ def figure_1(run: Experiment) -> None:
         for bandit, result in runs.items():
             edges = [edge[-1] for edge in result.interval()]
             tenth = int(np.searchsorted(result.times, horizon / 10))
-            # straight lines grow by 90% of their value over the last nine tenths of the time
+            # linear regret gains 90% of its final value in the last nine tenths of the time
             late = 1 - result.mean()[tenth] / result.mean()[-1]
             rows.append(
                 [
@@ -101,7 +101,7 @@ def figure_1(run: Experiment) -> None:
             )
         below[name] = runs["mergerucb"].mean()[-1] / runs["rucb"].mean()[-1]
         run.plot(f"Fig. 1: {name}", curves(runs, log_y=False))
-    # mergeRUCB varies from run to run more than the others, by the batches it happens to draw
+    # the regret of mergeRUCB varies more between runs than that of the others, because batches are random
     n_more = run.runs(4, 250)
     for name in MSLR:
         if name in worlds:
@@ -112,7 +112,7 @@ def figure_1(run: Experiment) -> None:
             low, high = (edge[-1] for edge in more.interval())
             rucb, rucb_low = next(row[6:8] for row in rows if row[0] == name and row[5] == "rucb")
             below[name] = more.mean()[-1] / rucb
-            # half the width of the interval of a ratio, to first order
+            # half width of the interval of a ratio, to first order
             half = below[name] * np.hypot(1 - low / more.mean()[-1], 1 - rucb_low / rucb)
             intervals[name] = f"{below[name] - half:.2f}, {below[name] + half:.2f}"
             rows.append(
@@ -170,7 +170,7 @@ def figure_2(run: Experiment) -> None:
     rows: list[list] = []
     lives, proxies, n_proxies, n_merge = {}, {}, run.runs(4, 40), run.runs(4, 20)
     for name in ("rucb", "rcs", "mergerucb", "savage", "btm"):
-        # mergeRUCB varies most from run to run, by its batches
+        # mergeRUCB varies most between runs, because its batches are random
         n = n_merge if name == "mergerucb" else n_runs
         live = lives[name] = run.simulate(name, world, horizon=horizon, n_runs=n)
         proxy = proxies[name] = run.simulate(name, world.proxy(), horizon=horizon, n_runs=n_proxies)
@@ -207,7 +207,7 @@ def figure_2(run: Experiment) -> None:
 
 
 def subsets(run: Experiment, P, k: int, n: int) -> list:
-    """The first n random subsets of size k with a Condorcet winner (paper, section 5)."""
+    """Return the first n random subsets of size k with a Condorcet winner (paper, section 5)."""
     rng = np.random.default_rng([run.seed, k])
     found: list = []
     while len(found) < n:
@@ -383,7 +383,7 @@ def figure_6(run: Experiment) -> None:
 def figure_7(run: Experiment) -> None:
     horizon, n_runs = 20_000 if run.quick else 50_000, run.runs(2, 5)
     run.section(f"Figure 7: Sparring and MultiSBM, few rankers, {horizon} comparisons")
-    # the Condorcet winner has nearly the Borda score of its neighbour: Sparring goes by Borda scores
+    # the Borda score of the Condorcet winner is close to the next one, and Sparring depends on Borda scores
     P = np.full((8, 8), 0.5)
     for i in range(8):
         for j in range(i + 1, 8):
@@ -395,8 +395,8 @@ def figure_7(run: Experiment) -> None:
         "made, close": PreferenceMatrix(P[np.ix_(order, order)]),
     }
     for name, full in mslr(run).items():
-        # of 200 random problems of ten rankers those where the winner's Borda score is farthest from the others, and
-        # nearest to them
+        # among 200 random problems of ten rankers, those with the largest and the smallest lead of the winner's Borda
+        # score
         found = subsets(run, full, 10, 200)
         lead = [borda_lead(Q) for Q in found]
         worlds[f"{name}, spread"] = PreferenceMatrix(found[int(np.argmax(lead))])

@@ -1,9 +1,9 @@
 """Learning a metric by ranking: which pixels tell handwritten digits apart, by SVM-map and SVM-roc.
 
-The demo as an experiment, over several splits of scikit-learn's digits: a query is an image, its candidates are other
-images, relevant are those of the same digit, and the features are the absolute differences of the 64 pixels. No figures
-of a paper stand beside these: the thesis proposes ranking losses for such tasks but has no experiment of this kind.
-``--data`` is accepted as elsewhere; the images come with scikit-learn.
+This script repeats the demo over several splits of scikit-learn's digits: a query is an image, its candidates are other
+images, images of the same digit are relevant, and the features are the absolute differences of the 64 pixels. There are
+no published figures to compare with: the thesis proposes ranking losses for such tasks, but has no experiment of this
+kind. ``--data`` is accepted as in all scripts, but not used; the images come with scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Multi-dueling bandits: Table 1 with Figure 1, Figures 2-6 and Table 3 of Brost, Seldin, Cox and Lioma (CIKM 2016).
 
-Of MSLR the data folder has matrices of preferences between its features for two users; Yahoo and Yandex data, and the
-queries of MSLR, are not there: MQ2008 and NP2004 feature rankers and public preference matrices stand in for them. The
-synthetic problems are those of the paper exactly.
+For MSLR, the data folder has matrices of preferences between its features for two users. The Yahoo and Yandex data, and
+the queries of MSLR, are not available; feature rankers of MQ2008 and NP2004 and public preference matrices replace
+them. The synthetic problems are exactly those of the paper.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def table_1(run: Experiment, horizon: float, n_runs: int) -> None:
 
 
 def real_data(run: Experiment) -> tuple[dict, dict]:
-    """Ranked queries of each data set, and of each (data set, user) the world."""
+    """Return the ranked queries of each data set, and the simulated comparisons of each (data set, user)."""
     from structsvm.readers import read_letor
 
     run.part("estimates")
@@ -119,7 +119,7 @@ def real_data(run: Experiment) -> tuple[dict, dict]:
 
 
 def with_winner(world: InterleavedRankers) -> tuple[PreferenceMatrix, str]:
-    """The estimated matrix, by Condorcet regret where there is a winner."""
+    """Return the estimated matrix, with Condorcet regret if there is a winner, and the name of the regret."""
     if condorcet_winner(world.matrix) is None:
         return world.proxy(), "NDCG"
     return PreferenceMatrix(world.matrix), "Condorcet"
@@ -148,11 +148,11 @@ def leaderless(run: Experiment, world: InterleavedRankers) -> InterleavedRankers
 
 
 _LIVE = 1_000_000
-"""Most comparisons of a live run, which costs several times as much as one on a proxy."""
+"""Maximum number of comparisons in a live run; a live comparison costs several times as much as one on a proxy."""
 
 
 def live(run: Experiment, worlds: dict, horizon: float, n_runs: int) -> list[list]:
-    """Rows as of the proxies; the worlds take over the regret of their proxies."""
+    """Return rows like those of the proxies; the live comparisons use the regret of their proxies."""
     run.section(
         f"Figures 2, 4, 5, 6 live: every comparison interleaved, or multileaved (SOSM), {horizon:g} comparisons"
     )
@@ -229,7 +229,7 @@ def figures_2_4_5_6(run: Experiment, worlds: dict, horizon: float, n_runs: int) 
         return [(name, user) for name in ("MQ2008", "NP2004") for user in clicks if (name, user) in lives]
 
     def least(names) -> int:
-        """Count the live rows in which MDB has the least regret of the four."""
+        """Count the live rows in which MDB has the smallest regret of the four bandits."""
         return sum(lives[name][7] == min(lives[name][4:8]) for name in names)
 
     mslr = [("MSLR-Perfect.txt", "–"), ("MSLR-Informational.txt", "–")]
@@ -283,7 +283,7 @@ def figure_3(run: Experiment, horizon: float, n_runs: int) -> None:
     sizes = (10, 40, 100) if run.quick else (10, 25, 40, 55, 70, 85, 100, 115, 130, 145)
     rows = []
     for k in sizes:
-        # rankers of like quality, as features are: utilities between .2 and .8, another set for each run
+        # rankers of similar quality, like features: utilities between .2 and .8, a new set for each run
         means = []
         for name in NAMES:
             values = []
@@ -330,7 +330,7 @@ def figure_3(run: Experiment, horizon: float, n_runs: int) -> None:
 
 
 def distorted(ranked, world, size: int, repeats: int, rng, jobs: int) -> np.ndarray:
-    """Per cent of rankers that beat the Condorcet winner when multileaved, for random subsets that have one."""
+    """Return, for random subsets, the percentage of rankers that beat the Condorcet winner when multileaved."""
     everybody = np.arange(world.n_arms)
     shares: list[float] = []
     for _ in range(50 * repeats):

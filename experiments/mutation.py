@@ -2,11 +2,11 @@
 
 ``python experiments/mutation.py structsvm/qp structsvm/oracles --n 100 --work /var/tmp/mutants``
 
-Mutants are drawn with ``--seed`` from the files named. Each is run in a copy of the tree against the tests that cover
-its file (``TESTS``, the closest first, and the doctests of the file itself last), and the outcome is appended to
-``results/mutation/mutants.jsonl``: interrupted, the same command goes on from there. ``--again`` runs the survivors in
-that file again, once tests are written for them; ``--table`` only prints what is known. Survivors that no test can tell
-from the original are listed by hand, with the reason, in ``mutation_equivalent.toml``.
+Mutants are sampled with ``--seed`` from the given files. Each mutant runs in a copy of the tree against the tests that
+cover its file (``TESTS``, the closest tests first, the doctests of the file last), and the outcome is appended to
+``results/mutation/mutants.jsonl``, so that an interrupted command resumes. ``--again`` repeats the survivors in that
+file, after tests were written for them; ``--table`` only prints the recorded outcomes. Survivors that no test can
+distinguish from the original are listed by hand, with the reason, in ``mutation_equivalent.toml``.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/readers/": ("tests/readers/test_letor.py", "tests/readers/test_store.py"),
     "structsvm/online/bandits/": ("tests/online/bandits",),
 }
-"""File, or folder, to the tests that cover it; the longest name that fits counts."""
+"""Map from a file or folder to the tests that cover it; the longest matching name applies."""
 
 _COMPARISONS = {
     ast.Lt: ast.LtE,
@@ -253,8 +253,8 @@ _ARITHMETIC = {
     ast.Pow: ast.Mult,
 }
 
-# the libraries were imported before pytest could rewrite their assertions
-_NO_TESTS = 5  # what pytest returns for a file without doctests
+# pytest warns that it cannot rewrite assertions of libraries that were imported before it started
+_NO_TESTS = 5  # exit code of pytest for a file without doctests
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -268,18 +268,18 @@ class Mutant:
     Attributes
     ----------
     path : str
-        Of the file, from the root of the project.
+        Path of the file, relative to the root of the project.
     line : int
     operator : str
-        Kind of fault.
+        Kind of the fault.
     start, end : int
-        Positions in the bytes of the file.
+        Byte offsets of the replaced part of the file.
     new : str
-        What stands there instead.
+        The replacement.
     before, after : str
-        The lines that change, without indentation.
+        The changed lines, before and after, without indentation.
     nth : int
-        Mutants of the same kind and lines before this one in the file.
+        Number of earlier mutants of the file with the same kind and lines.
     """
 
     path: str
@@ -294,7 +294,7 @@ class Mutant:
 
     @property
     def key(self) -> Key:
-        """Identifier of a mutant that survives additions of lines elsewhere in the file."""
+        """Return an identifier of the mutant that does not change if lines are added elsewhere in the file."""
         return self.path, self.operator, self.before, self.after, self.nth
 
 
@@ -310,7 +310,7 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
         before, after = _changed_line(source, start, end, new)
         if before != after:
             found.append(Mutant(path, node.lineno, operator, start, end, new, before, after))
-    # two operators can produce the same fault
+    # different operators can produce the same fault
     found = sorted(
         {(m.start, m.end, m.new): m for m in found}.values(), key=lambda m: (m.start, m.end, m.new)
     )
@@ -331,7 +331,7 @@ def _changed_line(source: bytes, start: int, end: int, new: str) -> tuple[str, s
 
 
 def _faults(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
-    """(node to replace, kind of fault, text instead)."""
+    """Yield (node to replace, kind of fault, replacement)."""
     for node in _code(tree):
         if isinstance(node, ast.Compare):
             for k, operator in enumerate(node.ops):
@@ -434,7 +434,7 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def draw(paths: Sequence[str], n: int, seed: int) -> list[Mutant]:
-    """``n`` mutants: a kind of fault at random, then one of that kind, so that rare kinds are not left out."""
+    """Return ``n`` mutants: sample a kind of fault, then a fault of this kind, so that rare kinds are represented."""
     rng = random.Random(seed)
     kinds: dict[str, list[Mutant]] = defaultdict(list)
     for path in paths:
@@ -458,7 +458,7 @@ def tests_of(path: str) -> tuple[str, ...]:
 
 
 class Tree:
-    """A copy of the project, with separate compiled code, in which mutants are run."""
+    """A copy of the project, with its own compiled code, in which mutants run."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.compiled, self.scratch = folder / "tree", folder / "compiled", folder / "scratch"
@@ -467,7 +467,7 @@ class Tree:
             if source.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc", "results")
                 shutil.rmtree(self.root / name, ignore_errors=True)
-                # times of files are kept: compiled code is known by them
+                # keep the modification times, by which compiled code is identified
                 shutil.copytree(source, self.root / name, ignore=ignored)
             elif source.exists():
                 self.root.mkdir(parents=True, exist_ok=True)
@@ -477,7 +477,7 @@ class Tree:
         self.second = 10**9
 
     def run(self, tests: Sequence[str], compiled: Path, cpu: float) -> tuple[int | None, str, float]:
-        """Exit code of pytest (None: out of time), its last words, and the processor time used.
+        """Return pytest's exit code (None if out of time), the end of its output, and the processor time used.
 
         pytest runs in a copy of this process, which has imported the libraries already (:func:`preload`).
         """
@@ -486,7 +486,7 @@ class Tree:
             child = os.fork()
             if child == 0:
                 self._become_pytest(tests, compiled, int(cpu) + 1, output.fileno())
-            # a fault can make a wait that never ends and uses no processor
+            # a fault can cause an endless wait that uses no processor time
             latest = time.monotonic() + 60 + 20 * cpu
             code: int | None = None
             while True:
@@ -521,7 +521,7 @@ class Tree:
                 NUMBA_CACHE_DIR=str(compiled),
                 STRUCTSVM_DATA=os.environ.get("STRUCTSVM_DATA", str(ROOT.parent / "shared" / "data")),
             )
-            own = {ROOT, ROOT / "experiments"}  # an environment may be in the project, too
+            own = {ROOT, ROOT / "experiments"}  # a virtual environment may be in the project, too
             sys.path[:] = [str(self.root), *(p for p in sys.path if Path(p or ".").resolve() not in own)]
             import numba
             import pytest
@@ -546,20 +546,21 @@ class Tree:
         return self.needs[tests]
 
     def try_mutant(self, mutant: Mutant) -> tuple[str, str, float]:
-        """(killed, survived or timeout; the test that noticed; processor time).
+        """Return (killed, survived or timeout; the test that failed; processor time).
 
-        The closest tests run first; the others, and the doctests of the file, only against what these let pass.
+        The closest tests run first; the other tests and the doctests of the file run only if these pass.
         """
         path = self.root / mutant.path
         source, times = path.read_bytes(), path.stat()
         stages = [(tests, 20 + 4 * self.time_needed(tests)) for tests in tests_of(mutant.path)]
         shutil.rmtree(self.scratch, ignore_errors=True)
-        # compiled code is replaced, never written into: links will do
+        # files of compiled code are replaced, never modified, so links suffice
         shutil.copytree(self.compiled, self.scratch, copy_function=os.link)
         total = 0.0
         try:
             path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
-            # byte code is known by the second and the size of its source: each mutant has a second of its own
+            # byte code is identified by the time, in seconds, and size of its source: each mutant gets a distinct
+            # second
             self.second += 1
             os.utime(path, (self.second, self.second))
             for tests, limit in stages:
@@ -577,7 +578,7 @@ class Tree:
 
 
 def preload() -> None:
-    """Import what the tests import from elsewhere, once for all mutants."""
+    """Import the libraries that the tests import, once for all mutants."""
     for name in (
         "hypothesis", "numba", "numba.core.caching", "numpy.testing", "pandas", "pytest", "scipy.optimize",
         "scipy.sparse", "scipy.stats", "sklearn.base", "sklearn.model_selection", "sklearn.pipeline",
@@ -588,7 +589,7 @@ def preload() -> None:
 
 
 def read_results(path: Path) -> dict[Key, dict[str, object]]:
-    """The last record of each mutant."""
+    """Return the last record of each mutant."""
     records: dict[Key, dict[str, object]] = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -607,7 +608,7 @@ def read_equivalent() -> dict[tuple[str, str, str], str]:
 
 
 def table(records: Sequence[dict[str, object]]) -> str:
-    """Counts by folder, and the survivors."""
+    """Return a table of counts by folder, and the survivors."""
     judged = read_equivalent()
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     alive = []
@@ -641,8 +642,8 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, help="folder for the copy; kept, so that a resumed run compiles nothing"
     )
-    parser.add_argument("--again", action="store_true", help="run recorded survivors of the places again")
-    parser.add_argument("--table", action="store_true", help="print what is known, run nothing")
+    parser.add_argument("--again", action="store_true", help="repeat the recorded survivors of the files")
+    parser.add_argument("--table", action="store_true", help="print the recorded outcomes, run nothing")
     options = parser.parse_args()
     known = read_results(options.results)
     if not options.table:

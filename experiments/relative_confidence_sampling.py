@@ -1,8 +1,8 @@
 """Relative confidence sampling: Figures 1-5 of Zoghi, Whiteson, de Rijke and Munos (WSDM 2014).
 
-Of MSLR the data folder has matrices of preferences between its features for two users, probably those of the paper;
-Yahoo data are not there. Feature rankers of MQ2008 and NP2004 (probabilistic interleaving, perfect user, as in the
-paper) and a public matrix of 64 rankers stand beside them.
+For MSLR, the data folder has matrices of preferences between its features for two users, probably those of the paper.
+The Yahoo data are not available. Feature rankers of MQ2008 and NP2004 (probabilistic interleaving, perfect user, as in
+the paper) and a public matrix of 64 rankers are added.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def regret_table(run: Experiment, key: str, cases: dict, n_runs: int, alpha: flo
         means = [runs[b].mean()[-1] for b in runs]
         errors = [runs[b].regret[:, -1].std() for b in runs]
         edges = [f"{low[-1]:.0f}, {high[-1]:.0f}" for low, high in (runs[b].interval() for b in runs)]
-        # flat curves: what the last tenth still adds
+        # flatness of the curves: share of the regret that the last tenth adds
         tails = [(runs[b].mean()[-1] - runs[b].mean()[-11]) / means[i] for i, b in enumerate(runs)]
         right = " / ".join(f"{runs[b].accuracy[-1]:.2f}" for b in runs)
         rows.append([name, f"{horizon:g}", *means, *edges, *errors, means[1] / means[0], *tails, right])

@@ -4,8 +4,8 @@
     python experiments/results_index.py --check  # fail if the page is not up to date
 
 Each script writes ``results/<script>/figures.json``: a row for every table or figure of its paper, with the lengths,
-the verdict and its reason. A table or figure that no script speaks of is an error, and so is a verdict of more than 40
-words: the page of the script says the rest.
+the verdict and its reason. A table or figure without a verdict is an error, and so is a verdict of more than 40 words;
+the page of the script has the details.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ WORDS = 40
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:
-    """What each script wrote, by the name of the script."""
+    """Return the verdicts of each script, by the name of the script."""
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(results.glob("*/figures.json"))}
 
 
 def other_commands(results: Path) -> dict[str, tuple[str, float]]:
-    """Command and processor seconds of the scripts that reproduce no table or figure, by the name of the script."""
+    """Return command and processor seconds of scripts that reproduce no table or figure, by the name of the script."""
     found = {}
     for path in sorted(results.glob("*/*.json")):
         script = path.parent.name
@@ -59,7 +59,7 @@ def cell(text: str) -> str:
 
 
 def row(paper: dict[str, Any], figure: dict[str, Any], found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """A line of the table; KeyError names a figure that no script speaks of, ValueError one of too many words."""
+    """Return a row of the table; raise KeyError for a figure without a verdict, ValueError for too many words."""
     name = f"**{figure['name']}**: {figure['what']}"
     if "nothing" in figure:
         return name, NOTHING, figure["nothing"], "", "", ""
@@ -81,7 +81,7 @@ def row(paper: dict[str, Any], figure: dict[str, Any], found: dict[str, dict[str
 
 
 def in_brief(said: dict[str, Any]) -> str:
-    """Return ``brief`` of a verdict, or all of it if that is short, or the first sentences of its reason."""
+    """Return ``brief`` of a verdict, or the whole verdict if it is short, or the first sentences of its reason."""
     whole = said.get("brief") or f"{said['ours']} {said['reason']}"
     if "brief" in said or len(whole.split()) <= WORDS:
         return whole
@@ -95,7 +95,7 @@ def in_brief(said: dict[str, Any]) -> str:
 
 
 def place(item: dict[str, str]) -> str:
-    """Where an algorithm, problem or equation is: objects of the package, a page, or why there is no code."""
+    """Return where an item is: objects of the package, a page, or the reason why there is no code."""
     if "at" in item:
         return ", ".join(f"`{name}`" for name in item["at"].split(", "))
     return f"[{Path(item['page']).stem}](../{item['page']})" if "page" in item else f"– ({item['nothing']})"
@@ -106,9 +106,10 @@ def table(columns: tuple[str, ...], rule: str, lines: Lines) -> list[str]:
 
 
 def by_chapter(rows: Lines, items: Lines) -> Iterator[tuple[str, Lines, Lines]]:
-    """Yield the rows and items of each chapter, which fit a screen.
+    """Yield the rows and items of each chapter, so that each table fits on a screen.
 
-    "Table 3.1", "(3.1)" and "Section 3.3" are of chapter 3; a name without chapter, "OP 4", is of that before it.
+    "Table 3.1", "(3.1)" and "Section 3.3" belong to chapter 3; a name without a chapter, such as "OP 4", belongs to the
+    chapter of the item before it.
     """
     numbered = re.compile(r"(?:Table |Figure |Sections? |\()(\d)\.\d")
     chapters: dict[str, tuple[Lines, Lines]] = {}

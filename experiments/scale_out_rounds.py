@@ -2,10 +2,11 @@
 
     python experiments/scale_out_rounds.py [--quick]
 
-Data: 20,000 queries x 120 documents x 136 float32 features with graded labels of a noisy linear model (noise 1), loss
-"map", relative gap 1e-3. The queries are dealt to partitions in order; then sorted by difficulty (average precision of
-the planted weights), and with relevant documents of grade 1, 2 or 3 and more, by query, sorted by their number. One
-process holds all partitions; what crosses the border between driver and partition is counted.
+The data have 20,000 queries x 120 documents x 136 float32 features with graded labels from a noisy linear model (noise
+1); the loss is "map", the relative gap 1e-3. The queries are assigned to partitions in order; then sorted by difficulty
+(average precision of the planted weights); and then, with the grade from which documents are relevant (1, 2 or 3)
+varied by query, sorted by the number of relevant documents. One process holds all partitions; the script counts the
+bytes between driver and partitions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PASSES = ("cut", "descend", "certify")
 
 
 class Counted(SerialPartitions):
-    """Partitions that count the rounds and the bytes they are sent and send."""
+    """Partitions that count the rounds, and the bytes that they receive and send."""
 
     def __init__(self, parts: list[Partition]) -> None:
         super().__init__(parts)
@@ -45,14 +46,14 @@ class Counted(SerialPartitions):
 
 
 def size(value: Any) -> int:
-    """Return the number of bytes of the numbers in nested tuples and arrays."""
+    """Return the number of bytes of the values in nested tuples and arrays."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     return sum(map(size, value)) if isinstance(value, (tuple, list)) else 8
 
 
 def select(data: Any, queries: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and offsets of some queries, in this order."""
+    """Return rows, labels and offsets of the given queries, in the given order."""
     lengths = np.diff(data.offsets)[queries]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.repeat(data.offsets[:-1][queries] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -60,7 +61,7 @@ def select(data: Any, queries: Any) -> tuple[Any, Any, Any]:
 
 
 def partitions(X: Any, y: Any, offsets: Any, n_parts: int) -> Counted:
-    """Divide neighbouring queries evenly; parts are slices of ``X``, not copies."""
+    """Divide the queries evenly into contiguous parts, which are slices of ``X``, not copies."""
     oracle, parts = get_oracle("map"), []
     borders = np.linspace(0, offsets.shape[0] - 1, n_parts + 1).astype(int)
     for first, last in pairwise(borders):

@@ -1,9 +1,9 @@
 """From how many queries on a search among losses and scalings pays: MAP on test queries against the training queries.
 
-A third of the queries tests; training queries are drawn from the others. *Default* is ``SVMMap()`` with ``C = 10`` on
-features as they are, *C chosen* chooses C by 5-fold cross-validation, and *search* chooses among four losses, three
-scalings and C by the MAP of the same folds, as ``structsvm search`` does. All numbers are means over draws; the last
-column is the difference of search and C chosen with its standard error over draws.
+A third of the queries are test queries; training queries are sampled from the others. *Default* is ``SVMMap()`` with
+``C = 10`` on unscaled features, *C chosen* chooses C by 5-fold cross-validation, and *search* chooses among four
+losses, three scalings and C by the MAP of the same folds, like ``structsvm search``. All figures are means over
+samples; the last column is the difference between *search* and *C chosen*, with its standard error over samples.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
         relevant = np.array(
             [data.y[a:b].max() > 0 for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
         )
-        queries = np.flatnonzero(relevant)  # the others have no say
+        queries = np.flatnonzero(relevant)  # queries without relevant documents have no effect
         rows = []
         for n in SIZES:
             if n > 2 * len(queries) // 3:

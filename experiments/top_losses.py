@@ -1,11 +1,11 @@
 """Which loss to take for which measure: linear rankers on real and made data, C chosen by validation queries.
 
-Real sets are dealt to five folds at random, several times: three train, one validates, one tests. Made sets are drawn
-anew: 300 training, 150 validation and 300 test queries. Each loss has a path of 7 values of C, and each measure its own
-choice among them. ``hinge`` is the structural hinge of NDCG@10 with position features
-(``PositionNDCG``), whose optimum is often w = 0. The second table is the certified lower bound of the optimum at
-C = 10,000, as a share of the objective at w = 0: 1 means that the best model of this loss is none. The third is how far
-NDCG@10 moves with ``tol``, at the default C of ``SVMNDCG``.
+Queries of real data sets are assigned to five folds at random, several times: three folds train, one validates, one
+tests. Synthetic sets are generated for each repetition, with 300 training, 150 validation and 300 test queries. Each
+loss has a path of 7 values of C, and each measure chooses its own value. ``hinge`` is the structural hinge of NDCG@10
+with position features (``PositionNDCG``), whose optimum is often w = 0. The second table shows the certified lower
+bound on the optimum at C = 10,000, as a share of the objective at w = 0: a value of 1 means that zero weights are
+optimal for this loss. The third table shows how much NDCG@10 changes with ``tol``, at the default C of ``SVMNDCG``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scaled(data: QueryData) -> QueryData:
 
 
 def submissions(run: Experiment, folder: str, depth: int) -> QueryData:
-    """Documents of the pooled runs; rows are bins of each run's scores."""
+    """Return the pooled documents of the runs; features are bins of each run's scores."""
     place = run.data / folder
     runs = [read_run(path) for path in sorted((place / "runs").glob("*.gz"))]
     pool = candidates(runs, read_qrels(place / "qrels.txt.gz"), depth=depth)
@@ -50,7 +50,7 @@ def submissions(run: Experiment, folder: str, depth: int) -> QueryData:
 
 
 def real(run: Experiment) -> Iterator[tuple[str, QueryData, float]]:
-    """Name, queries, and the grade from which a document is relevant."""
+    """Yield name, queries, and the grade from which a document is relevant."""
     if (run.data / "letor4_mq2008").is_dir():
         parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
         yield "MQ2008", joined(parts), 1.0
@@ -76,7 +76,7 @@ def made(seed: int) -> Iterator[tuple[str, QueryData]]:
 
 
 def splits(run: Experiment, draws: int) -> Iterator[tuple[str, QueryData, float, list[Any]]]:
-    """A data set with the query numbers of its training, validation and test parts."""
+    """Yield each data set with the query numbers of its training, validation and test parts."""
     for name, data, relevance in real(run):
         parts = []
         for draw in range(draws):
@@ -125,7 +125,7 @@ def trained(data: QueryData, parts: list[Any], relevance: float) -> dict[str, np
 
 
 def bounds(data: QueryData, train: Any, relevance: float) -> dict[str, np.ndarray]:
-    """Return the optimum at C = 10,000 divided by the objective at zero."""
+    """Return the lower bound on the optimum at C = 10,000, divided by the objective at zero."""
     out = {}
     for loss in LOSSES:
         problem = problem_of(loss, data.select(train), relevance)
@@ -136,7 +136,7 @@ def bounds(data: QueryData, train: Any, relevance: float) -> dict[str, np.ndarra
 
 
 def moved(data: QueryData, parts: Any, relevance: float) -> dict[str, np.ndarray]:
-    """Return NDCG@10 of each split for two tolerances."""
+    """Return the NDCG@10 of each split for two tolerances."""
     train, _, test = parts
     problem = problem_of("ndcg@10", data.select(train), relevance)
     fits = [next(fit_path(problem, [10.0], tol=tol)) for tol in (1e-3, 1e-6)]

@@ -1,7 +1,8 @@
 """Why optimise MAP: Tables 3.1-3.4 of Yue's thesis computed.
 
-Two rankings of one query each time: ROC area, or accuracy at the best threshold, prefers the one with the lower average
-precision. Nothing is drawn at random and no data are read; ``--data`` and ``--seed`` are accepted as elsewhere.
+Each pair of tables compares two rankings of one query: ROC area, or accuracy at the best threshold, prefers the ranking
+with the lower average precision. The script uses no randomness and no data; ``--data`` and ``--seed`` are accepted as
+in all scripts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EXAMPLES = {
 def best_accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
     """Return the highest accuracy over all thresholds, including "all" and "none"."""
     ranked = labels[np.argsort(-scores)]
-    hits = np.concatenate(([0], np.cumsum(ranked)))  # relevant among the first k
+    hits = np.concatenate(([0], np.cumsum(ranked)))  # number of relevant documents among the first k
     k = np.arange(labels.size + 1)
     correct = hits + (labels.size - k) - (labels.sum() - hits)
     return float(correct.max() / labels.size)
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Tables 3.1 to 3.4."""
+    """Write the verdicts of Tables 3.1 to 3.4."""
     for key, tables, other in (
         ("roc", "Table 3.1, Table 3.2", "ROC area"),
         ("accuracy", "Table 3.3, Table 3.4", "best accuracy"),

@@ -1,16 +1,18 @@
 """Thesis, section 3.3: learn to re-rank from the scores of retrieval functions and of TREC submissions.
 
-Protocol of the thesis: train on 10 random topics, choose C on 5 others by MAP, test on the rest, so many times that
-every topic is equally often in each role; a second block trains on 20 and validates on 10. The features are 50
-thresholds of each base function's score, chosen on the training topics. A topic's value is its mean average precision
-over the trials that test it; the stars are those of the two-tailed Wilcoxon test over topics (p < 0.05).
+The protocol is that of the thesis: train on 10 random topics, choose C on 5 others by MAP, and test on the remaining
+topics, repeated until every topic is equally often in each role; a second block trains on 20 topics and validates on
+10. The features are 50 thresholds of each base function's score, chosen on the training topics. The value of a topic is
+its mean average precision over the trials that test it; stars mark significance in the two-tailed Wilcoxon test over
+topics (p < 0.05).
 
-Data, for the Web tracks of TREC 9 and 10, whose submissions are not public: TREC 2003 Robust (17 runs, 100 topics,
-union of the top 200), the TREC 2020 Deep Learning passage task (59 runs, 50 of 54 topics at random, union of the top
-100, relevant from grade 2), and, for the Indri functions, 25 features of LETOR that are retrieval functions: TF*IDF,
-BM25 and three language models (absolute discounting, Dirichlet, Jelinek-Mercer) on five fields. MQ2008: its 100 queries
-with the most documents, of those with relevant and other ones; NP2004: two parts of a fold, 30 queries with one
-relevant document of about a thousand each, too few for 20 training topics.
+The submissions of the thesis, to the Web tracks of TREC 9 and 10, are not public. They are replaced by TREC 2003 Robust
+(17 runs, 100 topics, union of the top 200) and the TREC 2020 Deep Learning passage task (59 runs, a random 50 of 54
+topics, union of the top 100, relevant from grade 2). The Indri functions are replaced by 25 features of LETOR that are
+retrieval functions: TF*IDF, BM25 and three language models (absolute discounting, Dirichlet, Jelinek-Mercer) on five
+fields. MQ2008 provides the 100 queries with the most documents, among those with both relevant and irrelevant
+documents. NP2004 provides two parts of a fold, 30 queries with one relevant document among about a thousand each, too
+few for 20 training topics.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ PUBLISHED = {
 ROUND_OF_DL = 10
 FUNCTIONS, SUBMISSIONS = "retrieval functions", "submissions"
 PARTS = {FUNCTIONS: "functions", SUBMISSIONS: "submissions"}
-# number, base functions, beside what, without the best one
+# number of the table, base functions, methods compared with, whether the best function is omitted
 TABLES = (
     ("3.6", FUNCTIONS, "single", False),
     ("3.9", FUNCTIONS, "learned", False),
@@ -97,14 +99,14 @@ TABLES = (
 WITHIN = "SVM-map, scores within the topic"
 ACCURACY = ("SVM-acc", "SVM-acc2", "SVM-acc3", "SVM-acc4")
 CS = np.logspace(-2, 1, 7)
-# without weights nothing is learned below 1; with them the best is near 0.01
+# without class weights nothing is learned below C = 1; with class weights the best C is near 0.01
 ACC_CS, ACC2_CS = (1.0, 10.0, 100.0, 1e3), (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 ACC_QUICK, ACC2_QUICK = (10.0, 100.0), (1e-2, 1e-1)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set: the pool of its judged topics, and the average precision of every base function alone."""
+    """A data set: the pool of its judged topics, and the average precision of every single base function."""
 
     name: str
     kind: str
@@ -123,7 +125,7 @@ def best_first(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def submissions(folder: Path, name: str, *, depth: int, relevance: float, n_topics: int, seed: int) -> Task:
-    """Runs count to their full depth, the pool is cut at ``depth``."""
+    """Return the task of TREC runs: runs are measured to their full depth, the pool is cut at ``depth``."""
     qrels = read_qrels(folder / "qrels.txt.gz")
     files = sorted((folder / "runs").glob("*.gz"))
     read = {path.name.removesuffix(".gz").removeprefix("input."): read_run(path) for path in files}
@@ -139,7 +141,7 @@ def submissions(folder: Path, name: str, *, depth: int, relevance: float, n_topi
 
 
 def retrieval_functions(rows: Any, name: str, n_topics: int) -> Task:
-    """Scores of retrieval functions among LETOR's features of .GOV, which come brought to [0, 1] within each query."""
+    """Return the task of the retrieval functions among LETOR's features of .GOV, scaled to [0, 1] within each query."""
     lengths = np.diff(rows.offsets)
     relevant = np.add.reduceat(rows.y >= 1, rows.offsets[:-1])
     useful = np.flatnonzero((relevant > 0) & (relevant < lengths))
@@ -166,9 +168,9 @@ def retrieval_functions(rows: Any, name: str, n_topics: int) -> Task:
 def deal(
     n_topics: int, n_train: int, n_validation: int, n_trials: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Trials in which every topic is equally often in each role: windows that go around a shuffled circle of topics.
+    """Return trials in which every topic is equally often in each role, as windows on a shuffled circle of topics.
 
-    One round of the circle is the least number of trials that can do so; rounds are played until there are
+    One round of the circle is the smallest number of trials with this property; rounds are added until there are
     ``n_trials``.
     """
     step = math.gcd(n_topics, n_train, n_validation)
@@ -195,15 +197,15 @@ def structural(loss: str, relevance: float) -> Callable[[Candidates], list[Calla
 def accuracy(
     variant: str, Cs: Any, relevance: float
 ) -> Callable[[Candidates], list[Callable[[Candidates], Any]]]:
-    """The same for the classifier of documents, whose features are binned after scaling (3.3.6)."""
+    """Map training topics to a scorer for each C: a classifier of documents, features binned after scaling (3.3.6)."""
 
     def learn(training: Candidates) -> list[Callable[[Candidates], Any]]:
         binned = BinnedFeatures().fit(training.scores)
         X = binned.transform(training.scores)
         scorers = []
         for C in Cs:
-            # LIBLINEAR's own tolerance; for a large C it needs very many passes, and where it is cut short the
-            # validation topics judge
+            # LIBLINEAR's default tolerance. For a large C it needs very many passes; if it stops early, the validation
+            # topics decide whether the model is chosen.
             model = AccuracySVM(variant, C=C, tol=0.1, relevance=relevance, max_passes=200)  # type: ignore[arg-type]
             model.fit(X, training.y, qid=training.qid)
             scorers.append(lambda pool, w=model.coef_: binned.transform_rows(pool.scores) @ w)
@@ -213,7 +215,7 @@ def accuracy(
 
 
 def systems(task: Task, quick: bool, acc: bool) -> dict[str, tuple[np.ndarray, Any]]:
-    """Name -> scores of the pool that the features are made of, and the learner."""
+    """Map the name of a system to the scores from which its features are computed, and the learner."""
     pool, raw = task.pool, task.pool.scores
     found = {
         "SVM-map": (raw, structural("map", task.relevance)),
@@ -256,8 +258,8 @@ def block(
     out = {}
     for name, (scores, learn) in systems(task, run.quick, acc).items():
         pool = replace(task.pool, scores=scores[:, columns], names=tuple(names))
-        # LIBLINEAR takes longest on DL 2020, far longer than all the rest: one round, in which every topic is in
-        # every role equally often
+        # LIBLINEAR takes far longer on DL 2020 than all other systems, so it gets only one round, in which every topic
+        # is in every role equally often
         own = trials[:ROUND_OF_DL] if name in ACCURACY and task.name == "DL 2020" else trials
 
         def all_trials(name=name, pool=pool, learn=learn, own=own) -> dict[str, np.ndarray]:
@@ -369,7 +371,7 @@ def main() -> None:
 
 
 def judge(run: Experiment) -> None:
-    """Tables 3.5 to 3.11."""
+    """Write the verdicts of Tables 3.5 to 3.11."""
     found = {(v["block"], v["table"], v["data"], v["system"]): v for v in run.record["values"]}
     trials = {(c["data"], c["training_topics"]): c["trials"] for c in run.record["chosen"]}
     length = (
@@ -379,7 +381,7 @@ def judge(run: Experiment) -> None:
     options = {"paper": "thesis", "verdict": "other data", "length": length}
 
     def beside(number: str, data: str, *names: str) -> str:
-        """MAP of SVM-map and of others, ** where significant."""
+        """Return the MAP of SVM-map and of the named systems, with ** if the difference is significant."""
         cells = [f"{data}: SVM-map {found['10_5', number, data, 'SVM-map']['map']:.3f}"]
         for name in names:
             v = found.get(("10_5", number, data, name))

@@ -1,10 +1,10 @@
 """Which C suits ``TreeRanker`` on small data: the measure on test queries by C, loss and number of training queries.
 
-Trees are grown with the default settings. Training queries are drawn from one part of a data set, and the other part
-tests. Beside it is the linear ranker, on features scaled by z-score, at its own default C and at the C that is best on
-the test queries on average. All numbers are means over draws. The last table has what each C loses against the best
-one of the same row, on average over the data sets; the default, .002 times the number of queries for MAP and .01 times
-for NDCG, is interpolated. Its two factors were chosen by these numbers.
+Trees are grown with the default settings. Training queries are sampled from one part of a data set, and the other part
+is for testing. For comparison, the linear ranker is trained on features scaled by z-score, at its default C and at the
+C that is best on the test queries on average. All figures are means over samples. The last table shows how far each C
+is below the best C of the same row, on average over the data sets. The value at the default, .002 times the number of
+queries for MAP and .01 times for NDCG, is interpolated; these two factors were chosen from the same figures.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ METHODS = (
     ("linear",),
     ("tree-ndcg",),
 )
-"""Those that matter most first: a run may end early."""
+"""Methods, the most important first, because a run may be interrupted."""
 SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
 """Leaves of a tree, learning rate and L2 regularization (None: the library's default) for every method with trees."""
 
@@ -70,7 +70,7 @@ PATIENCE = 100
 
 
 class Fold(NamedTuple):
-    """Queries of one test; ``again`` where the choice is trained again with the validation queries."""
+    """Queries of one test; with ``again`` the chosen model is retrained with the validation queries added."""
 
     name: str
     train: QueryData
@@ -90,11 +90,11 @@ class Chosen(NamedTuple):
     model: Any
     retrain: Callable[[QueryData], Any]
     point: Point | None
-    """The grid point of its trees."""
+    """The grid point from which the trees were grown."""
 
 
 class CatBoostBags:
-    """CatBoost models grown on parts of the queries, cached while the same queries are requested."""
+    """CatBoost models grown on samples of the queries, cached as long as the same queries are requested."""
 
     def __init__(self) -> None:
         self._data: QueryData | None = None
@@ -114,7 +114,7 @@ class CatBoostBags:
 
 
 class Averaged(NamedTuple):
-    """Ranker by the mean score of boosters with ``n_trees`` trees each."""
+    """A ranker by the mean score of boosters with ``n_trees`` trees each."""
 
     models: list[Any]
     n_trees: int
@@ -127,7 +127,7 @@ CATBOOST_BAGS = CatBoostBags()
 
 
 def joined(parts: list[QueryData]) -> QueryData:
-    """Parts whose queries differ, as one."""
+    """Return parts with disjoint queries as one data set."""
     n = np.cumsum([0, *(part.n_queries for part in parts)])
     qid = np.concatenate([
         np.repeat(np.arange(part.n_queries) + n[i], np.diff(part.offsets)) for i, part in enumerate(parts)
@@ -137,7 +137,7 @@ def joined(parts: list[QueryData]) -> QueryData:
 
 
 def lightgbm_example(run: Experiment) -> QueryData:
-    """Training and test queries of LightGBM's own example of ranking."""
+    """Return the training and test queries of LightGBM's ranking example."""
     parts = []
     for part in ("train", "test"):
         with gzip.open(run.data / "lightgbm_rank" / f"rank.{part}.gz") as file:
@@ -160,7 +160,7 @@ def five(name: str, parts: list[QueryData]) -> Iterator[Fold]:
 
 
 def folds(run: Experiment) -> Iterator[Fold]:
-    """The folds of a data set have its name."""
+    """Yield the tests of all data sets; the folds of a data set share its name."""
     yield from made("forest", 300, run)
     yield from made("product", 300, run)
     if (run.data / "letor4_mq2008").is_dir():
@@ -177,7 +177,7 @@ def folds(run: Experiment) -> Iterator[Fold]:
 
 
 def in_order(run: Experiment) -> Iterator[tuple[int, Fold, str]]:
-    """Yield the number of a fold, the fold and a method; large data last."""
+    """Yield the number of a fold, the fold and a method; large data sets come last."""
     for large, methods in product((False, True), METHODS):
         for number, fold in enumerate(folds(run)):
             if (fold.train.n_queries > 1000) == large:
@@ -197,9 +197,9 @@ def means(data: QueryData, scores: np.ndarray) -> tuple[float, ...]:
 def candidates(
     method: str, fold: Fold, run: Experiment, grid: list[Point]
 ) -> Iterator[tuple[tuple[float, ...], Chosen]]:
-    """What there is to choose from, with its means on the validation queries.
+    """Yield the candidates of a method, with their means on the validation queries.
 
-    ``grid`` holds the trees to grow; graded labels only where the method is a booster.
+    ``grid`` holds the trees to grow; only boosters have points with graded labels.
     """
     train, validation = fold.train, fold.validation
     most = 400 if train.n_rows < 20_000 else 1000
@@ -233,7 +233,7 @@ def candidates(
         loss = "ndcg@10" if method == "tree-ndcg" else "map"
         for point, bags in product(grid, (1, BAGS)):
             if bags > 1 and point.l2 is None:
-                continue  # spares time
+                continue  # to save time
             shape = {
                 "n_leaves": point.n_leaves,
                 "learning_rate": point.rate,
@@ -287,7 +287,7 @@ def _tried(
 
 
 def grid_of(method: str, smaller: dict[str, Any] | None) -> list[Point]:
-    """The trees to try; with the result of fewer queries, those that were chosen there."""
+    """Return the trees to try; given a result on fewer queries (``smaller``), only the trees chosen in it."""
     if smaller is not None:
         return [Point(*smaller["point"])] if smaller["point"] else []
     grades = [Point(True, *SHAPES[1])] if method in PEERS else []

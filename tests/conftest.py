@@ -71,7 +71,7 @@ class CommandLine:
         return json.loads(text)
 
     def refuses(self, *words):
-        """Return the error line of a command that is refused; there may be remarks before it."""
+        """Return the error line of a refused command; notes may precede it."""
         assert self.code(*words) == 2, self.err
         *remarks, error = self.err.splitlines()
         assert error.startswith("structsvm: error: ")
@@ -83,7 +83,7 @@ class CommandLine:
 
 @pytest.fixture
 def cli(capsys, tmp_path, monkeypatch):
-    """The command line, in a folder of its own."""
+    """Return a command line that runs in a new temporary folder."""
     monkeypatch.chdir(tmp_path)
     return CommandLine(capsys)
 
@@ -99,7 +99,7 @@ def routing():
 
 @pytest.fixture(scope="session")
 def python() -> Callable[..., str]:
-    """Return a function that runs code in a process of its own, and returns what it printed."""
+    """Return a function that runs code in a separate process, and returns its output."""
 
     def run(code: str, *arguments: object, **variables: str) -> str:
         command = [sys.executable, "-c", code, *map(str, arguments)]
@@ -110,7 +110,7 @@ def python() -> Callable[..., str]:
 
 
 def skipped(reports: list[Any]) -> dict[str, int]:
-    """Reasons why tests were skipped, most frequent first, with the number of tests."""
+    """Return the reasons why tests were skipped and their numbers, most frequent first."""
     reasons = Counter()
     for report in reports:
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -46,7 +46,7 @@ EXCEPTIONS = {f"online/{folder}/page.py": {"plots"} for folder in ("arena", "sim
 
 @pytest.fixture(scope="module")
 def trees():
-    """The parsed files of the package by their paths."""
+    """Return the parsed files of the package by their paths."""
     return {
         path.relative_to(PACKAGE): ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -55,14 +55,14 @@ def trees():
 
 
 def type_checking(tree):
-    """The blocks ``if TYPE_CHECKING:`` of a file."""
+    """Return the blocks ``if TYPE_CHECKING:`` of a file."""
     return [
         n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"
     ]
 
 
 def imports(path, tree):
-    """Dotted names imported anywhere in the file, local imports included; type-checking blocks left out."""
+    """Yield the dotted names imported in a file, including local imports, without type-checking blocks."""
     left_out = {id(node) for block in type_checking(tree) for line in block.body for node in ast.walk(line)}
     for node in ast.walk(tree):
         if id(node) in left_out:
@@ -101,7 +101,7 @@ def test_direction(trees):
 
 
 def file_imports(path, tree, modules):
-    """Modules of the package that a file imports, also in functions and for types; names of a folder are its file's."""
+    """Yield the package's modules that a file imports anywhere; a name from a folder counts as its defining file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             homes_of = homes(node.module) if node.module in FOLDERS else {}
@@ -258,7 +258,7 @@ def test_labels_are_those_of_the_classes(package):
 READS_SOURCES = {"__file__", "getsource", "getsourcefile", "getsourcelines", "co_filename"}
 
 
-def test_nothing_looks_for_its_own_file(trees):
+def test_modules_do_not_read_their_own_source_file(trees):
     """The package also runs from a zip and without its sources (``tests/test_import.py``)."""
     users = {
         path.as_posix()
@@ -284,7 +284,7 @@ READS = {
 
 
 def caught(tree):
-    """Handlers ``except ... as name``, and the name."""
+    """Return the handlers ``except ... as name``, with the name."""
     return [(node, node.name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name]
 
 

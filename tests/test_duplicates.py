@@ -16,13 +16,13 @@ def is_kernel(function):
 
 
 def body_of(function):
-    """The statements without the docstring, and how many lines they take."""
+    """Return the statements without the docstring, and their number of lines."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     return body, body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
 def renamed(function, body):
-    """The body with parameters and local variables numbered by their first use."""
+    """Return the body with parameters and local variables numbered by their first use."""
     parameters = [a.arg for a in function.args.posonlyargs + function.args.args + function.args.kwonlyargs]
     nodes = [n for part in body for n in ast.walk(part)]
     own = {*parameters, *(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))}
@@ -35,7 +35,7 @@ def renamed(function, body):
 
 
 def duplicates(sources):
-    """Lists of (file, function) whose bodies are equal."""
+    """Return lists of (file, function) with equal bodies."""
     places = defaultdict(list)
     for file, source in sources.items():
         for node in ast.walk(ast.parse(source)):

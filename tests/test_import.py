@@ -52,7 +52,7 @@ def test_a_csv_is_read_without_pandas(tmp_path, table, python):
 
 @pytest.fixture(scope="module", params=["a zip", "compiled files without sources"])
 def elsewhere(request, tmp_path_factory):
-    """The package in a zip, or as compiled files."""
+    """Return the package in a zip, or as compiled files."""
     folder = tmp_path_factory.mktemp("elsewhere")
     copy = shutil.copytree(
         Path(structsvm.__file__).parent,

@@ -37,7 +37,7 @@ ALLOWED = {
 
 
 def offences(source: str) -> list[str]:
-    """Return what depends on the processor in a file, with its lines."""
+    """Return the expressions of a file that depend on the processor, with their lines."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
@@ -70,7 +70,7 @@ def offences(source: str) -> list[str]:
 
 
 def _exact(power: ast.BinOp) -> bool:
-    """Return whether a power is a square, or has constants or a whole number as operands."""
+    """Return whether a power is a square, or has constants or an integer as operands."""
     left, right = (one.value if isinstance(one, ast.Constant) else None for one in (power.left, power.right))
     return right == 2 or isinstance(left, int) or (left is not None and right is not None)
 
@@ -117,7 +117,7 @@ def test_every_exception_is_needed():
         *(f"@kernel(fastmath={flags})\ndef f(): pass" for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")),
     ],
 )  # fmt: skip
-def test_what_is_noticed(line):
+def test_offences_are_detected(line):
     assert offences(line)
     assert not offences(
         "w = np.outer(a, b) + np.argsort(v, kind='stable')\n@kernel(fastmath={'nnan'})\ndef f(): pass"

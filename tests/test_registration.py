@@ -122,7 +122,7 @@ _CHOICE = """class MadeChoice(RandomChoice):
 
 
 def _lines(room, module, *names, **labels):
-    """Lines of ``__init__.py``: imports, and entries of the tables of labels."""
+    """Return lines of ``__init__.py``: imports, and entries of the tables of labels."""
     init = f"{room}/__init__.py".removeprefix("/")
     imports = "".join(f"    from structsvm.{module} import {name} as {name}\n" for name in names)
     entries = [("    from structsvm", imports)]

@@ -19,7 +19,7 @@ def test_there_are_two_walks():
 
 
 @pytest.mark.parametrize(("file", "name", "on"), STEPS, ids=lambda part: str(part))
-def test_a_step_is_there_and_hands_on(file, name, on):
+def test_each_step_exists_and_calls_the_next(file, name, on):
     text = (ROOT / "structsvm" / file).read_text(encoding="utf-8")
     node = ast.parse(text)
     for part in name.split("."):

@@ -11,18 +11,18 @@ outcome = run(task, n_jobs=1)
 print(headline(outcome))
 
 # %%
-# The systems on the test queries. The baseline needs no training: Euclidean distance.
+# The table shows all systems on the test queries. The baseline, Euclidean distance, needs no training.
 for system in outcome.systems:
     print(f"{system.name:12s} MAP {system.per_query.mean():.3f}")
 
 # %%
-# Query by query, the best learned model against the first system of the table.
+# The figure compares the best learned model with the first system of the table, query by query.
 best = max(
     (system for system in outcome.systems if system.model is not None), key=lambda s: s.per_query.mean()
 )
 differences(best.per_query - outcome.systems[0].per_query)
 
 # %%
-# Which pixels count. Row and column of the eight by eight image name a weight.
+# The figure shows the largest weights. A weight is named by the row and column of its pixel in the 8 x 8 image.
 names = [f"pixel {i // 8 + 1}, {i % 8 + 1}" for i in range(best.model.coef_.size)]
 weights(best.model.coef_, names, top=10)

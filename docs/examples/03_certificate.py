@@ -17,11 +17,11 @@ for solver in ("one_slack", "frank_wolfe", "n_slack"):
     print(f"{solver:12s} {fit.n_passes:4d} passes, objective {fit.primal:.5f}, at least {fit.dual:.5f}")
 
 # %%
-# The tolerance is the dashed line; training stops below it.
+# The dashed line is the tolerance, below which training stops.
 gap(fits, tol=1e-4)
 
 # %%
-# The two bounds of one fit.
+# The next figure shows the two bounds of one fit.
 history = fits["frank_wolfe"].history
 fig, ax = plt.subplots(layout="constrained")
 passes = [step.n_passes for step in history]

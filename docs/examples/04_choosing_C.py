@@ -1,5 +1,5 @@
-"""Choose C by cross-validation
-A fold trains all values of C in one go: the cutting planes found for one value serve the next.
+"""Choose C by cross-validation Each fold trains all values of C in sequence, and reuses the cutting planes found for
+one value in the next fit.
 """
 
 import matplotlib.pyplot as plt

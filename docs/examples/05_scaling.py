@@ -1,5 +1,5 @@
-"""Scale features before training
-The penalty treats all weights alike, so a feature in thousands is nearly free and one in thousandths is expensive.
+"""Scale features before training The penalty treats all weights alike, so a feature with values in the thousands is
+hardly penalised, and a feature in thousandths heavily.
 """
 
 import warnings
@@ -12,11 +12,11 @@ from structsvm import StructuralRankerCV
 from structsvm.readers import make_ranking
 
 data = make_ranking(80, 20, 6, grades=2, noise=0.5, random_state=0)
-X = data.X * 10.0 ** np.array([-3, -2, -1, 0, 1, 2])  # a good feature may come in any unit
+X = data.X * 10.0 ** np.array([-3, -2, -1, 0, 1, 2])  # features in different units
 train, test = data.qid < 40, data.qid >= 40
 scores = {}
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # unscaled features are what is shown here
+    warnings.simplefilter("ignore")  # unscaled features are intended
     warnings.simplefilter("ignore", ConvergenceWarning)
     for scale in ("none", "minmax", "zscore", "query-minmax", "query-percentile"):
         model = StructuralRankerCV("map", Cs=[0.01, 1, 100], cv=3, scale=scale, max_passes=200)

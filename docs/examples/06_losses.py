@@ -20,8 +20,8 @@ for i, loss in enumerate(losses):
     table[i] = [evaluate(measure, test.y, scores, qid=test.qid).mean for measure in measures]
 
 # %%
-# Rows are losses, columns are measures; the best of a column is framed. On easy linear data such as these the
-# losses lie close together: choose the loss of your measure, and expect small differences.
+# Rows are losses, columns are measures; the best value of each column is framed. On easy linear data, as in this
+# example, the losses differ little: choose the loss of your measure, and expect small differences.
 fig, ax = plt.subplots(layout="constrained")
 ax.imshow(table - table.max(axis=0), cmap="Blues", aspect="auto")
 for (i, j), value in np.ndenumerate(table):

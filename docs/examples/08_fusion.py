@@ -14,10 +14,10 @@ pool = candidates(runs, qrels)
 print(model)
 
 # %%
-# The combined run beside its parts, on the topics that it was trained on (``structsvm fuse`` cross-validates).
+# The combined run is compared with the single runs on the topics of the training (``structsvm fuse`` cross-validates).
 for run in [*runs, model.rank(pool)]:
     print(f"{run.tag:10s} MAP {evaluate('map', **judge_run(run, qrels)._asdict()).mean:.3f}")
 
-# %%
-# What the score of a run adds to a document's score. A good run climbs high; a useless one stays near zero.
+# %% The step functions show what the score of a run adds to a document's score. The function of a good run rises to
+# large values; that of a useless run stays near zero.
 step_functions(model.step_functions())

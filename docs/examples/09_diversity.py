@@ -31,7 +31,7 @@ sets, labels = [one for one, _ in made], [matrix for _, matrix in made]
 model = SVMDiv(C=10, k=4).fit(sets[:25], labels[:25])
 
 # %%
-# The share of subtopics that four documents cover, on sets that were not trained on.
+# The table shows the share of subtopics that four documents cover, on sets that were not used for training.
 new_sets, new_labels = sets[25:], labels[25:]
 methods = {"SVM-div": model, "all words alike": UnweightedCoverage(4), "MMR": MMR(4)}
 covered = {}
@@ -42,7 +42,7 @@ for name, method in methods.items():
     print(f"{name:16s} {covered[name].mean():.2f} of the subtopics")
 
 # %%
-# The subtopics that each method covers in one set: a row per method, a column per subtopic.
+# The figure shows the subtopics that each method covers in one set, with a row per method and a column per subtopic.
 which = int(np.argmax(covered["SVM-div"] - covered["all words alike"]))
 fig, ax = plt.subplots(layout="constrained", figsize=(6.4, 2.4))
 grid = [new_labels[which][method.predict([new_sets[which]])[0]].sum(axis=0) for method in methods.values()]

@@ -9,8 +9,8 @@ import numpy as np
 from structsvm.clicks import ClickCells, harvest
 
 # %%
-# A synthetic log: a good ranker whose list is perturbed at random, as interleaving or a small random swap does, and
-# users who examine position ``k`` with probability ``1 / k``.
+# The log is synthetic: a good ranker's list is perturbed at random, as by interleaving or by swapping a few results,
+# and users examine position ``k`` with probability ``1 / k``.
 rng = np.random.default_rng(0)
 n_lists, length, n_docs = 20_000, 8, 12
 attraction = np.sort(rng.beta(1, 4, size=(40, n_docs)), axis=1)[:, ::-1]  # document 0 is the best

@@ -12,8 +12,8 @@ from structsvm.metrics import evaluate
 from structsvm.readers import make_ranking
 
 # %%
-# The log of two poor rankers that take turns. Users look at position ``k`` with probability ``1 / k`` and click
-# on a relevant document that they see, and occasionally on another one.
+# In the log, two poor rankers take turns. Users examine position ``k`` with probability ``1 / k``, click on a relevant
+# document that they examine, and occasionally on an irrelevant one.
 data = make_ranking(60, 20, 10, grades=2, noise=0.5, random_state=0)
 rng = np.random.default_rng(0)
 y, docs = data.y.reshape(60, 20), np.arange(20)
@@ -34,7 +34,7 @@ def log(n_lists):
 
 
 # %%
-# The same clicks, weighted and unweighted, compared with a model trained on the labels.
+# Models trained on the weighted and the unweighted clicks are compared with a model trained on the labels.
 sizes, found = (300, 3000, 30_000), {"weighted": [], "as they are": []}
 docid = np.tile(docs, 60)
 for n_lists in sizes:

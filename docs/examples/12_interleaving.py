@@ -22,7 +22,7 @@ pair = answer.pairs[0]
 print(f"winner: {answer.winner}, p = {pair.p_value:.2g} after {answer.n_impressions} queries")
 
 # %%
-# The interval that holds at every look, as the log grows: looking early and often is allowed.
+# The figure shows an interval that is valid at every look as the log grows: you may look early and often.
 outcome = np.sign(credit_log(log).pair(0, 1).delta)
 looks = np.unique(np.geomspace(30, len(outcome), 60).astype(int))
 seen = confidence_sequence(outcome, looks=looks)

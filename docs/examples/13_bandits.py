@@ -1,6 +1,6 @@
 """Find the best ranker while serving users
-A dueling bandit chooses which two rankers to compare next. Regret is the loss to users who were shown poor
-ones.
+A dueling bandit chooses which two rankers to compare next. Regret measures the loss of users who were shown poor
+rankers.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from structsvm.online import assumption_report, simulate
 from structsvm.plots import regret
 
 # %%
-# Sixteen rankers in random order: the best beats the others by 0.55 to 0.8.
+# There are sixteen rankers in random order; the best beats each of the others with a probability of 0.55 to 0.8.
 rng = np.random.default_rng(0)
 utilities = rng.permutation(np.concatenate([[0.9], np.linspace(0.3, 0.8, 15)]))
 P = 0.5 + 0.5 * (utilities[:, None] - utilities)

@@ -1,6 +1,6 @@
 """Why not just stop when p < 0.05?
-Two equal rankers, a hundred experiments, and a look after every hundred queries. A t test that is repeated at
-each look has far more false winners than its level allows; an always-valid p-value does not.
+A hundred experiments compare two equal rankers, with a look after every hundred queries. A t test that is repeated at
+each look names far more false winners than its level allows; an always-valid p-value does not.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ p_t = 2 * stdtr(looks - 1, -np.abs(sums / np.sqrt(looks * variance)))
 p_always = np.array([confidence_sequence(row, looks=looks).p_values for row in outcomes])
 
 # %%
-# The share of experiments that have declared a winner by each look, although there is none.
+# The figure shows the share of experiments that have declared a winner by each look, although there is none.
 fig, ax = plt.subplots(layout="constrained")
 for p, name, style in ((p_t, "t test, repeated", "-"), (p_always, "always valid", "--")):
     wrong = (np.minimum.accumulate(p, axis=1) <= 0.05).mean(axis=0)

@@ -21,8 +21,8 @@ models = {
 for name, model in models.items():
     print(f"{name}: NDCG@10 {model.score(X[test], y[test], qid=qid[test]):.3f}")
 
-# %%
-# The scores over the plane of the two features: the darker the blue, the higher. Points are test documents.
+# %% The figure shows the scores as a function of the two features, darker blue for higher scores. Points are test
+# documents.
 ticks = np.linspace(-2.5, 2.5, 61)
 plane = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
 fig, axes = plt.subplots(1, 2, layout="constrained", figsize=(8, 3.8), sharey=True)

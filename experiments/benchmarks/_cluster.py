@@ -1,4 +1,4 @@
-"""Shared by the benchmarks of training on a Dask cluster: clusters, files that cut queries, rounds, memory, pages."""
+"""Shared code of the benchmarks on Dask clusters: clusters, files that split queries, rounds, memory, pages."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def cluster_of(n_workers: int, threads: int = 1) -> Iterator[Any]:
 
 
 def warm_up() -> None:
-    """Import what a worker needs, so that no timed round includes imports."""
+    """Import the modules that a worker needs, so that no timed round includes imports."""
     import structsvm.dask.rows  # noqa: F401
 
 
 def write_tables(folder: Path, n_queries: int, width: int, n_files: int, seed: int = 0) -> str:
-    """Write Parquet files of equal numbers of rows, whose borders cut queries; return their pattern."""
+    """Write Parquet files with equal numbers of rows, which split queries; return their pattern."""
     import pyarrow
     from pyarrow import parquet
 

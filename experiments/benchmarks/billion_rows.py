@@ -3,11 +3,11 @@
     python experiments/benchmarks/billion_rows.py [--rows 1000000000] [--features 12] [--store FOLDER] [--threads 2]
 
 Data: queries of 100 documents with five grades of a noisy linear model, float32, in a store: 56 bytes per row (48 GB of
-features and 8 GB of labels at a billion rows). For "map" and "ndcg@10" a process of its own binds the labels and trains
-to a relative gap of 1e-3, with the pages of the store out of the cache at the beginning. Memory is that of the process
-without the mapped pages of the store (RssAnon), looked at 50 times a second, above what it was before binding; the rate
-of the disk is what was read over the seconds of training. Writes ``experiments/results/scale_out/billion_rows.md``.
-Last line: JSON.
+features and 8 GB of labels at a billion rows). For "map" and "ndcg@10", a separate process binds the labels and trains
+to a relative gap of 1e-3, starting with no pages of the store in the page cache. Memory is the anonymous memory of the
+process (RssAnon, without the mapped pages of the store), sampled 50 times per second, minus its value before binding;
+the rate of the disk is the number of bytes read divided by the seconds of training. Writes
+``experiments/results/scale_out/billion_rows.md``. Last line: JSON.
 """
 
 from __future__ import annotations

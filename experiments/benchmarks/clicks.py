@@ -1,10 +1,10 @@
 """Speed of reading UBI files and of click models: megabytes per second, and seconds of 10^7 impressions.
 
-The UBI file is made: lists of 10 impressions and about one click, with the fields that collectors log. Read with the
-parser of pyarrow and with that of Python; beside them ``json.loads`` of each line alone, and pyarrow's parser alone.
-Then 10^7 impressions as arrays: counting them, and 50 rounds of EM of the position-based model. Last, training on
-10^4 and on 10^6 clicks on the same 20,000 candidates: its time should not depend on the clicks.
-All figures are CPU seconds of one process; pyarrow parses with several threads.
+The UBI file is synthetic: lists of 10 impressions and about one click, with the fields that collectors log. It is read
+with the parser of pyarrow and with that of Python, and for comparison with ``json.loads`` of each line only, and with
+pyarrow's parser only. Then 10^7 impressions in arrays are counted, and the position-based model is fitted by 50 rounds
+of EM. Last, a ranker is trained on 10^4 and on 10^6 clicks on the same 20,000 candidates; the time should not depend on
+the number of clicks. All figures are CPU seconds of one process; pyarrow parses with several threads.
 
     python experiments/benchmarks/clicks.py [--quick] [--folder /tmp]
 """

@@ -2,10 +2,10 @@
 
     python experiments/benchmarks/diversity.py [--sets 100] [--predict-sets 1000] [--threads 2]
 
-Sets of 100 documents of 300 words over 5,000; ten levels. The rival keeps the covered words as a flag each and sums
-the benefits of the uncovered words of every document in every step, one sparse product a level. Both take turns, after
-a call that compiles. ``predict`` begins with counts of words: reading texts is not in it. Prints a table and, as the
-last line, JSON.
+Sets of 100 documents of 300 words over 5,000; ten levels. The straightforward method keeps a flag per covered word and,
+in every step, sums the benefits of the uncovered words of every document, with one sparse product per level. Both
+methods take turns, after a call that compiles. ``predict`` starts from word counts, so its time excludes reading texts.
+Prints a table and, as the last line, JSON.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make(n_sets: int, rng: np.random.Generator) -> tuple[list[CandidateSet], lis
 
 
 class Straightforward:
-    """Choose greedily in the obvious way: word benefits, flags of covered words, one product per level and step."""
+    """Choose greedily without optimisation: word benefits, flags of covered words, one product per level and step."""
 
     def __init__(self, features: WordFeatures, candidates: CandidateSet) -> None:
         self.features, self.n = features, len(candidates)

@@ -31,7 +31,7 @@ def synthetic(n_rankers: int = 20, n_queries: int = 200, n_documents: int = 100)
 
 
 def best_rate(run, n: int, repeats: int) -> float:
-    """Return comparisons per second in the best of several runs, since other load only slows runs down."""
+    """Return comparisons per second in the best of several runs, because other load can only slow down a run."""
     run()
     seconds = []
     for _ in range(repeats):
@@ -42,7 +42,7 @@ def best_rate(run, n: int, repeats: int) -> float:
 
 
 def plain_rate(method, ranked: RankedQueries, rankers: np.ndarray, user: CascadeUser, n: int) -> float:
-    """Make the same comparisons one by one through ``show``, ``click`` and ``outcome``."""
+    """Return comparisons per second if each is made through ``show``, ``click`` and ``outcome``."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
     for _ in range(n):

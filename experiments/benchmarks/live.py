@@ -104,7 +104,7 @@ class Service:
 
 
 class Connection:
-    """An HTTP/1.1 client that costs as little as possible."""
+    """An HTTP/1.1 client with minimal overhead."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -146,7 +146,7 @@ def measure_load(store: str, workers: int, seconds: float, folder: Path) -> dict
             "start_s": round(service.start_s, 2),
             "requests_per_s": round(n / seconds),
             "load_cpu_ms_per_request": round(1000 * times["cpu"][0] / n, 3),
-            # the closer is included: it does its work in the same processes
+            # includes the closer, which runs in the same processes
             "cpu_ms_per_request": round(1000 * (service.cpu_s() - before) / n, 3),
             "closed_show_ms": percentiles(times["show"]),
             "closed_click_ms": percentiles(times["click"]),

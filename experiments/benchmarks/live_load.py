@@ -1,7 +1,7 @@
-"""The cheapest load for the live service: one process, raw sockets, requests put together from bytes.
+"""A load generator with minimal overhead for the live service: one process, raw sockets, requests as bytes.
 
-It shares the processors with the service that it measures, so it parses nothing but the status, the length and the
-token of an answer: about 20 microseconds per request.
+It shares the processors with the measured service, so it parses only the status, the length and the token of an answer:
+about 20 microseconds per request.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def closed_loop(port: int, n_connections: int, seconds: float, prefix: bytes) ->
             try:
                 answer = visitor.answer()
             except ConnectionError:
-                # idle for too long: on a busy machine either side may be halted for seconds
+                # no answer for too long: on a busy machine, client or service may be halted for seconds
                 del visitors[visitor.socket.fileno()]
                 visitor.socket.close()
                 visitor = _Visitor(port)
@@ -207,7 +207,7 @@ def load(kind: str, port: int, amount: float, seconds: float, prefix: str) -> Ti
         target=_child, args=(kind, port, amount, seconds, prefix, theirs)
     )
     child.start()
-    theirs.close()  # else a child that dies is waited for
+    theirs.close()  # otherwise recv would wait for ever if the child dies
     times: Times = ours.recv()
     child.join()
     return times

@@ -1,10 +1,10 @@
 """What the search proxy of the live service adds to a search, and what a bad challenger costs: nothing but the budget.
 
-A stand-in engine in a process of its own answers production after 5 ms, and the challenger as told: as fast, slowly
-(400 ms), never, with an error, or with junk. Searches come one after another, the service is called without a socket.
-Targets: an added median of at most 5 ms, 99 of 100 within the budget of 100 ms and 10 ms more, no error, and the length
-asked for in every answer. After five failures the breaker opens, and the challenger costs nothing; "without breaker" it
-is reset for each search.
+A stand-in engine in a separate process answers production after 5 ms, and the challenger in one of several ways:
+equally fast, slowly (400 ms), never, with an error, or with an invalid answer. Searches are sequential, and the service
+is called without a socket. The targets are an added median of at most 5 ms, a 99th percentile of at most the budget of
+100 ms plus 10 ms, no errors, and the requested length in every answer. After five failures the circuit breaker opens,
+and the challenger costs no time; "without breaker", it is reset for each search.
 
     python experiments/benchmarks/live_proxy.py [--searches N]
 """

@@ -1,10 +1,10 @@
 """Seconds and memory of ``structsvm interleave analyse`` on a large click log, on one core.
 
-Made logs: lists of 10 with string ids (``--lists`` different ones, as popular queries come again; a list that is shown
-often is parsed once), impression, session and user ids, names of the rankers, about one click per list with time and
-dwell time. Each command runs in a process of its own, whose peak memory is measured. Beside it a log of
-100,000 lines through objects: ``read_log`` and ``analyse``.
-Targets for 1e7 impressions: at most 180 s and 2 GB.
+The logs are synthetic: lists of 10 with string ids (``--lists`` distinct lists, because popular queries recur; a
+repeated list is parsed once), impression, session and user ids, names of the rankers, and about one click per list with
+time and dwell time. Each command runs in a separate process, whose peak memory is measured. For comparison, a log of
+100,000 lines is analysed through objects, by ``read_log`` and ``analyse``. Targets for 1e7 impressions: at most 180 s
+and 2 GB.
 
     python experiments/benchmarks/logs.py [--quick] [--impressions 10000000] [--lists 5000] [--folder /tmp]
 """
@@ -63,7 +63,7 @@ def write(path: Path, method: TeamDraft | Probabilistic, n: int, n_lists: int, s
 
 
 def cost(*command: str) -> tuple[float, float]:
-    """Return the processor seconds and peak memory in GB of a command in its own process."""
+    """Return the processor seconds and peak memory in GB of a command in a separate process."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.DEVNULL, env={**os.environ, **one}
@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a fiftieth of the impressions")
     parser.add_argument("--impressions", type=int, default=10_000_000)
-    parser.add_argument("--lists", type=int, default=5000, help="different lists to draw from")
+    parser.add_argument("--lists", type=int, default=5000, help="number of distinct lists")
     parser.add_argument("--folder", type=Path, help="where the logs are written; 8 GB for 1e7 impressions")
     arguments = parser.parse_args()
     n = arguments.impressions // 50 if arguments.quick else arguments.impressions

@@ -1,18 +1,18 @@
 """Every loss in units of one pass pair over the same matrix, beside another checkout of the package if one is named.
 
     python experiments/benchmarks/losses.py [--queries 4000] [--noise .3 .6 1] [--C 1 10 100 1000] [--tol 1e-3 1e-4]
-    python experiments/benchmarks/losses.py --queries 31000 --threads 1 2
-    python experiments/benchmarks/losses.py --data mq2008 np2004 robust --C .01 .1 1 10 100 1000 10000
-    python experiments/benchmarks/losses.py --before ../earlier    the same fits there, in turn, with the ratio
+    python experiments/benchmarks/losses.py --queries 31000 --threads 1 2 python experiments/benchmarks/losses.py --data
+    mq2008 np2004 robust --C .01 .1 1 10 100 1000 10000 python experiments/benchmarks/losses.py --before ../earlier
+    the same fits with that checkout, and the ratio
 
 Generated data are queries x 120 documents x 136 float32 features of a noisy linear model. The real sets are MQ2008,
 NP2004 and the TREC 2003 Robust submissions as binned features (--folder). A pass pair is ``X @ w`` and ``X.T @ a`` in
-single precision with as many BLAS threads as the trainer has. Seconds are those of the processor, summed over threads
-(of the clock: in the JSON), of fits below a tenth of a second medians of five. A fit that takes more than --limit
-seconds is stopped (its gap is shown). ``--path`` trains a path over 13 values of C, too, and compares it with the
-dearest of its fits alone. ``--fresh`` starts a process for each fit, so that the peak of its memory is that of the fit.
-``--save`` writes the rows as a section of ``results/losses/losses.md`` and ``.json``, in place of one with the same
-title. Last line: JSON.
+single precision with as many BLAS threads as the trainer has. Seconds are processor seconds, summed over threads
+(wall-clock seconds are in the JSON); for fits below a tenth of a second, they are medians of five. A fit that takes
+more than --limit seconds is stopped (its gap is shown). ``--path`` also trains a path over 13 values of C, and compares
+it with the slowest of its fits alone. ``--fresh`` starts a process for each fit, so that the peak memory of the process
+is that of the fit. ``--save`` writes the rows as a section of ``results/losses/losses.md`` and ``.json``, replacing a
+section with the same title. Last line: JSON.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def pass_pair(X: Any, threads: int) -> tuple[float, float]:
 
 @cache
 def compiled(name: str, loss: str, folder: str, solver: Any, threads: int) -> None:
-    """Train on a few queries, which compiles, or loads what was compiled."""
+    """Train on a few queries, to compile all kernels or load them from the cache."""
     from structsvm.oracles import get_oracle
     from structsvm.trainers.passes import RankingProblem
     from structsvm.trainers.path import train
 
-    for source, Cs in (("made", (1.0, 1e4)), (name, (1e-3, 1.0))):  # the first takes every way through a fit
+    for source, Cs in (("made", (1.0, 1e4)), (name, (1e-3, 1.0))):  # the first needs all kernels of a fit
         X, y, offsets = load(source, 1200, 0.3, folder)
         problem = RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), n_jobs=threads)
         for C in Cs:

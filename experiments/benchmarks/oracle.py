@@ -2,9 +2,9 @@
 
     python experiments/benchmarks/oracle.py [--queries 10000] [--docs 120] [--relevant 30] [--repeats 9]
 
-Both take turns on the same scores; times are medians of one core. "Sort" is one ``numpy.sort`` call a query; the oracle
-is called for 16 queries at a time, as training does. Scores are noise, and those of a half-trained model (labels
-shifted by noise). Last line: JSON.
+Oracle and sort take turns on the same scores; times are medians on one core. "Sort" is one ``numpy.sort`` call per
+query; the oracle is called for 16 queries at a time, as training does. Scores are noise, and those of a half-trained
+model (labels shifted by noise). Last line: JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     y[np.arange(n)[:, None], np.argsort(rng.random((n, length)), axis=1)[:, : options.relevant]] = 1
     separator = AveragePrecision().bind(y.ravel(), offsets)
     loss, coef = np.empty(CHUNK), np.empty(CHUNK * length)
-    separator.separate(np.zeros(CHUNK * length), 0, CHUNK, loss, coef)  # compiles, or loads what was compiled
+    separator.separate(np.zeros(CHUNK * length), 0, CHUNK, loss, coef)  # compiles, or loads compiled code
 
     print(f"{n} queries x {length} documents, {options.relevant} relevant; microseconds a query (median)")
     print(f"{'scores':12} {'oracle':>8} {'sort':>8} {'argsort':>8} {'oracle / sort':>14}")

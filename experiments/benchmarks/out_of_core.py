@@ -3,9 +3,9 @@
     python experiments/benchmarks/out_of_core.py [--queries 30000] [--share 1 0.5] [--C 1 10]
 
 Data: queries x 120 documents x 136 float32 features of a noisy linear model, in a store. Each solver trains on the
-mapped store in a process of its own whose memory, pages of the store included, is limited by a control group (version
-1, which takes root) to 10 times the store, and then to the shares given, plus 0.5 GB for the interpreter. The store is
-taken out of the page cache before each run. Weights must be the same bytes whatever the limit. Writes
+mapped store in a separate process. A control group (version 1, which requires root) limits its memory, including pages
+of the store, to 10 times the store, and then to the given shares of it, plus 0.5 GB for the interpreter. The store is
+evicted from the page cache before each run. Weights must be bit-identical for all limits. Writes
 ``experiments/results/scale_out/out_of_core.md``. Last line: JSON.
 """
 
@@ -35,7 +35,7 @@ _INTERPRETER = 500_000_000
 
 
 def forget(store: Path) -> None:
-    """Take the files of a store out of the page cache."""
+    """Evict the files of a store from the page cache."""
     for file in store.iterdir():
         with file.open("rb+") as opened:
             os.fsync(opened.fileno())

@@ -4,9 +4,9 @@
 
 Both minimise ``1/2 ||w||^2 + C * mean over their pairs`` for the same C, ours on all pairs to a relative gradient norm
 of 1e-4, LinearSVC on some pairs of each query with its default tolerance and its faster solver for so many rows (the
-primal). MAP is that of queries neither has seen; documents of grade 2 and more are relevant. The two take it in turns,
-so that a busy machine slows both; times are medians, and compiling comes before. Prints a table and, as the last line,
-JSON.
+primal). MAP is measured on queries that neither was trained on; documents of grade 2 and more are relevant. The two
+take turns, so that a busy machine slows down both; times are medians and exclude compilation. Prints a table and, as
+the last line, JSON.
 """
 
 from __future__ import annotations

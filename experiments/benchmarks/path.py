@@ -1,4 +1,4 @@
-"""A regularisation path over 13 values of C against the dearest single fit among them.
+"""A regularisation path over 13 values of C against the slowest single fit among them.
 
     python experiments/benchmarks/path.py [--queries 2000] [--threads 2] [--solver auto] [--tol 1e-3]
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--loss", default="map")
-    parser.add_argument("--noise", type=float, default=0.5, help="of the labels: more makes large C dearer")
+    parser.add_argument("--noise", type=float, default=0.5, help="label noise; more makes large C slower")
     parser.add_argument("--repeats", type=int, default=5, help="times are medians over these")
     options = parser.parse_args()
     data = make_ranking(options.queries, 120, 136, noise=options.noise, dtype=np.float32, random_state=0)

@@ -68,7 +68,7 @@ def main() -> None:
     def linear_svc(C: float) -> Callable[[], Any]:
         def run() -> Any:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # not converged is the peer's own affair
+                warnings.simplefilter("ignore")  # of the peer, which may not converge
                 model = LinearSVC(C=C, loss="hinge", fit_intercept=False, dual=True).fit(D, sign)
             return test.X @ model.coef_[0]
 

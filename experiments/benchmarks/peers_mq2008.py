@@ -2,8 +2,8 @@
 
     python experiments/benchmarks/peers_mq2008.py ../shared/data/letor4_mq2008
 
-One thread. CPU seconds are those of all fits of the search, with compiled code from the cache. Needs the ``bench``
-extra.
+All methods use one thread. CPU seconds are the sum over all fits of the search, with compiled code from the cache. The
+script needs the ``bench`` extra.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ large store opens.
     python experiments/benchmarks/reading.py [--megabytes 100] [--repeats 5] [--store-megabytes 600]
     python experiments/benchmarks/reading.py --tables 1000000
 
-The text has 136 features a row in the manner of MSLR-WEB30K: zeros, counts and numbers of six or so digits.
-Both readers take it in turns, so that a busy machine slows both; times are medians, and compiling comes
-before. Prints a table and, as the last line, JSON. With ``--tables`` only tables of so many rows are read, each in a
-process of its own with one thread: CPU seconds, and the peak of memory above that of the process before.
+The text has 136 features per row like MSLR-WEB30K: zeros, counts and numbers of about six digits. Both readers take
+turns, so that a busy machine slows down both; times are medians and exclude compilation. Prints a table and, as the
+last line, JSON. With ``--tables N``, only tables of N rows are read, each in a separate process with one thread; the
+script prints CPU seconds, and peak memory minus the memory before reading.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def write_tables(folder: Path, n_rows: int) -> None:
 
 
 def read_one(case: str, path: Path) -> Any:
-    """Read one table; small ones before it compile and import."""
+    """Read one table, after small tables, which trigger compilation and imports."""
     reader, kind = case.split()[:2]
     small = pd.DataFrame({"query": ["a", "a"], "document": ["x", "y"], "position": [1, 2], "clicked": [0, 1]})
     read_table(small.assign(session="s"), session="session")
@@ -114,7 +114,7 @@ def tables(n_rows: int) -> None:
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS"), "1")
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        # in its own process: a child starts with the peak of its parent
+        # in a new process, because a child inherits the peak memory of its parent
         subprocess.run([sys.executable, __file__, "--tables", str(n_rows), "--path", folder], check=True)
         for data, readers in (("features", ("features",)), ("clicks", ("clicks", "counts"))):
             for kind in ("csv", "parquet"):

@@ -3,9 +3,9 @@
     python experiments/benchmarks/scale_out.py [--parts rounds slope memory] [--rows 1e6 2e6 5e6 1e7] [--folder DATA]
 
 Data: queries of 120 documents with 32 float32 features, graded labels of a noisy linear model (noise 1). Time is
-measured on stores, which are mapped, and memory on Parquet files whose borders cut queries. With ``--folder`` the
-data are kept there and used again. Writes ``experiments/results/scale_out/cost.md``, section by section: those that
-are not measured stay as they are. Last line: JSON.
+measured on memory-mapped stores, memory on Parquet files that split queries. With ``--folder`` the data are kept in
+this folder and reused. Writes the measured sections of ``experiments/results/scale_out/cost.md``; other sections are
+unchanged. Last line: JSON.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def slope_section(folder: Path, sizes: list[int], width: int) -> list[dict[str, 
         model.fit(stores[0])  # kernels are compiled
         for n, store in zip(sizes, stores, strict=True):
             for file in store.iterdir():
-                file.read_bytes()  # into the page cache
+                file.read_bytes()  # reads the file into the page cache
             best: dict[str, Any] = {}
             for _ in range(2):
                 start = time.perf_counter()

@@ -3,9 +3,9 @@
     python experiments/benchmarks/scale_out_faults.py [--queries 4000] [--features 64] [--C 100]
 
 Data: queries of 120 documents with float32 features, graded labels of a noisy linear model (noise 1), in eight Parquet
-files whose borders cut queries. Three worker processes of two threads; each receives SIGKILL in the middle of the round
-named, that is after half the seconds that this round took undisturbed. Each fit is compared with one machine: its
-primal value is computed again there, and its dual value must not be above the optimum. Writes
+files that split queries. There are three worker processes of two threads; a worker receives SIGKILL in the middle of
+the named round, after half the time of this round in an undisturbed fit. Each fit is compared with a fit on one
+machine: its primal value is recomputed, and its dual value must not exceed the optimum. Writes
 ``experiments/results/scale_out/faults.md``. Last line: JSON.
 """
 
@@ -56,7 +56,7 @@ class Truth:
 
 
 def killer(client: Any, count: int) -> Any:
-    """Return a function that kills workers at once; which workers is decided beforehand."""
+    """Return a function that kills workers immediately; the workers are selected in advance."""
     pids = list(client.run(os.getpid).values())[:count]
     return lambda: [os.kill(pid, signal.SIGKILL) for pid in pids]
 

@@ -3,12 +3,12 @@
     python experiments/benchmarks/scale_out_peers.py [--queries 8000] [--features 32] [--trees 100]
 
 Data: queries of 120 documents with float32 features, graded labels of a noisy linear model (noise 1), in eight Parquet
-files whose borders cut queries; 1,000 further queries for the test. Two worker processes of one thread. Each ranker
-reads the files as its manual says: ``DaskXGBRanker`` sorts and divides them by ``qid`` itself, ``DaskLGBMRanker`` wants
-whole queries in each partition and their sizes, which ``set_index`` and a ``groupby`` give it. Each runs in a process
-of its own, in a network of its own (``unshare``, which takes root), whose bytes are counted. Each then runs again, and
-one worker receives SIGKILL after 80 % of the time that the first run took; it has twice that time and 40 s
-to end. Writes ``experiments/results/scale_out/peers.md``. Last line: JSON.
+files that split queries; 1,000 further queries for the test. There are two worker processes of one thread. Each ranker
+reads the files as its manual recommends: ``DaskXGBRanker`` sorts and divides the rows by ``qid`` itself;
+``DaskLGBMRanker`` requires whole queries in each partition and their sizes, which ``set_index`` and a ``groupby``
+provide. Each ranker runs in a separate process and a separate network (``unshare``, which requires root), whose bytes
+are counted. It then runs again, and one worker receives SIGKILL after 80 % of the time of the first run; the second run
+has twice that time plus 40 s to end. Writes ``experiments/results/scale_out/peers.md``. Last line: JSON.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def child(ranker: str, folder: Path, trees: int, blow: float) -> dict[str, Any]:
         start = time.perf_counter()
         try:
             predict = fit(client, str(folder / "tables" / "*.parquet"), trees)
-        except Exception as error:  # whatever a library says is what we want to know
+        except Exception as error:  # record any error that a library raises
             said = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:160]}"
             _last({"ended after, s": round(time.perf_counter() - start, 1), "ended with": said})
         seconds = time.perf_counter() - start
@@ -124,7 +124,7 @@ def child(ranker: str, folder: Path, trees: int, blow: float) -> dict[str, Any]:
 
 
 def _last(row: dict[str, Any]) -> None:
-    """Print the result and end at once, without waiting for what a killed worker left behind."""
+    """Print the result and exit immediately, without waiting for threads that a killed worker left behind."""
     print(json.dumps(row), flush=True)
     for process in _children(os.getpid()):
         with contextlib.suppress(ProcessLookupError):
@@ -143,7 +143,7 @@ def _children(pid: int) -> list[int]:
 
 
 def apart() -> list[str]:
-    """Return the command prefix that creates a separate network; empty where that is impossible."""
+    """Return the command prefix that creates a separate network, or an empty list if that is impossible."""
     words = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
     if shutil.which("unshare") and shutil.which("ip"):
         tried = subprocess.run([*words, "true"], capture_output=True)

@@ -1,7 +1,7 @@
 """Speed of the stochastic rankers, as ratios in one run: pairs a second by size, LCRA steps, LambdaRank epochs.
 
-The yardsticks: reading the same pairs of rows at random places without learning from them (numba, as the training
-kernels), scikit-learn's ``SGDClassifier`` on pair differences made beforehand, and one pass over the data.
+The references are: reading the same pairs of rows at random positions without learning (in Numba, like the training
+kernels), scikit-learn's ``SGDClassifier`` on precomputed pair differences, and one pass over the data.
 
     python experiments/benchmarks/sgd.py [--rows 10000 1000000 4000000] [--repeats 3]
 """
@@ -49,7 +49,7 @@ def make_rows(n: int, dtype: Any = np.float32) -> tuple[Any, Any, Any]:
 
 @njit(nogil=True)
 def read_pairs(X: Any, better: Any, worse: Any) -> float:
-    """Sum the differences of the rows of each pair: the memory traffic of SPD."""
+    """Sum the differences of the rows of each pair, which has the memory traffic of SPD."""
     total = np.zeros(X.shape[1])
     for i in range(better.shape[0]):
         a, b = X[better[i]], X[worse[i]]

@@ -2,9 +2,9 @@
 
     python experiments/benchmarks/solvers.py [--tol 1e-3] [--max-passes 200]
 
-Made problems of 30 to 2,000 queries with all features of one scale, or one feature larger by a factor, at two values of
-C; sorted by C times the weight of a query times its mean squared joint feature at zero, which the rule compares with a
-limit. Last line: JSON.
+The problems are synthetic, with 30 to 2,000 queries, all features of one scale or one feature larger by a factor, and
+two values of C. They are sorted by C times the weight of a query times its mean squared joint feature at zero, which
+the rule compares with a limit. Last line: JSON.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Data: queries x 120 documents x 136 float32 features, graded labels of a noisy linear model, generated into a
 memory-mapped store. A pass pair is ``X @ w`` and ``X.T @ a`` with float32 vectors and as many BLAS threads as the
 trainer has; it is timed before and after each fit. Each setting is trained from memory and from the store; both must
-give the same weights, bit for bit. Peak memory is that of a process of its own that opens the store, copies X into
+give the same weights, bit for bit. Peak memory is measured in a separate process that opens the store, copies X into
 memory and trains at each C. Last line: JSON.
 """
 

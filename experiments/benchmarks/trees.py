@@ -3,12 +3,12 @@
     python experiments/benchmarks/trees.py [--queries 31000] [--docs 120] [--features 136] [--trees 300] [--grown-on N]
         [--C 1] [--threads 1]
 
-Data: float32 features and graded labels of a linear model with noise and a product of two features. CPU seconds of
-growing 300 trees of 15 leaves, of turning rows into leaves and 64 bins per feature, and of training to a gap of 1e-3
-at each C; rows scored per CPU second, beside LightGBM's own prediction on as many threads; and the peak of resident
-memory in units of X, while trees are grown and of everything. With ``--grown-on`` the trees are grown on the first N
-queries only, and the time for all is taken to be in proportion (300 trees on 3.7 million rows take a quarter of an
-hour). Last line: JSON.
+Data: float32 features and graded labels of a linear model with noise and a product of two features. The script measures
+CPU seconds of growing 300 trees of 15 leaves, of computing leaves and 64 bins per feature for all rows, and of training
+to a gap of 1e-3 at each C; the rows scored per CPU second, compared with LightGBM's own prediction on as many threads;
+and the peak of resident memory in units of X, while trees are grown and in total. With ``--grown-on`` the trees are
+grown only on the first N queries, and the time for all queries is extrapolated proportionally (300 trees on 3.7 million
+rows take a quarter of an hour). Last line: JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from structsvm.queries import QueryData
 
 
 def make(n_queries: int, n_docs: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Write rows query by query, without a second copy."""
+    """Return rows, labels and offsets, generated query by query without a second copy."""
     rng = np.random.default_rng(0)
     n = n_queries * n_docs
     X, y = np.empty((n, n_features), dtype=np.float32), np.empty(n)
@@ -49,9 +49,9 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=300)
     parser.add_argument("--C", type=float, nargs="+", default=[1.0])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--grown-on", type=int, help="grow the trees on so many queries only")
+    parser.add_argument("--grown-on", type=int, help="number of queries to grow the trees on")
     options = parser.parse_args()
-    few = make(40, 20, options.features)  # compiles what is timed below
+    few = make(40, 20, options.features)  # compiles the kernels that are timed below
     TreeRanker(n_trees=2, solver="frank_wolfe", n_jobs=options.threads).fit(
         *few[:2], qid=np.arange(800) // 20
     )

@@ -1,4 +1,4 @@
-"""The demo: a service of its own on this machine, in which you are the user."""
+"""The demo: a separate service on this machine, in which you are the user."""
 
 from __future__ import annotations
 

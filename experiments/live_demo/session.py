@@ -1,4 +1,4 @@
-"""What runs behind the demo's pages: experiments, simulated visitors, and training from the clicks just logged."""
+"""The session behind the demo's pages: experiments, simulated visitors, and training from the logged clicks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from structsvm.live.calls import Refused
 from structsvm.live.service import Service
 
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
-"""What lists are made of: two rankers, a ranker against itself, or all contenders. The experiment of each."""
+"""The experiment of each stage: two rankers, a ranker against itself, or all contenders."""
 
 LENGTH = 10
 VISITS_PER_S = 25.0
 WINDOW_S = 20
-"""Time for the clicks on a list. Nothing counts before it is over, so the verdict lags by this time."""
+"""Window for the clicks on a list, in seconds. A list counts when its window is over, so the report lags by it."""
 
 _log = logging.getLogger(__name__)
 
 
 class Session:
-    """The world, simulated visitors and experiments of one demo; ``world`` is None while it is made."""
+    """The world, simulated visitors and experiments of one demo; ``world`` is None while it is being built."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Session:
         self._tasks = [asyncio.create_task(self._prepare())]
 
     async def stop(self) -> None:
-        """End what runs in the background."""
+        """Stop the background threads."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -88,12 +88,12 @@ class Session:
 
     @property
     def ready(self) -> bool:
-        """Whether lists can be shown."""
+        """Return whether lists can be shown."""
         return self.world is not None
 
     @property
     def experiment(self) -> str:
-        """The experiment of the current stage."""
+        """Return the experiment of the current stage."""
         return STAGES[self.stage]
 
     def stages(self) -> list[str]:
@@ -116,7 +116,7 @@ class Session:
         return {"query": query, "documents": shown["documents"], "token": shown["token"]}
 
     async def click(self, token: str, places: list[int]) -> dict[str, Any]:
-        """Send clicks on places, from 1."""
+        """Send clicks on positions, counted from 1."""
         return await self.service.clicks([{"token": token, "place": k, "action": "click"} for k in places])
 
     async def visit(self, rng: np.random.Generator | None = None, stage: str | None = None) -> None:
@@ -132,7 +132,7 @@ class Session:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            # a slow machine has fewer visitors, not a burst of them
+            # on a slow machine visits are skipped instead of made in a burst
             due = max(due + 1 / self.visits_per_s, loop.time())
             await asyncio.sleep(due - loop.time())
             if not self.visitors:

@@ -1,7 +1,7 @@
-"""The world of the demo: handwritten digits seen by a bad sensor, rankers for them, and visitors who look for digits.
+"""The world of the demo: noisy images of handwritten digits, rankers of images, and visitors who look for digits.
 
-Some pixels of every image are noise to the rankers: the same pixels in all images. Plain distance counts them like all
-others; a ranker that learns finds out that they say nothing.
+For the rankers, the same pixels of all images are replaced by noise. Plain distance weights these pixels like all
+others; a learned ranker gives them little weight.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from structsvm.protocols import Float
 EUCLIDEAN, LEARNED = "euclidean", "learned"
 TWINS = ("twin-a", "twin-b")
 N_NOISY = 24
-"""Of 64 pixels: with fewer the rankers differ too little among the first ten for a short demo."""
+"""Number of noisy pixels among 64; with fewer, the rankers differ too little in the first ten for a short demo."""
 
 N_QUERIES, N_DOCUMENTS = 60, 500
 _N_TRAIN_QUERIES, _N_TRAIN_DOCUMENTS = 150, 300
 DEPTH = 20
 _C_LABELS, _C_CLICKS = 10.0, 0.3
 _JITTER = 0.2
-"""Of the twins' scores, relative to the spread of distances: enough for lists that differ at most places."""
+"""Noise of the twins' scores, relative to the standard deviation of distances: their lists differ at most ranks."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class World:
     """Images, rankers of images, and visitors."""
 
     clean: Float
-    """Images as they are, one per row; 64 pixels in [0, 1]."""
+    """Images without noise, one per row; 64 pixels in [0, 1]."""
     seen: Float
-    """As the rankers see them."""
+    """Images with noise, as the rankers get them."""
     digits: NDArray[np.int64]
     noisy: NDArray[np.bool_]
     queries: NDArray[np.int64]
-    """Images that ask."""
+    """Numbers of the images that are queries."""
     documents: NDArray[np.int64]
-    """Images that are asked for."""
+    """Numbers of the images that are documents."""
     training: tuple[NDArray[np.int64], NDArray[np.int64]]
-    """Others of both kinds, from which the labelled ranker learns."""
+    """Further queries and documents, on which the labelled ranker is trained."""
     weights: dict[str, Float] = field(default_factory=dict)
-    """Of the learned rankers, per pixel of the absolute difference."""
+    """Weights of the learned rankers, per pixel of the absolute difference."""
     visitor: PositionBasedUser = field(
-        # looks at nearly all ten, misses some and errs seldom
+        # examines nearly all ten, misses some relevant documents and seldom clicks on others
         default_factory=lambda: PositionBasedUser((0.03, 0.9), tuple(0.95**k for k in range(10)))
     )
     _scores: dict[tuple[str, int], Float] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class World:
         return cls(clean, seen, bunch.target, noisy, queries, documents, (asking, asked))
 
     def differences(self, asking: Any, asked: Any) -> Float:
-        """Return ``|query - document|`` of the pixels as seen, shape (n_asking, n_asked, 64)."""
+        """Return ``|query - document|`` of the noisy pixels, shape (n_asking, n_asked, 64)."""
         return np.abs(self.seen[asking][:, None, :] - self.seen[asked][None, :, :])
 
     def learn_from_labels(self) -> None:
@@ -98,7 +98,7 @@ class World:
         self.weights[LEARNED] = model.coef_
 
     def learn_from_clicks(self, name: str, records: Iterable[dict[str, Any]]) -> ClickTraining:
-        """Learn a ranker from lines of a click log, whose queries are the images that asked, and nothing else."""
+        """Learn a ranker only from lines of a click log, whose queries are the query images."""
         from structsvm.clicks import ClickSVM, Propensities, cells_of_log, harvest
 
         log = ClickLog.of(Impression.from_dict(record) for record in records)
@@ -106,7 +106,7 @@ class World:
         estimated = True
         try:
             looks = harvest(cells)
-        except BadInput:  # too few documents were seen at several positions
+        except BadInput:  # too few documents were shown at several positions
             estimated, looks = False, Propensities.given([1.0] * 10)
         asking = np.array([int(str(query)[1:]) for query in cells.query_ids])
         X = self.differences(asking, self.documents).reshape(-1, 64)

@@ -18,7 +18,7 @@ BANDIT = "bandit simulate --world"
 
 @pytest.fixture(autouse=True)
 def worlds(cli):
-    """A matrix of preferences, and LETOR data."""
+    """Write a preference matrix, and LETOR data."""
     np.save("P.npy", P)
     write_letor(make_ranking(20, 10, 3, grades=3, noise=0.3, random_state=4), "data.txt")
 

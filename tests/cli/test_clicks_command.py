@@ -17,7 +17,7 @@ from tests.refusing import rejected
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A table of clicks by three rankers on LETOR rows, whose first feature is attraction plus noise."""
+    """Write clicks on lists of three rankers, and LETOR rows whose first feature is attraction plus noise."""
     folder = tmp_path_factory.mktemp("clicks")
     rng = np.random.default_rng(0)
     truth = np.where(rng.random((30, 6)) < 0.3, 0.9, 0.1)

@@ -30,7 +30,7 @@ def numbers(path: Path | str) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """Two files whose queries are cut up and mixed, a model, and its scores; the tests only read them."""
+    """Write two files with the rows of queries mixed, a model, and its scores; tests only read them."""
     room = tmp_path_factory.mktemp("room")
     for name, seed in (("train.txt", 1), ("test.txt", 2)):
         write_letor(make_ranking(30, 12, 5, grades=3, noise=0.5, random_state=seed), room / name)
@@ -44,7 +44,7 @@ def room(tmp_path_factory):
 
 
 def witness(room: Path) -> tuple[structsvm.StructuralRanker, np.ndarray, list[int], list[str]]:
-    """The model, the test matrix, grades and ids, all in the order of the file, without our reader."""
+    """Return the model, the test matrix, grades and ids in the order of the file, read without our reader."""
     train = read_letor(room / "train.txt")
     model = structsvm.StructuralRanker("map", 3.0, scale="query-minmax").fit(train.X, train.y, qid=train.qid)
     X, y, qid = [], [], []
@@ -190,7 +190,7 @@ def test_other_forms_of_a_text_whose_queries_are_apart_keep_its_order(cli, matri
 
 @contextlib.contextmanager
 def standard_input(content):
-    """A pipe as file descriptor 0, as in ``cat file | structsvm``."""
+    """Make a pipe the standard input, as in ``cat file | structsvm``."""
     kept, (source, sink) = os.dup(0), os.pipe()
     os.dup2(source, 0)
     os.close(source)

@@ -297,7 +297,7 @@ def test_methods_are_listed_without_data(command, cli):
 @pytest.mark.parametrize(
     "text", ["", "a", "1:2", "0:1:3", "1:2:1", "1:inf:3", "-1", "0", "nan", "1,,2", "1:2:3:4"]
 )
-def test_grids_that_are_none(text):
+def test_invalid_grids_are_refused(text):
     assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]
     rejected("--C: expected", parse_grid, text)
 

@@ -13,7 +13,7 @@ pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'
 
 @pytest.fixture(scope="module")
 def scheduler():
-    """A cluster whose workers are threads of this process; the command reaches it by its address."""
+    """Yield the address of a cluster whose workers are threads of this process."""
     import logging
     import warnings
 
@@ -34,7 +34,7 @@ def scheduler():
 
 @pytest.fixture(autouse=True)
 def files(cli):
-    """Write two Parquet files whose border cuts a query, and a store of the same rows."""
+    """Write two Parquet files between which a query is split, and a store of the same rows."""
     import pandas as pd
 
     data = make_ranking(60, 10, 4, noise=1.0, random_state=0)

@@ -22,7 +22,7 @@ from structsvm.readers.candidate_sets import LabelledSets
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Labelled sets in a file: a document has the words of its subtopic and rare ones of its own."""
+    """Write labelled sets to a file; a document has the words of its subtopic and unique rare words."""
     rng = np.random.default_rng(0)
     found = LabelledSets([], [], [])
     for q in range(12):

@@ -1,4 +1,4 @@
-"""``structsvm fuse``: the run written is the one measured, and refused commands leave no file behind."""
+"""``structsvm fuse``: the written run is the measured run, and refused commands leave no file behind."""
 
 import gzip
 from pathlib import Path
@@ -22,7 +22,7 @@ LEARN = f"{FUSE} --qrels qrels.txt -o out.run"
 
 @pytest.fixture(autouse=True)
 def files(cli):
-    """Judgments of topics 0 to 11, runs of topics 0 to 12."""
+    """Write judgments of topics 0 to 11, and runs of topics 0 to 12."""
     rng = np.random.default_rng(3)
     topics = np.repeat(np.arange(N_TOPICS + 1), 15)
     docid = np.array([f"d{i}" for i in range(topics.size)])

@@ -19,7 +19,7 @@ max_impressions = 1000
 
 @pytest.fixture(autouse=True)
 def store(cli, monkeypatch):
-    """An experiment in a file, and the store of all commands."""
+    """Write an experiment to a file, and set the store of all commands."""
     monkeypatch.setenv("STRUCTSVM_LIVE_STORE", "sqlite:///live.db")
     Path("front.toml").write_text(EXPERIMENT)
 
@@ -43,7 +43,7 @@ def test_names_that_are_not_there(cli):
 
 
 @pytest.mark.parametrize("n_shown", [0, 1])
-def test_a_secret_that_is_gone_is_told(cli, monkeypatch, n_shown):
+def test_serve_reports_a_missing_secret(cli, monkeypatch, n_shown):
     monkeypatch.setattr("structsvm.live.serving.serve", lambda settings: None)
     monkeypatch.setattr("structsvm.live.store.queries.Store.last_shown_at", lambda store: n_shown)
     cli("live init")

@@ -17,7 +17,7 @@ DOCUMENTS = ["d1", "x", "d 2", "d1b", "y"]
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """A model of three named features, and rows in a mixed order: queries 007 and "red, lamp", ids with blanks."""
+    """Write a model of three named features, and mixed rows of queries 007 and "red, lamp", with blanks in ids."""
     folder = tmp_path_factory.mktemp("predict")
     data = make_ranking(12, 6, 3, random_state=1)
     ranker = structsvm.StructuralRanker("map", C=10).fit(data.X, data.y, qid=data.qid)

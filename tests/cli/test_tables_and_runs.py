@@ -23,7 +23,7 @@ NAMED = f"--features {','.join(NAMES)}"
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """The same rows as LETOR text, CSV (commas, tabs, gzip) and Parquet; queries are cut up and have names."""
+    """Write the same rows as LETOR text, CSV (commas, tabs, gzip) and Parquet; rows of named queries are mixed."""
     folder = tmp_path_factory.mktemp("tables")
     data = make_ranking(24, 8, 4, grades=3, noise=0.5, random_state=3)
     order = np.random.default_rng(0).permutation(data.n_rows)
@@ -210,7 +210,7 @@ def test_names_of_other_tools(other, ours):
 @pytest.mark.parametrize(
     "name", ["P", "ndcg_cut", "AP(rel=2)", "Rprec", "P_0", "ndcg_10", "recip_rank_5", "P@x"]
 )
-def test_names_that_are_none(name):
+def test_invalid_names_of_measures_are_refused(name):
     rejected(r"expected|needs a cutoff", evaluate, name, [1, 0], [1.0, 0.0], qid=0)
 
 

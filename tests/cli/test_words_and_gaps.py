@@ -22,7 +22,7 @@ def write(frame, path):
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
-    """200 products of 20 queries; the label depends on the brand and the price, of which a tenth is missing."""
+    """Write 200 products of 20 queries; labels depend on the brand and the price, which is missing in a tenth."""
     folder, rng = tmp_path_factory.mktemp("products"), np.random.default_rng(0)
     rows = []
     for k in rng.permutation(200).tolist():

@@ -9,7 +9,7 @@ from structsvm.clicks import ClickCells
 def simulate(
     rng, n_sessions, theta, *, n_queries=60, n_documents=12, attraction=(0.1, 1.0), n_rankers=3, trust=None
 ):
-    """Cells of rankers drawn at random per session: position-based clicks, or with trust bias.
+    """Simulate sessions of random rankers, with position-based clicks or with trust bias.
 
     Returns the cells (with sessions) and the attraction of each query's documents, shape (n_queries, n_documents).
     ``trust`` is (alpha, beta) per position of an affine model: P(click) = alpha * attraction + beta.

@@ -1,4 +1,4 @@
-"""Counts of clicks: compared with a dictionary, in parts, and for all defects of a dirty log."""
+"""Counts of clicks: compared with a dictionary, in parts, and for every kind of defective entry."""
 
 from collections import Counter
 from functools import partial
@@ -23,7 +23,7 @@ from tests.refusing import refusals, refused
 
 
 def as_dict(cells):
-    """{(query, document, position): (shows, clicks)}."""
+    """Return the cells as ``{(query, document, position): (shows, clicks)}``."""
     query = cells.query_ids[cells.row_query]
     return {
         (query[r], cells.docid[r], int(k)): (int(n), int(c))
@@ -58,7 +58,7 @@ def test_counts_equal_a_dictionary(kind, spread):
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
-def test_parts_together_are_the_whole(kind):
+def test_concatenated_parts_equal_the_whole_log(kind):
     query, document, position, clicked = random_log(np.random.default_rng(2), kind=kind)
     number = np.arange(len(query))
     alone, listed = (query, document, position, clicked), (query, document, number % 7 + 1, clicked)
@@ -80,7 +80,7 @@ def test_parts_together_are_the_whole(kind):
 
 
 def lists_of(cells):
-    """Counter of (query, documents, clicks)."""
+    """Return a Counter of (query, documents, clicks)."""
     out, s = Counter(), cells.sessions
     rows, clicked = (np.split(values, s.offsets[1:-1]) for values in (s.row, s.clicked))
     for row, clicks, count in zip(rows, clicked, s.count.tolist(), strict=True):

@@ -15,7 +15,7 @@ THETA = 1 / np.arange(1, 7)
 
 @pytest.fixture(scope="module")
 def learned(simulated_log):
-    """A log, and rows of all candidates whose first feature is attraction plus noise."""
+    """Return a log, and rows of all candidates whose first feature is attraction plus noise."""
     cells, truth = simulated_log(np.random.default_rng(0), 4000, THETA, n_queries=40, n_documents=6)
     rng = np.random.default_rng(1)
     X = np.column_stack([truth.ravel() + 0.3 * rng.normal(size=truth.size), rng.normal(size=truth.size)])
@@ -32,7 +32,7 @@ def y(learned):
 
 @pytest.mark.parametrize("weighting", ["ips", "policy"])
 def test_weights_by_definition(simulated_log, weighting):
-    """Lists show four of six documents."""
+    """Compare with the definition on lists that show four of six documents."""
     cells, _ = simulated_log(np.random.default_rng(0), 4000, THETA[:4], n_queries=40, n_documents=6)
     lists = np.bincount(cells.row_query[cells.row], cells.shows * (cells.position == 1))[cells.row_query]
     for clip in (0.0, 0.4):

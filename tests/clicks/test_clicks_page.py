@@ -1,4 +1,4 @@
-"""The page about a click log says what the log holds, and no more."""
+"""The page about a click log reports the content of the log, and nothing else."""
 
 import html
 import re
@@ -11,7 +11,7 @@ from structsvm.clicks.page import Search, clicks_page, size_of_log
 
 
 def text_of(page):
-    """Text without tags, white space as single blanks."""
+    """Return the text without tags, with single blanks as white space."""
     return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)).split())
 
 
@@ -22,7 +22,7 @@ def cells():
     )
 
 
-def test_one_of_each_is_no_plural(cells):
+def test_counts_of_one_are_singular(cells):
     assert size_of_log(cells) == "1 query, 12 impressions, 6 clicks."
     one = ClickCells.from_arrays([1], [5], [1], [1], session=[3])
     assert size_of_log(one) == "1 query, 1 list, 1 impression, 1 click."

@@ -1,4 +1,4 @@
-"""Counterfactual evaluation and judgments: by definition, against the truth of simulated users, and where to refuse."""
+"""Counterfactual evaluation and judgments: by definition, against known attractions, and refusals."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ THETA = 1 / np.arange(1, 7)
 
 
 def candidates(truth, rng, noise=0.3):
-    """A new ranker's scores of all documents of each query."""
+    """Return a new ranker's scores of all documents of each query."""
     n_queries, n = truth.shape
     scores = truth + noise * rng.normal(size=truth.shape)
     return np.repeat(np.arange(n_queries), n), np.tile(np.arange(n), n_queries), scores.ravel()
@@ -169,7 +169,7 @@ CANDIDATES = (np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12), NEW.ravel(
     [("cut at four", "policy"), *((s, w) for s in ("whole", *GAPS) for w in ("policy", "ips"))],
 )
 def test_intervals_hold_the_truth(shape, weighting):
-    """Check bias and coverage on 100 logs with whole lists, cut lists, or missing impressions or sessions."""
+    """Check bias and coverage on 100 logs with whole lists, split lists, or missing impressions or sessions."""
     found, truths, shown_bias = [], [], []
     options = {"propensities": 1 / np.arange(1, 8), "k": 4, "weighting": weighting, "most_unseen": 1}
     for seed in range(100):

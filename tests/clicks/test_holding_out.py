@@ -13,7 +13,7 @@ from structsvm.common.checks import BadInput
 from tests.refusing import refused
 
 
-def test_the_parts_of_a_log_are_the_whole(simulated_log):
+def test_training_and_held_out_parts_add_up_to_the_log(simulated_log):
     cells, _ = simulated_log(np.random.default_rng(0), 3000, 1 / np.arange(1, 6))
     training, held = divide_by_query(cells, 0.3)
     assert 5 <= held.n_queries <= 30

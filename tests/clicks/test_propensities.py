@@ -17,7 +17,7 @@ THETA = 1 / np.arange(1, 6)
 
 
 def log_likelihood(cells, theta):
-    """The conditional likelihood by its definition."""
+    """Return the conditional log-likelihood by its definition."""
     total = 0.0
     for r in range(cells.n_rows):
         mine = cells.row == r

@@ -31,7 +31,7 @@ def lists(n=100):
 
 
 def hits(made):
-    """Impression, rank, document, team, whether it was clicked, and user of each hit."""
+    """Yield impression, rank, document, team, click flag and user of each hit."""
     for one in made:
         for k, (document, team) in enumerate(zip(one.shown.documents, one.shown.evidence[0], strict=True)):
             name = None if team is None else RANKERS[team]

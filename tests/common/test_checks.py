@@ -10,7 +10,7 @@ from structsvm.common import checks
 from tests.refusing import refused
 
 
-def test_an_error_of_another_argument_of_a_place_and_of_a_flag():
+def test_bad_input_renames_arguments_and_spells_flags():
     error = checks.BadInput("solver", "expected another", "choose {solver}", value="sgd")
     assert str(error.renamed("trainer")) == "trainer='sgd': expected another; choose solver="
     assert str(checks.BadInput("train.txt:3", "expected a label")) == "train.txt:3: expected a label"

@@ -62,7 +62,7 @@ def test_another_folder_or_none_is_named_once_per_process(state, tmp_path):
 
 
 @pytest.mark.parametrize(("seen", "said"), [(True, "structsvm: compiling, once\n"), (False, "")])
-def test_who_sits_before_it_is_told_once_when_it_takes_long(state, tmp_path, monkeypatch, seen, said):
+def test_a_message_on_a_terminal_announces_long_compilation_once(state, tmp_path, monkeypatch, seen, said):
     told = io.StringIO()
     told.isatty = lambda: seen
     monkeypatch.setattr(compiling.sys, "stderr", told)

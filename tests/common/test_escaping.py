@@ -19,7 +19,7 @@ def test_control_characters_are_written_out():
     assert printable(plain) == plain
 
 
-def test_messages_and_tables_have_none(capsys):
+def test_messages_and_tables_contain_no_control_characters(capsys):
     note(f"error: {NASTY}")
     print_table([pages.Column("query")], [[NASTY]])
     out, err = capsys.readouterr()
@@ -29,7 +29,7 @@ def test_messages_and_tables_have_none(capsys):
 
 
 @pytest.mark.parametrize("options", ["", "--json"])
-def test_ids_that_evaluate_prints_have_none(options, cli):
+def test_ids_printed_by_evaluate_contain_no_control_characters(options, cli):
     Path("data.txt").write_text("1 qid:a\x1b[31m 1:1\n0 qid:a\x1b[31m 1:0\n")
     Path("scores.txt").write_text("2\n1\n")
     out = cli("evaluate data.txt scores.txt --per-query", options)

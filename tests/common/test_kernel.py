@@ -177,7 +177,7 @@ def test_code_in_folders_that_cannot_be_written_is_found(room, run):
     assert run(room, script, NUMBA_CACHE_DIR="", XDG_CACHE_HOME="nowhere") == ["21", "1"]
 
 
-def test_a_full_disk_ends_nothing(room, run):
+def test_kernels_run_if_the_cache_cannot_be_written(room, run):
     full = (
         "import warnings\nfrom structsvm.common import kernel\n"
         "def save(*arguments):\n    raise OSError(28, 'No space left on device')\n"

@@ -11,7 +11,7 @@ STATUS = Path("/proc/self/statm")
 
 
 def resident() -> int:
-    """Megabytes, of pages of 4 kB."""
+    """Return the resident memory in MB, counted in pages of 4 kB."""
     return int(STATUS.read_text().split()[1]) * 4096 >> 20
 
 

@@ -24,7 +24,7 @@ def test_the_other_project_is_refused(tmp_path, record):
     assert "pip uninstall structsvm structsvm-ranking" in last
 
 
-def test_our_own_distribution_is_not(tmp_path):
+def test_the_own_distribution_is_accepted(tmp_path):
     (tmp_path / "structsvm").mkdir()
     (tmp_path / "structsvm_ranking-0.1.0.dist-info").mkdir()
     refuse_namesake(str(tmp_path / "structsvm" / "__init__.py"))

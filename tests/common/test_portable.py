@@ -10,7 +10,7 @@ from structsvm.common.portable import arrays, cholesky, compiled, elementary, su
 
 
 def lanes_of(a, b):
-    """The sum that :func:`sums.row_products` defines: eight parts by column, the rest shifted to the last lanes."""
+    """Return the sum as :func:`sums.row_products` defines it: eight parts by column, the rest in the last lanes."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     parts = np.zeros(8)
     whole = len(a) - len(a) % 8
@@ -70,7 +70,7 @@ def test_dot_has_four_sums_in_turn(n):
     assert sums.norm(a) ** 2 == pytest.approx(a @ a, rel=1e-14)
 
 
-def test_what_lies_beside_a_row_does_not_matter():
+def test_dot_reads_only_the_given_slice():
     X = np.full((3, 24), np.nan)
     X[:, :9] = 1.0
     assert sums.dot(X[0, :9], X[1, :9]) == 9.0

@@ -205,7 +205,7 @@ def test_a_decompression_bomb_is_refused_unless_allowed(name, kind, write, monke
         assert said(read(path, max_expansion=np.inf)) == said(read(write(text)))
 
 
-def test_a_bomb_is_no_store(write, monkeypatch, tmp_path):
+def test_convert_refuses_a_decompression_bomb(write, monkeypatch, tmp_path):
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     path = write(gzip.compress(b"1 qid:1 1:1\n" + b"\n" * 200_000))
     rejected("expected at most 200 times", convert_letor, path, tmp_path / "a.store")

@@ -35,7 +35,7 @@ def cluster_of(n_workers, **options):
 
 @pytest.fixture(scope="session")
 def new_cluster():
-    """A cluster that a test may harm: a context manager of its client."""
+    """Return a context manager of the client of a new cluster, which a test may damage."""
     return cluster_of
 
 

@@ -36,18 +36,18 @@ def ranker(client, **options):
 
 
 def fitted(client, frame, npartitions, **options):
-    """Return a ranker fitted to a frame, whose queries that partitions cut are joined (``groups="mend"``)."""
+    """Return a ranker fitted to a frame; queries that partitions split are joined (``groups="mend"``)."""
     ddf = dd.from_pandas(frame, npartitions=npartitions)
     return ranker(client, **{"groups": "mend", **options}).fit(ddf, "label", qid="qid")
 
 
 def whole(frame):
-    """The frame in partitions of whole queries."""
+    """Return the frame in partitions of whole queries."""
     return dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 360, 960, 1439])
 
 
 def part_of(rows):
-    """A delayed partition of some rows of a frame."""
+    """Return a delayed partition of some rows of a frame."""
     return delayed((rows[NAMES], rows["label"], rows["qid"]))
 
 
@@ -172,7 +172,7 @@ def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, f
 
 
 def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, local):
-    """Ids are not sorted, so that queries are also cut away from the borders."""
+    """Ids are not sorted, so that rows of a query are also in partitions that are not adjacent."""
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
@@ -498,7 +498,7 @@ def test_bad_options(options, message, client):
     rejected(message, DaskStructuralRanker(**{"client": client, **options}).fit, "none.parquet")
 
 
-def test_inputs_that_are_none(client, data, frame):
+def test_invalid_inputs_are_refused(client, data, frame):
     ddf, rows = dd.from_pandas(frame, npartitions=2), da.from_array(data.X, chunks=(720, 5))
     shorter, ids = da.from_array(data.y[1:], chunks=720), da.from_array(data.qid, chunks=720)
     empty = [delayed((data.X[:0], data.y[:0], data.qid[:0]))]

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def tables(frame, tmp_path_factory):
-    """Files that cut queries."""
+    """Write files that split queries."""
     folder = tmp_path_factory.mktemp("tables")
     for k in range(6):
         frame.iloc[240 * k + 5 * (k > 0) : 240 * (k + 1) + 5].to_parquet(folder / f"part-{k}.parquet")
@@ -47,7 +47,7 @@ def honest(fit, data):
 
 
 def mending(client, **options):
-    """A ranker of many rounds for files that cut queries."""
+    """Return a ranker that needs many rounds, for files that split queries."""
     return DaskStructuralRanker(
         "map", **{"C": 100.0, "tol": 1e-6, "client": client, "groups": "mend", **options}
     )
@@ -96,7 +96,7 @@ PLACES = {
 
 @contextlib.contextmanager
 def struck(client, moment, blow, folder):
-    """Strike at the first worker that reaches the moment, while it waits there."""
+    """Call ``blow`` on the first worker that reaches the moment, while it waits."""
     folder.mkdir()
     client.run(wait_in, *PLACES[moment], str(folder))
     over = threading.Event()
@@ -120,7 +120,7 @@ def struck(client, moment, blow, folder):
 
 @contextlib.contextmanager
 def answers_ready(client, moment, blow, folder):
-    """Strike at a worker that has the result of a partition, before it is fetched."""
+    """Call ``blow`` on a worker that has the result of a partition, before it is fetched."""
     collect = cluster.collect
     blows = [blow]
 
@@ -145,7 +145,7 @@ def answers_ready(client, moment, blow, folder):
     ids=["passes", "between"],
 )
 def test_workers_are_killed_at_any_moment(moments, new_cluster, data, tables, tmp_path):
-    """While files are read, in a descent, a certificate and a small round, and when answers are ready; one that Dask
+    """Kill workers in each phase: reading, descent, certificate, small round, and when answers are ready; one that Dask
     restarts; and all but one at once. Enough are left at the end although Dask may not start new ones in time."""
     with new_cluster(4) as client:
         for k, (moment, blow) in enumerate(moments):

@@ -92,7 +92,7 @@ def test_few_relevant_documents_do_not_mean_chance(variant, C):
     assert model.score(X[~train], y[~train], qid=qid[~train]) > chance + 0.2
 
 
-def test_a_classifier_that_calls_some_relevant_says_nothing():
+def test_accuracy_svm_does_not_warn_if_it_predicts_some_relevant():
     X, y, qid, _ = one_relevant_of_fifteen()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""The choice of C: compared with a slow twin, and without jumps where the choice matters."""
+"""The choice of C: compared with a slow twin, and stable if the choice matters."""
 
 import math
 import statistics

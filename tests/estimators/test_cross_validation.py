@@ -95,7 +95,7 @@ def test_the_grid_is_sorted_and_ties_go_to_the_smaller():
     assert model.C_ == 1e-3
 
 
-def test_queries_of_weight_zero_have_no_say():
+def test_queries_of_weight_zero_do_not_affect_the_choice_of_C():
     weight = (QID < 12).astype(float)
     model = fit(sample_weight=weight, cv=[(range(8), range(8, 16)), (range(4, 12), range(4))])
     best = np.argmax(np.nanmean(model.scores_[:12], axis=0))
@@ -143,7 +143,7 @@ def test_a_training_part_without_a_constraint_is_named():
 
 @pytest.fixture(scope="module")
 def labelled_sets():
-    """Documents with words of their subtopic; the fourth set has no subtopics."""
+    """Return sets of documents with words of their subtopic; the fourth set has no subtopics."""
     rng = np.random.default_rng(1)
     sets, labels = [], []
     for q in range(9):

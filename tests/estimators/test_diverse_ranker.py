@@ -27,7 +27,7 @@ LOSSES = ("unweighted", "weighted", "alpha_ndcg")
 
 
 def embedded(rng, n, dim=4, n_features=2):
-    """A set of embeddings with scores; half of the cosines are below 0."""
+    """Return a set of embeddings with scores; half of the cosines are negative."""
     vectors = rng.normal(size=(n, dim))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return CandidateSet.from_similarity(
@@ -36,7 +36,7 @@ def embedded(rng, n, dim=4, n_features=2):
 
 
 def passages(n, seed, noise=0.6):
-    """Questions whose answers need four facts of twelve; passages with embeddings and a noisy score."""
+    """Return questions that need four of twelve facts, with passages that have embeddings and a noisy score."""
     rng, sets, labels = np.random.default_rng(seed), [], []
     while len(sets) < n:
         need, center = rng.permutation(12)[:4], rng.normal(size=(12, 24))
@@ -54,7 +54,7 @@ def passages(n, seed, noise=0.6):
 
 
 def by_loops(S, f, cuts, chosen, d):
-    """The features of document ``d`` for one similarity, as the module describes them."""
+    """Return the features of document ``d`` for one similarity, computed by loops from their definition."""
     S, n = np.maximum(S, 0.0), len(S)
     b = [max([S[a, j] for a in chosen], default=0.0) for j in range(n)]
     left = [math.prod(1 - S[a, j] for a in chosen) for j in range(n)]

@@ -20,7 +20,7 @@ from structsvm.trainers import NothingLearnedWarning
 
 
 def make(n_sets, seed=0, n=12, n_topics=5, features=False):
-    """Documents of a topic share its words; rare words say nothing of topics and are more numerous."""
+    """Return documents that share the words of their topic; more numerous rare words are independent of topics."""
     rng = np.random.default_rng(seed)
     sets, labels = [], []
     for _ in range(n_sets):

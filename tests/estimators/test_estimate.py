@@ -94,7 +94,7 @@ def test_the_interval_is_students():
 
 
 @pytest.mark.parametrize("ids", ["numbers", "names"])
-def test_it_is_that_of_the_search(ids):
+def test_estimate_uses_the_folds_and_scores_of_the_search(ids):
     qid = DATA.qid if ids == "numbers" else np.array([f"q{q}" for q in DATA.qid])
     weight = (1.0 + DATA.qid % 3) * (DATA.qid != 7)
     model = search(qid=qid, sample_weight=weight, random_state=4)
@@ -137,7 +137,7 @@ def test_it_is_that_of_the_search(ids):
     assert "on new queries" in plain._repr_html_()
 
 
-def test_others_that_cross_validate_have_it():
+def test_other_cross_validated_rankers_have_estimate():
     trees = search(TreeRankerCV, n_trees=[2, 4], n_leaves=4, min_rows=5, random_state=0)
     expected = crossed(trees.Cs_, trees.scores_, trees.fold_)
     np.testing.assert_array_equal(trees.held_out_.per_query, expected)

@@ -93,7 +93,7 @@ WITHOUT_LABELS = [*(estimator for estimator, _ in RANKERS), ClickSVMCV(Cs=[1.0])
 
 
 class Nonsense:
-    """A value that no parameter takes."""
+    """A value that no parameter accepts."""
 
     def __repr__(self):
         return "nonsense"
@@ -153,7 +153,7 @@ def test_bad_options_are_named(estimator, message):
 
 @pytest.mark.parametrize("estimator", EACH, ids=repr)
 def test_numbers_of_numpy_are_parameters_as_those_of_python(estimator):
-    """Search loops draw such numbers; a fit leaves them unchanged."""
+    """Parameter searches sample NumPy numbers; a fit leaves them unchanged."""
     data = make_ranking(24, 10, 4, noise=0.3, random_state=0)
     plain = sklearn.base.clone(estimator).fit(data.X, data.y, qid=data.qid)
     drawn = {

@@ -175,7 +175,7 @@ def test_the_end_of_the_grid_is_said(caplog, means, chosen, said):
         assert f"C = {chosen:g} is the {said} of the grid" in caplog.text
 
 
-def test_a_search_says_it(caplog):
+def test_a_search_logs_that_C_is_at_the_end_of_the_grid(caplog):
     rng = np.random.default_rng(1)
     rows, ids = rng.normal(size=(400, 8)), np.repeat(np.arange(40), 10)
     labels = (rows @ rng.normal(size=8) > 2).astype(int)

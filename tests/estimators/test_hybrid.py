@@ -26,7 +26,7 @@ def added(lists, values, weights):
 
 
 def opensearch(lists, weights, lower=None):
-    """MinMaxScoreNormalizationTechnique and the arithmetic mean: the least score becomes .001, equal ones 1."""
+    """Emulate min-max normalisation and the arithmetic mean: the smallest score becomes .001, equal scores 1."""
     out = []
     for _, s in lists:
         low = np.full_like(s, s.min()) if lower is None else np.where(s > lower, F32(lower), s.min())
@@ -36,7 +36,7 @@ def opensearch(lists, weights, lower=None):
 
 
 def elasticsearch(lists, weights):
-    """The linear retriever with MinMaxScoreNormalizer: scores nearer than 1e-6 become 1."""
+    """Emulate the linear retriever with MinMaxScoreNormalizer: scores within 1e-6 become 1."""
     out = []
     for _, s in lists:
         width = s.max() - s.min()
@@ -53,7 +53,7 @@ def rrf(lists, weights, k=60):
 
 
 def qdrant(lists, weights, k=1):
-    """From 1.17 on: 1 / (rank / weight + k - 1)."""
+    """Emulate the fusion from version 1.17 on: 1 / (rank / weight + k - 1)."""
     out = [1 / (np.arange(1, len(s) + 1) / w + k - 1) for (_, s), w in zip(lists, weights, strict=True)]
     return added(lists, out, np.ones(len(lists)))
 
@@ -68,7 +68,7 @@ EMULATED = {
 
 
 def reversed_pairs(to, pool, weights):
-    """Queries in which a pair is in another order than the engine's, beyond the rounding of float32."""
+    """Return the number of queries with a pair ordered differently than by the engine, beyond float32 rounding."""
     columns = clause_columns(pool.scores, pool.offsets, ENGINES[to].normalizer)
     wrong = 0
     for a, b in zip(pool.offsets[:-1], pool.offsets[1:], strict=True):
@@ -88,7 +88,7 @@ def reversed_pairs(to, pool, weights):
 
 
 def lists_of(rng, n=20, size=40, n_runs=4, gain=(3, 1, 0.5)):
-    """Runs of positive scores with holes, the last a clause of a few equal hits; judgments."""
+    """Return runs of positive scores with missing documents, the last with a few equal scores; and judgments."""
     topics, documents, grades = [], [], []
     runs = [([], [], []) for _ in range(n_runs)]
     for q in range(n):

@@ -54,7 +54,7 @@ def masked(array, place):
 
 
 def damaged(X, kind, layout):
-    """Sparse rows whose indices lead out of the matrix."""
+    """Return sparse rows with indices outside the matrix."""
     X = getattr(sparse, f"{layout}_matrix")(X)
     if kind == "column":
         X.indices[5] = 10**7

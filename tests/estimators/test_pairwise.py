@@ -34,7 +34,7 @@ def test_C_is_that_of_other_programs_as_the_notes_say(loss, c):
     signs = np.where(np.arange(len(D)) % 2 == 0, 1, -1)
 
     def on_pairs(c, weights=None):
-        """``1/2 ||w||^2 + c * weighted sum over pairs``, pairs query by query."""
+        """Return ``1/2 ||w||^2 + c * weighted sum over pairs``, summed query by query."""
         svc = LinearSVC(loss=loss, C=c, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6)
         return svc.fit(D * signs[:, None], signs, sample_weight=weights).coef_[0]
 

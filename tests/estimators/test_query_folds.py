@@ -44,7 +44,7 @@ def test_each_query_is_in_one_test_part_and_whole(shuffle, ids):
     assert (next(QueryKFold(4).split(frame))[1] == first).all()
 
 
-def test_it_deals_queries_as_the_ranker_with_its_own_folds():
+def test_query_folds_equal_those_of_the_cv_ranker():
     model = StructuralRankerCV("map", Cs=[1.0], cv=3).fit(DATA.X, DATA.y, qid=DATA.qid)
     scores = cross_val_score(SVMMap(C=1.0), DATA.X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid})
     np.testing.assert_allclose(scores, model.scores_[:, 0].reshape(3, 10).mean(axis=1), rtol=1e-12)

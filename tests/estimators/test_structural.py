@@ -28,7 +28,7 @@ X, Y, QID = DATA.X, DATA.y, DATA.qid
 
 
 def distance_allowed(*models):
-    """How far apart the weights of solutions of one problem may be: 1/2 |w - w*|^2 <= primal - dual."""
+    """Return the largest distance of two solutions of one problem: 1/2 |w - w*|^2 <= primal - dual."""
     return sum(np.sqrt(2 * max(0, m.fit_.primal - m.fit_.dual)) for m in models) + 1e-9
 
 
@@ -48,11 +48,11 @@ def test_names_are_the_losses():
     assert whole.score(X, Y, qid=QID) == evaluate("ndcg", Y, whole.predict(X), qid=QID, ties="row").mean
 
 
-# -- the same data in other clothes -------------------------------------------------------------------
+# -- the same data in other containers ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dress", [np.asfortranarray, np.ndarray.tolist])
-def test_the_bytes_decide_not_how_they_are_held(dress):
+def test_fits_do_not_depend_on_memory_layout_or_container(dress):
     plain = SVMMap(C=10).fit(X, Y, qid=QID)
     other = SVMMap(C=10).fit(dress(X), Y.tolist(), qid=QID.tolist())
     np.testing.assert_array_equal(other.coef_, plain.coef_)

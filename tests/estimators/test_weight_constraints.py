@@ -46,7 +46,7 @@ def test_signs_by_name_column_and_place(make):
     assert by_name.fit_.primal > free.fit_.primal
 
 
-def test_a_series_goes_by_its_labels():
+def test_a_series_of_signs_is_matched_by_label():
     signs = {"length": 1, "title": 0, "body": -1, "anchor": 1}
     expected = SVMMap(C=10, monotone_constraints=signs).fit(FRAME, Y, qid=QID)
     series = SVMMap(C=10, monotone_constraints=pd.Series(signs)).fit(FRAME, Y, qid=QID)

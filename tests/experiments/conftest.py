@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[2] / "experiments"
 
 @pytest.fixture
 def load(monkeypatch):
-    """Return a function that runs a script by its name, and gives its module."""
+    """Return a function that imports a script by its name, and returns its module."""
     monkeypatch.syspath_prepend(str(FOLDER))
 
     def load(name):

@@ -19,7 +19,7 @@ DATA = make_ranking(12, 15, 4, noise=1.0, random_state=3)
 
 
 def literal(problem: str, method: str, factor: float, d: int, radius: float, steps: int, seed: int):
-    """Return the regret after each step and the last point, with separate policy and world and literal formulas."""
+    """Return the regret after each step and the last point, by the uncompiled policy and the formulas of the thesis."""
     value = partial(_value, PROBLEMS.index(problem))
     delta = steps**-0.25 * factor * np.sqrt(0.4 * radius * d)
     policy = {"dbgd": DBGD, "bgd1": BGD1, "bgd2": BGD2}[method](

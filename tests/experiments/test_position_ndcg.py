@@ -14,7 +14,7 @@ from tests.refusing import rejected
 
 
 def value_over_permutations(k, y, scores):
-    """The largest loss minus margin against the mean ideal ranking."""
+    """Return the largest loss minus margin against the mean ideal ranking."""
     n = len(y)
     gains = 2.0 ** np.maximum(y, 0) - 1
     alpha = np.where(np.arange(n) < (k or n), 1 / np.log2(np.arange(n) + 2), 0.0)
@@ -39,7 +39,7 @@ def test_bad_settings_are_refused():
 
 
 def test_its_optimum_is_zero_where_the_log_rank_loss_learns():
-    """The gallery of one line: a hundred documents a query, and noise."""
+    """Check queries of a hundred documents with noisy labels, for which only the log-rank loss learns."""
     data = make_ranking(60, 150, 4, noise=2.0, random_state=0)
     oracles = {oracle: oracle.bind(data.y, data.offsets) for oracle in (PositionNDCG(), NDCG())}
     hinge, smooth = (RankingProblem(data.X, data.offsets, separator) for separator in oracles.values())

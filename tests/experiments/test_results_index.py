@@ -42,7 +42,7 @@ def test_every_caption_of_the_papers_has_a_row(paper, shared_data):
 
 
 def test_verdicts_name_figures_that_are_listed(index):
-    """And the parts that compute them, unless a script computes nothing else."""
+    """Check the names of figures, and of the parts that compute them if a script has several parts."""
     listed = {f"{paper['key']}: {row['name']}" for paper in PAPERS for row in paper["rows"]}
     said = [key for found in index.records(FOLDER / "results").values() for key in found["figures"]]
     assert set(said) <= listed

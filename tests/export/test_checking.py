@@ -25,7 +25,7 @@ SAID = ("slack", "the same in float32", "large beside their differences", "no in
 
 
 def random_tree(rng, unit):
-    """A tree in the order of its nodes; thresholds are values of the data, some are 0."""
+    """Return a random tree, with its nodes in order; thresholds are values of the data, some are 0."""
     n = int(rng.integers(0, 12))
     left, right, free, leaves = [0] * n, [0] * n, [], 0
     for k in range(n):
@@ -44,7 +44,7 @@ def random_tree(rng, unit):
 
 
 def ranker(forest, coef, missing=()):
-    """A ranker over given trees, without bins."""
+    """Return a ranker over the given trees, without bins."""
     model = TreeRanker(leaves=LeafFeatures.from_model(forest))
     model.leaves_ = LeafFeatures.from_model(forest)
     model.leaves_._set(forest, [])

@@ -274,7 +274,7 @@ def test_an_array_that_nothing_refers_to_is_not_unpacked(model_file, tmp_path):
     assert load(more).coef_.shape == (3,)
 
 
-def test_an_interrupt_while_it_is_packed_stays_one(tmp_path, monkeypatch):
+def test_an_interrupt_while_saving_raises_keyboard_interrupt(tmp_path, monkeypatch):
     entries, opened = [], zipfile.ZipFile.open
 
     def interrupted(archive, *arguments, **options):

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLear
 
 
 def shapley(model, a, b):
-    """The mean over all orders in which the values of ``b`` become those of ``a``, one feature at a time."""
+    """Return Shapley values by enumeration: means over all orders in which values of ``b`` become those of ``a``."""
     total, orders = np.zeros(len(a)), list(permutations(range(len(a))))
     for order in orders:
         row = b.copy()

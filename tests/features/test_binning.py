@@ -35,7 +35,7 @@ scores = arrays(
 
 
 def slow_indicators(X, thresholds):
-    """The definition: ``f > k``, which is False for a missing score."""
+    """Return the indicators by definition: ``f > k``, which is False for a missing score."""
     return np.array(
         [[float(x > k) for x, ks in zip(row, thresholds, strict=True) for k in ks] for row in X.tolist()]
     ).reshape(len(X), -1)
@@ -79,7 +79,7 @@ def test_quantiles_put_equal_numbers_into_each_bin():
 
 
 def neighbours(x, n, kind):
-    """The ``n``-th number of a dtype after ``x``, or before it."""
+    """Return the ``n``-th number of a dtype after ``x``, or before ``x`` if ``n`` is negative."""
     for _ in range(abs(n)):
         x = np.nextafter(x, kind(np.inf if n > 0 else -np.inf), dtype=kind)
     return x.astype(float)

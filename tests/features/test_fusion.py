@@ -31,7 +31,7 @@ def test_by_hand():
 
 
 def slow(runs, topic):
-    """The three scores of each document of a topic, from ``{docid: score}`` of each run."""
+    """Return the three scores of each document of a topic, from ``{docid: score}`` of each run."""
     found = {}
     for run in runs:
         docs = run.get(topic, {})

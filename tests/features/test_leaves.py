@@ -23,7 +23,7 @@ QUIET = {"verbosity": -1, "num_threads": 1}
 
 
 def make_data(seed=0, missing=0.05):
-    """Values with ties, missing ones, a column of categories, and values between float32 numbers."""
+    """Return rows with ties, missing values, a column of categories, and values between float32 numbers."""
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(N_QUERIES * LENGTH, N_FEATURES)) * 4, 1)
     X[:, 3] = rng.integers(0, 40, size=X.shape[0])
@@ -33,7 +33,7 @@ def make_data(seed=0, missing=0.05):
 
 
 def codes_of(forest, X, n_jobs=None):
-    """The leaf of each row in each tree."""
+    """Return the leaf of each row in each tree."""
     return LeafFeatures.from_model(forest, n_jobs=n_jobs).transform_rows(X).codes
 
 
@@ -187,7 +187,7 @@ def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():
 
 
 def named_models(frame, y, qid):
-    """Models of each library grown on a frame."""
+    """Return models of each library, grown on a frame."""
     from sklearn.ensemble import RandomForestRegressor
 
     group = np.bincount(qid)

@@ -15,7 +15,7 @@ from tests.refusing import rejected, rejections
 
 
 def slow(x, method):
-    """One feature of one query."""
+    """Scale one feature of one query by the definition."""
     if method == "percentile":
         if len(x) == 1:
             return [0.5]

@@ -19,7 +19,7 @@ TITLES = ["a rose", "", "sea", "rose", ""]
 
 
 def covered(level, candidates):
-    """Words of each document at a level."""
+    """Return the words of each document at a level."""
     words = count_words(candidates)
     features = WordFeatures([level])
     [(indptr, indices, _)] = features.incidences(candidates, words)

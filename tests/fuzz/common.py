@@ -1,4 +1,4 @@
-"""What the fuzzers share: mutations of files, what an error may be, and the loop that counts and measures.
+"""Shared code of the fuzzers: mutations of files, rules for errors, and the loop that counts and measures.
 
 The same seed makes the same cases. A case fails by an exception that is not ours, by a wrong reading, by time, and by a
 crash: cases run in a process of their own.
@@ -50,7 +50,7 @@ PIECES = [
 
 
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Turn, delete, repeat, cut, flip, blank or insert some bytes."""
+    """Replace, delete, repeat, truncate, flip, blank or insert some bytes."""
     at = rng.randrange(len(data) + 1)
     end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
     before, some, after = data[:at], data[at:end], data[end:]
@@ -66,7 +66,7 @@ def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
-    """Replace, delete, repeat or swap a word, or put something behind one."""
+    """Replace, delete, repeat or swap a word, or append something to a word."""
     words = re.split(rb"([\s:,\[\]{}]+)", data)
     at, other = rng.randrange(len(words)), rng.randrange(len(words))
     word, more = words[at], words[at : at + rng.choice((1, 2, 6))]
@@ -79,7 +79,7 @@ def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
 
 
 def recode(rng: random.Random, data: bytes) -> bytes:
-    """Other encodings and line ends."""
+    """Return the text with another encoding or other line ends."""
     text, mark = data.decode("utf-8", "replace"), b"\xef\xbb\xbf"
     return rng.choice((
         lambda: mark + data,
@@ -102,7 +102,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 def _all_streams(
     data: bytes, decompressor: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
 ) -> bytes:
-    """``bz2.decompress`` and ``lzma.decompress`` drop what follows the first stream if it is damaged."""
+    """Decompress all streams; ``bz2.decompress`` and ``lzma.decompress`` drop damaged streams after the first."""
     text = b""
     while data := data.lstrip(b"\0"):
         one = decompressor()
@@ -123,7 +123,7 @@ REFUSED_MAGIC = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 
 def pack(rng: random.Random, data: bytes) -> bytes:
-    """A compressed file, whole, of several members, truncated, damaged, or with something after it."""
+    """Return a compressed file: complete, of several members, truncated, damaged, or with trailing bytes."""
     packer = PACKERS[rng.choice(list(PACKERS))]
     kind = rng.randrange(8)
     if kind == 0:
@@ -144,7 +144,7 @@ def pack(rng: random.Random, data: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> bytes | None:
-    """The text of a file as the standard library decompresses it; None if it does not."""
+    """Return the text of a file as the standard library decompresses it; None if it cannot."""
     if data.startswith(REFUSED_MAGIC):
         return None
     for magic, kind in MAGIC.items():
@@ -157,14 +157,14 @@ def unpack(data: bytes) -> bytes | None:
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """A few mutations of a text, and at times a compressed form of the result."""
+    """Return a text after a few mutations, sometimes compressed."""
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 6))):
         data = rng.choice((mutate_bytes, mutate_tokens, mutate_tokens, recode))(rng, data)[: 1 << 18]
     return pack(rng, data) if rng.random() < 0.15 else data
 
 
 def fault_of(error: BaseException, path: Path) -> str | None:
-    """Why an exception is none of ours; None if it is: one printable line with the file and what was expected."""
+    """Return why an exception is not a proper error; None for one printable line with file and expectation."""
     if isinstance(error, OSError) and error.errno is not None:
         return None
     if not isinstance(error, ValueError):
@@ -184,7 +184,7 @@ def fault_of(error: BaseException, path: Path) -> str | None:
 
 
 def run_in_child(script, cases, seed):
-    """The summary of ``cases`` cases of a fuzzer's script."""
+    """Return the summary of ``cases`` cases of a fuzzer's script."""
     counts, failures, at, began, grown = Counter(), [], 0, time.monotonic(), 0
     root = Path(script).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
@@ -227,7 +227,7 @@ def child(start, cases, seed, prepare, run_case):
 
 
 def in_turn(kinds):
-    """The ``run_case`` of kinds of files that take turns: each makes a file, and says whether it was accepted."""
+    """Return a ``run_case`` that alternates kinds of files; each makes a file, and returns whether it was accepted."""
     names = list(kinds)
 
     def run_case(folder, seed, case):
@@ -261,7 +261,7 @@ def main_of_child(script, prepare, run_case, doc):
 
 
 def check_refusal(error, path=Path()):
-    """One line that names the file, if there is one."""
+    """Assert that the message is one line that names the file, if there is a file."""
     text = str(error)
     assert "\n" not in text, text
     assert len(text) < 700, text
@@ -295,7 +295,7 @@ def nodes(value, path=()):
 
 
 def spoil_json(rng: random.Random, value, more=()):
-    """Return the value with some entries changed, dropped, doubled or exchanged."""
+    """Return the value with some entries changed, dropped, repeated or exchanged."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.randint(1, 3)):
         paths = [path for path in nodes(value) if path]
@@ -331,7 +331,7 @@ def nested(depth):
 
 
 def npy(rng: random.Random, array):
-    """An array as a ``.npy`` file whose header lies."""
+    """Return an array as a ``.npy`` file with a false header."""
     descr, shape, order, kind = array.dtype.str, list(array.shape), False, rng.randrange(8)
     if kind == 0:
         descr = rng.choice(TYPES)

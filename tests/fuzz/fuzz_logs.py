@@ -45,7 +45,7 @@ DEEP = {
 
 
 def valid(rng: random.Random) -> list[dict[str, Any]]:
-    """A few lines of one experiment."""
+    """Return a few valid lines of one experiment."""
     method = rng.choice(METHODS)
     n_rankers = 2 if method.name in ("balanced", "document_constraints") else rng.choice([2, 2, 3])
     lines = []
@@ -85,7 +85,7 @@ def valid(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def text_of(line: Any) -> str:
-    """JSON, with the nested values that Python's encoder refuses."""
+    """Return JSON, including nested values that Python's encoder refuses."""
     text = json.dumps(line)
     for name, nested in DEEP.items():
         text = text.replace(f'"{name}"', nested)
@@ -93,7 +93,7 @@ def text_of(line: Any) -> str:
 
 
 def made(rng: random.Random) -> bytes:
-    """The bytes of one file."""
+    """Return the bytes of one file."""
     lines: list[Any] = valid(rng)
     if rng.random() < 0.2:  # delivered twice
         lines.append(copy.deepcopy(rng.choice(lines)))
@@ -130,7 +130,7 @@ def check(path: Path, rng: random.Random) -> bool:
 
 
 def learn(log: Any) -> None:
-    """Weights are learned or refused: some logs have nothing to learn from, of which no line is to blame."""
+    """Learn weights, or check the refusal; it need not name a line if a log has nothing to learn from."""
     try:
         weights = learn_weights([(log, log.rankers[0])]).weights
     except ValueError as error:
@@ -141,7 +141,7 @@ def learn(log: Any) -> None:
 
 
 def log(rng: random.Random, path: Path) -> bool:
-    """One damaged log, read in every way."""
+    """Read one damaged log in every way; return whether it was accepted."""
     path.write_bytes(made(rng))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -165,7 +165,7 @@ LOST = (
 
 
 def rows_of_table(rng: random.Random) -> tuple[list[list[Any]], bool]:
-    """Query, document, position, click and session of impressions, and whether nothing odd is among them."""
+    """Return query, document, position, click and session of impressions, and whether all are regular."""
     kinds = [rng.choice((TEXTS[:3], TEXTS, NUMBERS, LARGE, [*NUMBERS[:6], None], BEYOND)) for _ in range(3)]
     positions = rng.choice(([], [], [0, -1, None, 1.5, 1e300, float("nan"), 10**6, "x"]))
     clicks = rng.choice(([], [], [2, -1, None, 0.5]))
@@ -191,7 +191,7 @@ def is_id(value: Any) -> bool:
 
 
 def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, int], list[int]]:
-    """Shows and clicks by query, document and position; ids are texts where one of the column is."""
+    """Return shows and clicks by query, document and position; ids of a column are text if one of them is."""
     counts: dict[tuple[Any, Any, int], list[int]] = {}
     kinds = [str if as_text or any(isinstance(row[k], str) for row in rows) else lambda x: x for k in (0, 1)]
     for query, document, position, clicked, _ in rows:
@@ -205,7 +205,7 @@ def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, in
 
 
 def table(rng: random.Random, path: Path) -> bool:
-    """A table of impressions, as a frame and as text, which may be damaged."""
+    """Check a table of impressions, as a frame and as text, which may be damaged."""
     import pandas as pd
 
     rows, sound = rows_of_table(rng)
@@ -286,7 +286,7 @@ TIMES: list[Any] = [
 
 
 def ubi(rng: random.Random, path: Path) -> bool:
-    """Queries and events with odd values; lines that are no objects, and bytes that are no UTF-8."""
+    """Read queries and events with odd values, lines that are not objects, and bytes that are not UTF-8."""
     odd = rng.choice((0.0, 0.02, 0.2))
     ids = [*TEXTS, *LARGE, 2**70, 1.5, True, [], {}]
 
@@ -338,7 +338,7 @@ def ubi(rng: random.Random, path: Path) -> bool:
 
 
 def sessions(rng: random.Random, path: Path) -> bool:
-    """Session text; all documents of a list are counted or reported as dropped."""
+    """Read session text; check that all documents of a list are counted or reported as dropped."""
     parts = []
     for _ in range(rng.randint(1, 6)):
         shown = [rng.choice(("a", "b", "c", "\u00e9", "d4")) for _ in range(rng.randint(1, 5))]

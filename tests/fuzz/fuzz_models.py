@@ -63,7 +63,7 @@ def prepare(folder):
 
 
 def played_bandits():
-    """Every bandit, new and in use."""
+    """Return every bandit, new and after some duels."""
     rng = np.random.default_rng(0)
     for steps in (0, 60):
         for bandit in (

@@ -37,14 +37,14 @@ class RefusedError(Exception):
 
 
 def number(token: bytes, line: int) -> float:
-    """A finite number, or an error."""
+    """Return a finite number, or raise an error."""
     if not NUMBER.fullmatch(token) or not np.isfinite(value := float(token)):
         raise RefusedError(line)
     return value
 
 
 def identifier(raw: bytes, line: int) -> str:
-    """An id that every reader keeps as it is."""
+    """Return an id that every reader keeps unchanged."""
     if b"\0" in raw or raw.startswith(BOM):
         raise RefusedError(line)
     try:
@@ -54,7 +54,7 @@ def identifier(raw: bytes, line: int) -> str:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines of a file, decompressed."""
+    """Return the decompressed lines of a file."""
     text = unpack(data)
     if text is None:
         raise RefusedError(0)
@@ -63,7 +63,7 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def both(slow: Callable[[], Any], read: Callable[[], Any]) -> tuple[Any, Any]:
-    """What the slow reader and ours read; where one of them refuses, both must: its error is the cause of ours."""
+    """Return the results of the slow reader and ours; if one refuses, both must, and its error causes ours."""
     try:
         wanted = slow()
     except RefusedError as error:
@@ -92,7 +92,7 @@ FILLS = (None, None, np.nan, 0.0, -2.5)
 def slow_letor(
     data: bytes, dtype: type, fill: float | None
 ) -> list[tuple[float, str, dict[int, float], str]]:
-    """Grade, query id, features by column, docid of each row."""
+    """Return grade, query id, features by column, and docid of each row."""
     rows = []
     for n, line in enumerate(lines_of(data), 1):
         body, _, comment = line.partition(b"#")
@@ -125,7 +125,7 @@ def slow_letor(
 
 
 def row_of(X: object, i: int) -> dict[int, float]:
-    """The cells of a row that are not zero."""
+    """Return the nonzero cells of a row."""
     if sparse.issparse(X):
         a, b = X.indptr[i], X.indptr[i + 1]
         return dict(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
@@ -201,7 +201,7 @@ q1,d5, 1 ,2,0
 
 
 def settled(words: list[str]) -> list[str]:
-    """Ids of a text: of numbers, whole ones have no point; rounded ones are refused."""
+    """Return the ids of a text: integers without a decimal point; rounded numbers are refused."""
     if not all(NUMBER.fullmatch(word.encode()) for word in words):
         return words
     if any("e" in w.lower() or (w.endswith(".0") and abs(Decimal(w)) >= 2**53) for w in words):
@@ -212,7 +212,7 @@ def settled(words: list[str]) -> list[str]:
 
 
 def cells_of(line: str, n: int) -> list[str]:
-    """The cells of a line; a quoted one ends where its quote does."""
+    """Return the cells of a line; a quoted cell ends at its closing quote."""
     try:
         (cells,) = csv.reader([line.rstrip("\r")], strict=True)
     except (csv.Error, ValueError):
@@ -221,7 +221,7 @@ def cells_of(line: str, n: int) -> list[str]:
 
 
 def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[float, str, list[float], str]]]:
-    """Names of the features; grade, query id, features and docid of each row."""
+    """Return the names of the features, and grade, query id, features and docid of each row."""
     lines = [(n, identifier(line, n).removesuffix("\r")) for n, line in enumerate(lines_of(data), 1)]
     table = [(n, cells_of(line, n)) for n, line in lines if line.strip("\r")]
     if not table:
@@ -248,7 +248,7 @@ def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[flo
 
 
 def truth(word: str, line: int) -> float:
-    """A finite number, or a truth value."""
+    """Return a finite number or a boolean."""
     return float(word.lower() == "true") if word.lower() in ("true", "false") else number(word.encode(), line)
 
 
@@ -270,7 +270,7 @@ IDS = (
 
 
 def random_csv(rng: random.Random) -> bytes:
-    """A table with odd words, quotes, ends of lines, or rows of other lengths; half of them have nothing odd."""
+    """Return a table, in half of the cases with odd words, quotes, line ends, or rows of other lengths."""
     odd, always = rng.random() < 0.5, rng.random() < 0.2
     columns = {"qid": rng.choice(IDS), "docid": rng.choice(IDS), "label": ("0", "1", "2", "3.0", "true")}
     columns |= {f"f{j}": GOOD for j in range(rng.randint(1, 4))}
@@ -297,7 +297,7 @@ def random_csv(rng: random.Random) -> bytes:
 
 
 def mutated_csv(rng: random.Random) -> bytes:
-    """A small table with stray quotes where a cell begins or ends, or anywhere, and other mutations."""
+    """Return a small table with stray quotes at the ends of cells, or anywhere, and other mutations."""
     data = CSV
     for _ in range(rng.choice((0, 0, 1, 2))):
         at = rng.randrange(len(data))
@@ -307,7 +307,7 @@ def mutated_csv(rng: random.Random) -> bytes:
 
 
 def csv_table(make: Callable[[random.Random], bytes], rng: random.Random, path: Path) -> bool:
-    """A table in small blocks."""
+    """Read a CSV table in small blocks."""
     from structsvm.common.tables import text
 
     data, fill = make(rng), rng.choice(FILLS)
@@ -334,7 +334,7 @@ def check_table(found: object, features: list[str], rows: list[tuple[float, str,
 
 
 def parquet_table(rng: random.Random, path: Path) -> bool:
-    """Damaged bytes of a table are read or refused; ``tests/readers/test_roles_of_columns.py`` has sound tables."""
+    """Read or refuse damaged Parquet bytes; ``tests/readers/test_roles_of_columns.py`` reads valid tables."""
     import pandas as pd
 
     pd.DataFrame({"qid": [3, 3, 1], "bm25": [2.5, -1e-3, 7.0], "label": [1, 0, 2]}).to_parquet(path)
@@ -348,7 +348,7 @@ def parquet_table(rng: random.Random, path: Path) -> bool:
 
 
 def slow_trec(data: bytes, width: int, number_at: int, whole: bool) -> dict[str, list[tuple[str, float]]]:
-    """Docid and number of each topic's rows."""
+    """Return docid and number of each topic's rows."""
     topics: dict[str, dict[str, float]] = {}
     for n, line in enumerate(lines_of(data), 1):
         words = line.split()
@@ -472,7 +472,7 @@ run_case = in_turn(KINDS)
 
 
 def prepare(folder: Path) -> Path:
-    """Compile what is compiled before memory is measured."""
+    """Compile all kernels before memory is measured."""
     for case in range(len(KINDS)):
         with contextlib.suppress(AssertionError):  # what fails here is no case of the run
             run_case(folder, 0, case)

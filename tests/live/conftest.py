@@ -31,7 +31,7 @@ from tests.live.samples import RANKINGS, caller_of
 
 @pytest.fixture(scope="module", autouse=True)
 def patience():
-    """Let threads of a service in this process wait up to ten minutes for the lock, as processors may be busy."""
+    """Let threads of a service in this process wait up to ten minutes for the lock, because the machine may be busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite, "BUSY_S", 600.0)
         yield
@@ -118,7 +118,7 @@ class Client:
         return self.request("GET", f"/v1/experiments/{key}/export?format={form}").content
 
     def log(self, path, key="e", form="structsvm"):
-        """The export as a file."""
+        """Write the export to a file, and return its path."""
         path.write_bytes(self.export(key, form))
         return path
 
@@ -157,7 +157,7 @@ def store_url(tmp_path):
 
 @contextlib.contextmanager
 def running_client(settings, make):
-    """A client of a started service; the closer runs when the test says so, or every ``close_every_s``."""
+    """Yield a client of a started service; the closer runs when the test calls it, or every ``close_every_s``."""
     prepare(settings.store)
     loop = asyncio.new_event_loop()
     app = make(settings)
@@ -192,7 +192,7 @@ def client(open_client):
 
 
 class Served:
-    """``structsvm live serve`` as processes; only those are ever killed."""
+    """``structsvm live serve`` as processes; tests kill no other processes."""
 
     def __init__(self, url, log, *, workers=1, keys=False, options=()):
         self.log, self.port = log, free_port()
@@ -224,7 +224,7 @@ class Served:
         return found
 
     def kill_worker(self, which):
-        """End one worker at once, as soon as there is one; a supervisor replaces it."""
+        """Kill one worker as soon as one is running; the supervisor replaces it."""
 
         def killed():
             if workers := self.children():
@@ -236,7 +236,7 @@ class Served:
         wait_until(killed, said=self.log.read_text)
 
     def kill(self):
-        """End all processes at once, and return whether they lived."""
+        """Kill all processes, and return whether they were alive."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait() == -signal.SIGKILL
@@ -264,7 +264,7 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path, store_url):
-    """Starts services; ends them after the test."""
+    """Return a function that starts services, which end after the test."""
     started = []
 
     def start(url=store_url, **options):
@@ -278,7 +278,7 @@ def serve(tmp_path, store_url):
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
-    """The URL of a PostgreSQL server of this test run."""
+    """Yield the URL of a PostgreSQL server for this test run."""
     pytest.importorskip("psycopg", reason="needs the extra 'live-postgres'")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
     found = shutil.which("initdb", path=str(folders[-1]) if folders else None)
@@ -319,7 +319,7 @@ def postgres(tmp_path_factory):
 
 @pytest.fixture
 def postgres_url(postgres):
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     import psycopg
 
     name = f"t{time.time_ns()}"
@@ -330,7 +330,7 @@ def postgres_url(postgres):
 
 @pytest.fixture(params=["store_url", "postgres_url"], ids=["sqlite", "postgres"])
 def opened(request):
-    """A store of either kind, a connection of its writer, and a running experiment."""
+    """Yield a store of each kind, a connection of its writer, and a running experiment."""
     url = request.getfixturevalue(request.param)
     prepare(url)
     config = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 4})

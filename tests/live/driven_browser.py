@@ -45,13 +45,13 @@ class DrivenBrowser:
         self._call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, address: str) -> None:
-        """Load a page, and wait until it is there."""
+        """Load a page, and wait until it is loaded."""
         page = self._call("Page.navigate", url=address)["loaderId"]
         if self._loaded != page:
             self._wait(lambda _: self._loaded == page)
 
     def run(self, script: str) -> Any:
-        """Return the value of ``script`` in the page; where that is just being left, in the next one."""
+        """Return the value of ``script`` in the page, or in the next page if the browser is leaving the current one."""
         said = self._answer("Runtime.evaluate", expression=script, returnByValue=True)
         while said.get("error", {}).get("message") == _LEFT:
             said = self._answer("Runtime.evaluate", expression=script, returnByValue=True)
@@ -61,20 +61,20 @@ class DrivenBrowser:
         return answer["result"].get("value")
 
     def follow(self, script: str) -> None:
-        """Run a script that leads to another page, which may take its answer away, and wait for that page."""
+        """Run a script that opens another page, which may discard the script's answer, and wait for that page."""
         before = self._loaded
         self._send("Runtime.evaluate", expression=script)
         self._wait(lambda _: self._loaded != before)
 
     def click(self, element: str, button: str) -> None:
-        """Press and release a button of the mouse over the element of an id."""
+        """Press and release a mouse button over the element with an id."""
         box = f"document.getElementById({element!r}).getBoundingClientRect()"
         left, top = self.run(f"[{box}.left + 3, {box}.top + 3]")
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=left, y=top, button=button, clickCount=1)
 
     def close(self) -> None:
-        """End the browser."""
+        """Close the browser."""
         os.close(self._write)
         os.close(self._read)
         self._process.terminate()
@@ -91,7 +91,7 @@ class DrivenBrowser:
         return self._wait(lambda said: said.get("id") == number)
 
     def _send(self, method: str, **params: Any) -> int:
-        """Send a command, and return the number that its answer will have."""
+        """Send a command, and return the number of its answer."""
         self._n_sent += 1
         message = {"id": self._n_sent, "method": method, "params": params}
         if self._session is not None:

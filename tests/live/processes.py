@@ -27,7 +27,7 @@ def free_port():
 
 @contextlib.contextmanager
 def demo_process():
-    """The address of the demo; it ends without an error when interrupted."""
+    """Yield the address of the demo, which must end without an error when interrupted."""
     command = [sys.executable, str(Path(__file__).parents[2] / "experiments" / "live_demo"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:

@@ -44,12 +44,12 @@ def caller_of(answer):
 
 
 def shown_row(row, k, at=1000, *, record=RECORD, unit=None):
-    """The impression number ``k`` of an experiment, to be stored."""
+    """Return the row of impression number ``k`` of an experiment, for the store."""
     return ShownRow(k.to_bytes(16), row.id, at, unit, "interleaved", json.dumps(record), None, None, 7)
 
 
 def click_row(k, place, at=1500, *, action="click", dwell=None, shown=1000, closes=2000):
-    """A click on the impression number ``k``, to be stored."""
+    """Return the row of a click on impression number ``k``, for the store."""
     return ClickRow(k.to_bytes(16), place, action, at, dwell, shown, closes)
 
 
@@ -66,7 +66,7 @@ def impression(seq, record=RECORD, clicked=(), **more):
 
 
 def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None, **more):
-    """One report; ``names`` are the rankers."""
+    """Return a report of the rankers ``names``."""
     pairs, series = [], []
     for i, a in enumerate(names):
         for b in names[i + 1 :]:

@@ -98,7 +98,7 @@ class Answering:
         (200, b'{"documents": null, "token": null}'),
     ],
 )  # fmt: skip
-def test_whatever_is_answered_there_is_a_list(status, answer):
+def test_show_returns_a_list_for_every_answer(status, answer):
     with Answering(status, answer, Location="http://127.0.0.1:9/") as server:
         client = Client(server.url, timeout_s=10)
         page = client.show("shop", "r", RANKINGS, production="prod", length=2)

@@ -62,7 +62,7 @@ def test_batches_change_nothing():
         assert ours == theirs
 
 
-def test_what_is_folded_is_what_was_clicked_in_time(opened):
+def test_closing_counts_exactly_the_clicks_within_the_window(opened):
     """Clicks that are repeated or late, with closing in between, give the outcomes of the simulation in its order."""
     store, connection, row, _ = opened
     config = {**CONFIG, "window_s": 60, "length": 2}

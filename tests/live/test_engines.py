@@ -106,7 +106,7 @@ def test_labels_of_figures_are_few():
 
 @pytest.mark.parametrize("value", [-1, 10_001, 1.5, "x", "-1", True, [3], "9" * 5000])
 @pytest.mark.parametrize(("kind", "name"), [("opensearch", "size"), ("solr", "limit"), ("http", "from")])
-def test_a_page_that_is_none(kind, name, value):
+def test_invalid_page_parameters_are_refused(kind, name, value):
     refused(name if kind != "solr" else "limit", engine(kind).dialect.read, {name: value})
 
 

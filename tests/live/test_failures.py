@@ -39,7 +39,7 @@ def assert_recovers(client, request):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Wait for locks only as long as in service."""
+    """Wait for locks only as long as the service does by default."""
     monkeypatch.setattr(sqlite, "BUSY_S", _BUSY_S)
 
 
@@ -131,7 +131,7 @@ def test_a_database_that_is_gone_and_back(client):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_strict_says_so(open_client):
+def test_strict_mode_returns_503_if_the_store_is_locked(open_client):
     with open_client(strict=True, behind_s=0.1) as client:
         client.create()
         with locked(client):
@@ -184,7 +184,7 @@ def test_a_clock_that_is_set_back():
     assert Own(floor=wall[0] + 500).now() >= wall[0] + 500
 
 
-def test_a_halt_between_two_readings_does_not_put_the_clock_ahead():
+def test_the_clock_does_not_jump_if_the_process_halts_between_readings():
     now, halts = [0], iter([0, 500, *[0] * 9])
 
     class Own(Clock):
@@ -246,7 +246,7 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
 
 @pytest.mark.usefixtures("impatient")
 def test_the_end_waits_for_what_still_reads(open_client, monkeypatch):
-    """A store that is closed under a thread leaves its connection open."""
+    """If a store is closed while a thread uses it, the connection of the thread stays open."""
     order, reading = [], threading.Event()
     with open_client(behind_s=0.1) as client:
         store = client.service.store

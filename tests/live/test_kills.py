@@ -83,7 +83,7 @@ def wait_closed(served):
 
 
 def stored(url):
-    """How often each impression and click is stored."""
+    """Return how often each impression and click is stored."""
     with contextlib.closing(open_database(url)) as store, store.reading.connect() as connection:
         shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]
         clicks = connection.execute(
@@ -105,7 +105,7 @@ def assert_nothing_lost(url, load, secret):
 
 
 def assert_agrees(url, report, tmp_path):
-    """The folded statistics are those of the exported log, and everything recomputes."""
+    """Assert that the stored statistics equal those of the exported log and those recomputed from the store."""
     log = tmp_path / "log.jsonl"
     assert main(["live", "export", "e", "--store", url, "-o", str(log)]) == 0
     answer = assert_same_pairs(report, log)
@@ -120,7 +120,7 @@ def wait_for_lists(load, n):
 
 
 def kill_under_load(served, load):
-    """Kill a worker, or all processes, each time visitors have got some more lists."""
+    """Repeatedly kill a worker, or all processes, after visitors have received further lists."""
     with load:
         for k in range(N_KILLS):
             wait_for_lists(load, 10 + k)

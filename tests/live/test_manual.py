@@ -48,7 +48,7 @@ def test_configurations_are_taken(monkeypatch):
 
 
 def commands():
-    """Lines of all blocks that call the program."""
+    """Yield the lines of all blocks that call the program."""
     for code in (*of("sh"), *of("ini")):
         for line in code.splitlines():
             line = re.sub("^(sudo -u structsvm |ExecStart=)/opt/structsvm/bin/", "", line)
@@ -68,7 +68,7 @@ def test_commands_have_these_options(line):
     assert {word for word in words if word.startswith("-")} <= known
 
 
-def test_there_are_commands_to_look_at():
+def test_the_recipes_contain_commands():
     assert len(list(commands())) >= 12
 
 

@@ -20,7 +20,7 @@ def page_of(one, **options):
 
 
 def hostile():
-    """A report in which every text is hostile."""
+    """Return a report in which every text is hostile."""
     one = samples.report(EVIL, (EVIL + "1", EVIL + "2", LONG))
     for guard in one["guardrails"]:
         guard["name"], guard["text"] = EVIL, EVIL

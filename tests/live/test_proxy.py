@@ -31,7 +31,7 @@ NEW = [f"n{i}" for i in range(60)] + PROD[:60]
 BUDGET = 0.15
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
-_TROUBLES = _PAGE.partition("## When things go wrong")[2].partition("\n## ")[0]
+_TROUBLES = _PAGE.partition("## Troubleshooting")[2].partition("\n## ")[0]
 REASONS = {word for code in re.findall("`(.*?)`", _TROUBLES) for word in re.findall(r"\w+", code)}
 """Why a list is production's, by the manual; and of what is no trouble:"""
 FINE = {"", "share", "control", "bot", "paused", "stopped", "killed"}
@@ -100,7 +100,7 @@ class Engines:
 
 
 class Desk:
-    """The part of the service that the proxy calls, with draws of team draft; attributes can be set."""
+    """The part of the service that the proxy calls, with lists by team draft; attributes can be set."""
 
     def __init__(self, rankers=("prod", "new"), **given):
         self.settings = SimpleNamespace(

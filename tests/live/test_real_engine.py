@@ -29,7 +29,7 @@ WORDS = _TEXT.split()
 
 @pytest.fixture(scope="module")
 def engine():
-    """The address of an index of 400 products in an engine with OpenSearch's API."""
+    """Yield the address of an index of 400 products in an engine with OpenSearch's API."""
     server = pytest.importorskip("osmem_server", reason="needs an engine: pip install osmem-server")
     rng = random.Random(1)
     with server.OsmemServer.start(addr="127.0.0.1:0") as running, httpx.Client(timeout=120) as http:
@@ -99,7 +99,7 @@ def ids_of(answer):
 
 
 def comparable(answer):
-    """What an answer says, without times and the ids of cursors."""
+    """Return an answer without times and the ids of cursors."""
     try:
         found = answer.json()
     except ValueError:
@@ -260,7 +260,7 @@ http {{
 
 @pytest.fixture
 def nginx(tmp_path):
-    """Starts nginx with TLS on loopback; the locations are what a test gives."""
+    """Start nginx with TLS on loopback, with the locations that a test passes."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     openssl = shutil.which("openssl")
     if program is None or openssl is None:

@@ -333,7 +333,7 @@ def test_headers_that_come_twice_are_refused(client):
     assert client.request("GET", "/v1/experiments", headers=twice).status_code == 400
 
 
-def test_no_key_no_other_host(store_url, capsys, tmp_path):
+def test_serving_without_keys_requires_loopback(store_url, capsys, tmp_path):
     def live(expected, command, *options):
         assert main(["live", *command.split(), "--store", store_url, *options]) == expected
         said = capsys.readouterr()
@@ -548,7 +548,7 @@ def odd_calls(rng, n):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_input_is_a_defect(client, seed):
+def test_random_calls_get_documented_answers(client, seed):
     """Assert that each call is answered by 200, or by an error that states the expectation."""
     rng = random.Random(seed)
     client.create("e")

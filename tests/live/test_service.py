@@ -333,7 +333,7 @@ def test_a_winner_is_served_where_the_experiment_says_so(client):
     assert (assigned["serve"], assigned["rankers"]) == ("winner", ["new"])
 
 
-def test_it_stops_after_so_many(client):
+def test_an_experiment_stops_at_max_impressions(client):
     client.create(stop={"max_impressions": 5})
     for k in range(8):
         client.show(f"r{k}")

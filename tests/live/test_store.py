@@ -44,7 +44,7 @@ CREATE TABLE keys (id TEXT NOT NULL PRIMARY KEY, hash BLOB NOT NULL, scope TEXT 
 """The first schema, as SQLite had it."""
 
 
-def test_hot_inserts(opened):
+def test_inserts_return_the_earlier_row_of_a_duplicate(opened):
     store, connection, row, _ = opened
     assert connection.write([shown_row(row, 1), shown_row(row, 2)], []) == ([None, None], [])
     # an id that is there already, and one twice in a batch
@@ -246,7 +246,7 @@ def test_a_store_of_a_later_release(store_url, capsys):
     assert "update structsvm-ranking" in capsys.readouterr().err
 
 
-def test_what_is_put_is_judged_by_what_is_stored(opened):
+def test_put_compares_with_the_stored_configuration(opened):
     """The check is part of the transaction, so that concurrent calls do not create two equal revisions."""
     store, *_ = opened
     config = check_config({"rankers": ["a", "b"]})

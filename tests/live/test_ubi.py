@@ -118,7 +118,7 @@ def test_with_the_service_itself(client, tmp_path):
 
 
 def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(client, tmp_path):
-    """Of 12 searches, 6 continue to page 2 and click its first document; rankers agree on every third."""
+    """Among 12 searches, 6 continue to page 2 and click its first document; rankers agree on every third search."""
     client.create(log_query=True, length=4)
     for k in range(12):
         prod = [f"{k % 3}-{i}" for i in range(8)]

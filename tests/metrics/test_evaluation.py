@@ -1,4 +1,4 @@
-"""Measures against slow twins written from their definitions, policies, and bad input."""
+"""Measures: slow twins written from the definitions, policies for undefined values, and bad input."""
 
 import math
 from decimal import Decimal
@@ -42,7 +42,7 @@ def slow_dcg(grades, k, convention):
 
 
 def slow(name, y, s, docid, convention, relevance, ties, max_grade):
-    """Value of one query, or None where the labels define none."""
+    """Return the value of one query, or None if its labels define no value."""
     base, _, depth = name.partition("@")
     k = int(depth) if depth else len(y)
     if convention == "trec":
@@ -149,7 +149,7 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
         assert value == pytest.approx(0.0 if expected is None else expected, abs=1e-12)
 
 
-def test_a_query_does_not_feel_the_others():
+def test_values_of_a_query_do_not_depend_on_other_queries():
     rng = np.random.default_rng(2)
     y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 100, 4000), rng.integers(0, 37, 4000)
     for name in NAMES:

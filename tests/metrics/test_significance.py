@@ -11,7 +11,7 @@ from tests.refusing import rejections
 
 
 def exact_p(difference):
-    """Two-tailed p by enumerating all signs of the ranks."""
+    """Return the two-tailed p-value by enumerating all signs of the ranks."""
     ranks = rankdata(np.abs(difference))
     total = ranks.sum()
     observed = min(ranks[difference > 0].sum(), ranks[difference < 0].sum())

@@ -12,7 +12,7 @@ WHOLE, CUT = ("map", "recip_rank", "ndcg"), ("P", "recall", "ndcg_cut", "map_cut
 
 
 def random_case(seed):
-    """A few interleaved queries with ties, negative grades, unjudged and unretrieved documents, odd ids."""
+    """Return mixed rows of queries with ties, negative grades, unjudged and unretrieved documents, and odd ids."""
     rng = np.random.default_rng(seed)
     alphabet = ["9", "10", "a", "B", "z", "é", "_", "-", "0", "ü", "\U0001f600"]
     qrels, run, rows = {}, {}, []

@@ -16,7 +16,7 @@ def average_precision(ranked_labels):
 
 
 def coefficients(relevant, order):
-    """``dPsi`` coefficients of a ranking by counting its inverted pairs one by one."""
+    """Return the ``dPsi`` coefficients of a ranking by counting its inverted pairs one by one."""
     position = np.empty(len(order), int)
     position[list(order)] = np.arange(len(order))
     rel, non = np.flatnonzero(relevant), np.flatnonzero(~relevant)
@@ -42,7 +42,7 @@ def interleavings(relevant, s):
 
 
 def by_formula(relevant, s):
-    """Algorithm 2 of the thesis literally: delta_j(k) from harmonic numbers, every k for every j. Returns loss, a."""
+    """Return loss and coefficients by Algorithm 2 of the thesis: delta_j(k) from harmonic numbers for all j and k."""
     rel = np.flatnonzero(relevant)[np.argsort(-s[relevant], kind="stable")]
     non = np.flatnonzero(~relevant)[np.argsort(-s[~relevant], kind="stable")]
     n_rel, n_non = len(rel), len(non)

@@ -254,7 +254,7 @@ def test_slack_is_at_most_the_exhaustive_one():
 
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_training_is_op_5_with_every_constraint(monkeypatch, C):
-    """With the most violated of all outputs; two documents do not cover every subtopic."""
+    """Compare with OP 5 over the constraints of all outputs; two documents do not cover every subtopic."""
     import cvxpy as cp
 
     rng, k, bins = np.random.default_rng(3), 2, FEATURES.bins()

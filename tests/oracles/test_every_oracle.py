@@ -24,7 +24,7 @@ def test_passes_the_check(oracle):
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, SquaredPairs()], ids=repr)
-def test_labels_that_are_none_are_refused_by_name(oracle):
+def test_missing_and_scalar_labels_are_refused(oracle):
     for y, got in ((None, "None"), (1.0, r"shape \(\)")):
         rejected(f"y: expected a label for each row, got {got}", oracle.bind, y, np.array([0, 2]))
 

@@ -32,7 +32,7 @@ def ndcg(gains, order, k):
 
 
 def thresholds(oracle, y):
-    """The flags ``y >= t`` of each threshold above the lowest grade, and its weight."""
+    """Yield the flags ``y >= t`` and the weight of each threshold above the lowest grade."""
     gains = gain(oracle, y)
     k = oracle.k if isinstance(oracle, NDCG) else None
     levels = np.unique(gains)
@@ -42,7 +42,7 @@ def thresholds(oracle, y):
 
 
 def slow(oracle, y, s):
-    """The loss by its formula, threshold by threshold."""
+    """Return the loss by its formula, threshold by threshold."""
     value = 0.0
     for better, share in thresholds(oracle, y):
         margins = np.append(np.zeros((1, better.sum())), s[~better][:, None] - s[better], axis=0)

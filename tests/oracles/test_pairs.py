@@ -12,12 +12,12 @@ from tests.oracles.separating import bind_and_separate, of_one_query
 
 @pytest.fixture(params=["counting", "merging"])
 def path(request, monkeypatch):
-    """Use either way of counting for all sizes."""
+    """Force one of the two ways of counting for all sizes."""
     monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
 
 
 def slow(y, scores):
-    """(number of pairs, violated pairs as the better one, as the worse one), by comparing all."""
+    """Return the number of pairs, and of violated pairs as the better and as the worse document, by comparing all."""
     better = y[:, None] > y[None, :]
     violated = better & (scores[None, :] > scores[:, None] - 1.0)
     return int(better.sum()), violated.sum(1), violated.sum(0)
@@ -77,7 +77,7 @@ def test_unknown_normalisation_is_refused():
 
 
 def ranking_terms(relevant, ranking):
-    """(loss, coef) of one ranking, by the definitions."""
+    """Return loss and coefficients of one ranking, by the definitions."""
     position = np.argsort(ranking)
     inverted = np.outer(relevant, ~relevant) & (position[:, None] > position[None, :])
     n_pairs = relevant.sum() * (~relevant).sum()

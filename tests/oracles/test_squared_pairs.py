@@ -15,7 +15,7 @@ LENGTHS = [1, 2, 5, 0, 3, 64, 65, 130, 37]
 
 
 def slow(y, s):
-    """Mean over pairs, minus its gradient, and its second derivative, from the matrix of all pairs."""
+    """Return the mean over pairs, minus its gradient, and its Hessian, from the matrix of all pairs."""
     better = y[:, None] > y[None, :]
     violation = np.where(better, np.maximum(0.0, 1.0 - (s[:, None] - s[None, :])), 0.0)
     active = (violation > 0).astype(float)
@@ -27,7 +27,7 @@ def slow(y, s):
 
 @pytest.fixture(params=["comparing", "tree"])
 def path(request, monkeypatch):
-    """Use either way of summing for all sizes."""
+    """Force one of the two ways of summing for all sizes."""
     monkeypatch.setattr(squared_pairs, "_COMPARED_PAIRS", 10**9 if request.param == "comparing" else 0)
 
 

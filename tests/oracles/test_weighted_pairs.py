@@ -8,7 +8,7 @@ from tests.oracles.separating import bind_and_separate, of_one_query
 
 
 def slow(y, scores):
-    """Loss and coefficients by comparing all pairs."""
+    """Return loss and coefficients by comparing all pairs."""
     violated = (scores[None, :] > scores[:, None] - 1.0) & ~np.eye(len(y), dtype=bool)
     weights = y[:, None] * violated / y.sum()
     return weights.sum(), weights.sum(axis=1) - weights.sum(axis=0)

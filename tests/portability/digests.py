@@ -61,7 +61,7 @@ def data(
     seed: int = 0,
     dtype: Any = float,
 ) -> tuple[Any, Any, Any]:
-    """Features, grades and query ids with a signal, drawn as integers."""
+    """Return features, related grades and query ids, sampled as integers."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-256, 257, size=(n_queries * n_docs, n_features))
     utility = X[:, :3].sum(axis=1) - X[:, 3] + rng.integers(-400, 401, size=len(X))
@@ -70,7 +70,7 @@ def data(
 
 
 def fitted(model: Any, X: Any = None, y: Any = None, qid: Any = None, **options: Any) -> Any:
-    """Weights, bounds, passes and scores of a fit."""
+    """Return weights, bounds, passes and scores of a fit."""
     if X is None:
         X, y, qid = data()
     model.fit(X, y, qid=qid, **options)
@@ -213,7 +213,7 @@ def diversity() -> Any:
 
 @case
 def diverse_selection() -> Any:
-    """Texts with scores, embeddings, and weights of one sign."""
+    """Return selections from texts with scores, from embeddings, and with weights of one sign."""
     rng = np.random.default_rng(1)
     texts, given, labels = [], [], []
     for _ in range(12):
@@ -239,7 +239,7 @@ def diverse_selection() -> Any:
 
 @case
 def oracles() -> Any:
-    """Losses and coefficients of one call at given scores."""
+    """Return losses and coefficients of one call at given scores."""
     X, y, _ = data(25, 31, 4)
     offsets = np.arange(0, len(y) + 1, 31)
     out = {}
@@ -276,7 +276,7 @@ def bandits() -> Any:
 
 
 def cells() -> Any:
-    """A log of position-based clicks on lists of three rankers; ranks by whole numbers, clicks by comparison."""
+    """Return a log of position-based clicks on lists of three rankers, computed from integers."""
     rng = np.random.default_rng(5)
     theta = np.array([64, 48, 32, 20, 12, 8]) / 64
     truth = rng.integers(1, 9, size=(30, 12)) / 8
@@ -318,7 +318,7 @@ def propensities() -> Any:
 
 @case
 def counterfactual() -> Any:
-    """Estimates, and their differences from the log."""
+    """Return estimates, and their differences from the log."""
     query, document = np.divmod(np.arange(30 * 12), 12)
     scores = np.random.default_rng(7).integers(0, 64, query.size) / 64
     out = []
@@ -341,7 +341,7 @@ def click_svm() -> Any:
 
 @case
 def interleaving() -> Any:
-    """Lists, credit and the analysis of a log, with the tests that need no library for their p-values."""
+    """Return lists, credit and the analysis of a log, by tests that need no library for their p-values."""
     rankings = {"a": list("abcdefgh"), "b": list("badcfehg")}
     out: dict[str, Any] = {}
     for name in ("TeamDraft", "Balanced", "Probabilistic", "Optimized"):

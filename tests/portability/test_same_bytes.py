@@ -58,7 +58,7 @@ def test_this_processor(name, threads, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", NEEDS)
 def test_other_processors(processor, tmp_path):
-    """Compile for another processor, with BLAS, NumPy's loops and the C library those of an old one."""
+    """Compile for another processor, with BLAS, NumPy's loops and the C library set to an old processor."""
     has = binding.get_host_cpu_features()
     if missing := sorted(name for name in NEEDS[processor] if not has.get(name)):
         pytest.skip(f"this machine cannot run code for {processor}: it has no {', '.join(missing)}")
@@ -80,7 +80,7 @@ def test_other_processors(processor, tmp_path):
 
 
 def _known_to_numpy() -> str:
-    """The features that this NumPy can switch off on this machine; it refuses names that it does not know."""
+    """Return the features that this NumPy can disable on this machine; it refuses unknown names."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))

@@ -15,7 +15,7 @@ EPS = np.finfo(float).eps
 
 
 def certificate(gram, loss, group, cap, alpha):
-    """Dual value, duality gap, and the rounding error of that gap, straight from the definitions."""
+    """Return dual value, duality gap, and the rounding error of the gap, by the definitions."""
     gradient = loss - gram @ alpha
     noise = abs(loss) + abs(gram) @ alpha
     value = loss @ alpha - 0.5 * alpha @ gram @ alpha
@@ -27,7 +27,7 @@ def certificate(gram, loss, group, cap, alpha):
 
 
 def exact_value(gram, loss, alpha):
-    """Dual value without rounding."""
+    """Return the dual value in exact arithmetic."""
     used = np.flatnonzero(alpha)
     a = [Fraction(x) for x in alpha[used]]
     rows = [[Fraction(x) for x in row] for row in gram[np.ix_(used, used)]]
@@ -132,7 +132,7 @@ def test_block_of_a_larger_array_is_read_in_place():
         assert result.value == solve(np.ascontiguousarray(gram), loss, group, np.array([1.0])).value
 
 
-def test_a_point_that_is_worse_than_nothing_is_given_up(monkeypatch):
+def test_a_point_worse_than_zero_is_replaced_by_zero(monkeypatch):
     gram, loss = np.array([[2.0]]), np.array([1.0])
     monkeypatch.setattr(active_set, "_climb", lambda *_: (np.array([3.0]), loss - gram @ [3.0]))
     result = solve(gram, loss, np.zeros(1, dtype=int), np.array([5.0]))

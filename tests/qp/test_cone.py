@@ -14,7 +14,7 @@ def primal(joint, loss, C, w):
 
 
 def certified(joint, loss, C, found):
-    """The upper bound of the solver, up to the rounding of a slack times C."""
+    """Return the solver's upper bound, with a tolerance for the rounding error of a slack times C."""
     rounding = C * joint.shape[1] * np.finfo(float).eps * np.max(loss + np.abs(joint) @ np.abs(found.w))
     return pytest.approx(found.value + found.gap, rel=1e-12, abs=rounding)
 

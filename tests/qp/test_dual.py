@@ -7,7 +7,7 @@ from structsvm.qp.dual import feasible
 GROUP, CAP = np.array([0, 0, 0, 2]), np.array([1.0, 5.0, 3.0])
 
 
-def test_what_a_solver_leaves_beyond_the_caps_or_that_is_no_number_is_cut_off():
+def test_feasible_clips_to_the_caps_and_replaces_non_finite_masses():
     alpha = np.array([0.5, -1e-12, 0.75, 2.0])
     np.testing.assert_allclose(feasible(alpha, GROUP, CAP), [0.4, 0.0, 0.6, 2.0])
     np.testing.assert_array_equal(alpha, [0.5, -1e-12, 0.75, 2.0])  # what was given stays as it is

@@ -40,7 +40,7 @@ SMALL = {
 
 
 def files(path):
-    """``{relative name: bytes}`` of a file or folder."""
+    """Return ``{relative name: bytes}`` of a file or folder."""
     found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     return {str(p.relative_to(path)): p.read_bytes() for p in found}
 
@@ -100,7 +100,7 @@ def test_the_trec_folder_holds_what_make_runs_returns(tmp_path):
     assert repr(read_qrels(folder / "qrels.txt")) == repr(qrels)
 
 
-def test_what_cannot_be_made(tmp_path):
+def test_invalid_data_sets_and_options_are_refused(tmp_path):
     with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'trec'"):
         make_dataset("mslr", tmp_path / "x")
     with pytest.raises(ValueError, match=r"trec: expected options among n_topics, .*, got 'docs'"):

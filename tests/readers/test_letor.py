@@ -20,7 +20,7 @@ from tests.refusing import rejected
 
 
 def slow(text, n_features=None, base=1):
-    """Rows as the format's description has them: grade, qid, {column: value}, docid."""
+    """Return rows by the description of the format: grade, qid, {column: value}, docid."""
     rows = []
     for line in text.split("\n"):
         body, _, comment = line.partition("#")

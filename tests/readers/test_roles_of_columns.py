@@ -82,7 +82,7 @@ WRITTEN = {
 
 
 def column_of(source, role):
-    """The only column of a table."""
+    """Return the only column of a table."""
     (table,) = open_tables(source)
     (batch,) = table.read({"v": role})
     if role == "id":

@@ -10,7 +10,7 @@ from tests.refusing import rejected
 
 
 def random_runs(seed, n_runs=4, n_topics=5):
-    """As dictionaries ``{topic: {docid: score}}``, with ties, runs without a topic, topics without judgments."""
+    """Return runs as ``{topic: {docid: score}}``, with ties, missing topics, and topics without judgments."""
     rng = np.random.default_rng(seed)
     runs = []
     for _ in range(n_runs):

@@ -260,7 +260,7 @@ def description(path):
 
 
 def without_checksums(path):
-    """As a store of an earlier version."""
+    """Remove the checksums, as in a store of an earlier version."""
     meta = description(path)
     for spec in (meta, *meta["arrays"].values()):
         del spec["crc32"]
@@ -498,7 +498,7 @@ def test_check_finds_impossible_values_without_checksums(
     rejected(message, check_store, path)
 
 
-def test_a_pipe_in_place_of_an_array_is_no_array(tmp_path):
+def test_open_store_refuses_a_named_pipe(tmp_path):
     path = tmp_path / "rows.store"
     write_store(make_ranking(2, 3, 2, random_state=0), path)
     (path / "X.npy").unlink()

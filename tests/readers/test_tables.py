@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path, change, message):
     assert not (tmp_path / "x.store").exists()
 
 
-def test_files_that_are_none(tmp_path):
+def test_invalid_parquet_files_are_refused(tmp_path):
     refused(r"none-\*.parquet: expected a table, a folder", read_parquet, tmp_path / "none-*.parquet")
     broken = tmp_path / "b.parquet"
     whole = write(tmp_path / "t.parquet", **table()).read_bytes()
@@ -161,7 +161,7 @@ def test_the_command_line_takes_patterns_and_names_of_columns(tmp_path, cli):
     assert cli("evaluate 'part-*.parquet' s.txt", options).startswith("map")
 
 
-def test_what_stands_for_tables(tmp_path):
+def test_is_parquet_checks_content_instead_of_names(tmp_path):
     write(tmp_path / "odd.name", **table())
     assert is_parquet(tmp_path / "odd.name")
     assert not is_parquet(tmp_path)

@@ -25,7 +25,7 @@ def write(tmp_path):
 
 
 def as_dict(run):
-    """``{topic: [(docid, score), ...]}`` in rank order."""
+    """Return ``{topic: [(docid, score), ...]}`` in rank order."""
     return {
         topic: list(zip(run.docid[a:b].tolist(), run.scores[a:b].tolist(), strict=True))
         for topic, a, b in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
@@ -44,7 +44,7 @@ def slow_run(text):
 
 
 def arranged(run_or_qrels):
-    """Types and lengths that every result has."""
+    """Assert the types and lengths that every result has."""
     r = run_or_qrels
     assert r.offsets.dtype == np.int64
     assert r.offsets.tolist() == sorted(r.offsets.tolist())

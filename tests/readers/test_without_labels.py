@@ -113,7 +113,7 @@ def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):
 
 
 def test_clicks_need_no_labels(tmp_path, capsys):
-    """No label is required, as naming a column as label would silently remove it from the features."""
+    """No label is required, because naming a column as the label would silently remove it from the features."""
     rows = [(q, d, d / 10, 1 - d / 10) for q in range(8) for d in range(6)]
     data = tmp_path / "rows.csv"
     data.write_text("qid,docid,a,b\n" + "".join(f"{q},{d},{a},{b}\n" for q, d, a, b in rows))

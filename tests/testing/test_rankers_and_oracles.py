@@ -12,7 +12,7 @@ from structsvm.testing import check_oracle, check_ranker
 
 
 def exhaustive_map(y, scores):
-    """Value of the most violated ranking of SVM-map over all permutations."""
+    """Return the value of the most violated ranking of SVM-map over all permutations."""
     relevant = y >= 1
     n_relevant = int(relevant.sum())
     if n_relevant in (0, len(y)):

@@ -14,7 +14,7 @@ WITH_SIGNS = [name for name in SOLVERS if "signs" in choosing_solver.TRAINERS[na
 
 
 def make_rows(n_queries=12, m=5, seed=0, *, lengths=(2, 14), csr=False, dtype=float, scale=1.0):
-    """Rows, grades and offsets of queries of random lengths."""
+    """Return rows, grades and offsets of queries of random lengths."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate(([0], np.cumsum(rng.integers(*lengths, size=n_queries))))
     X = (rng.normal(size=(offsets[-1], m)) * scale).astype(dtype)
@@ -25,7 +25,7 @@ def make_rows(n_queries=12, m=5, seed=0, *, lengths=(2, 14), csr=False, dtype=fl
 
 
 def bind(rows, loss="map", weights=None, **options):
-    """The problem of a loss, by name or as an oracle, over such rows."""
+    """Return the problem of a loss, given by name or as an oracle, over the rows of :func:`make_rows`."""
     X, y, offsets = rows
     separator = (get_oracle(loss) if isinstance(loss, str) else loss).bind(y, offsets)
     factors = separator.query_weights

@@ -17,7 +17,7 @@ from tests.trainers.problems import LOSS_NAMES
 
 
 class Remembered(BlockDual):
-    """Keeps the masses and planes behind each value higher than all before: one of these is what a trainer reports.
+    """Keeps the masses and planes of each value that exceeds all earlier values; a trainer reports one of these values.
 
     Its last state may be a little worse, as rounding can make a step fall.
     """

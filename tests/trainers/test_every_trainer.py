@@ -364,7 +364,7 @@ def test_many_queries_need_one_descent_and_one_certificate():
 
 @pytest.mark.parametrize("looked_at", ["without information", "turned round", "without weight"])
 def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(looked_at, monkeypatch):
-    """The length is found from each fifth group of 37 queries: here these are unlike all others."""
+    """The trainer estimates the length from every fifth group of 37 queries, which differ from all others."""
     rng = np.random.default_rng(0)
     n, weights = 1500, None
     X, offsets = rng.normal(size=(5 * n, 3)), np.arange(0, 5 * n + 1, 5)

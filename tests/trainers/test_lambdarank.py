@@ -23,7 +23,7 @@ UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
 
 
 def slow_utility(name, gain, ranked):
-    """Value of a ranking, given as labels from the top, straight from the definition."""
+    """Return the value of a ranking by definition, given the labels from the top."""
     ranked = np.asarray(ranked, dtype=float)
     n = len(ranked)
     if name.startswith("ndcg"):

@@ -1,4 +1,4 @@
-"""n-slack cutting planes against the primal problem written down whole, and against weak duality."""
+"""n-slack cutting planes against the complete primal problem, and weak duality."""
 
 import warnings
 
@@ -16,7 +16,7 @@ cvxpy = pytest.importorskip("cvxpy")
 
 
 def directly(X, y, weights, C):
-    """The optimum of the primal, all outputs of all examples at once."""
+    """Return the optimum of the primal with the constraints of all outputs of all examples."""
     W = cvxpy.Variable((y.max() + 1, X.shape[1]))
     scores = X @ W.T
     other = 1.0 - np.eye(y.max() + 1)[y]
@@ -34,7 +34,7 @@ def multiclass(seed=0, n=60, m=4, n_classes=3, weighted=False):
 
 
 def hinges(X, y, weights=None):
-    """The Crammer-Singer hinge: w is one weight vector a class, and a "query" is one example."""
+    """Return the Crammer-Singer hinge: w is one weight vector per class, and a "query" is one example."""
     return StructuredProblem(Multiclass(y.max() + 1), list(X), y.tolist(), weights)
 
 
@@ -73,7 +73,7 @@ def test_tolerance_at_the_limit_of_rounding_ends():
     assert fit.gap <= 1e-9
 
 
-def test_a_pass_more_than_asked_for_rather_than_zero_weights():
+def test_n_slack_takes_an_extra_pass_to_avoid_zero_weights():
     problem = hinges(*multiclass(5))
     for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
         with pytest.warns(ConvergenceWarning):

@@ -86,7 +86,7 @@ def test_scales_of_features_far_from_one(scale):
     assert np.isfinite(fit.w).all()
 
 
-def test_a_path_is_the_fits_it_stands_for():
+def test_a_path_equals_single_fits():
     problem = make_problem(*make_rows())
     Cs = [100.0, 0.01, 1.0]
     fits = list(fit_path(problem, Cs, solver="newton", tol=1e-8))
@@ -119,7 +119,7 @@ def test_stopping_early_warns_and_says_how_far_it_came():
     assert stopped.n_iterations >= 1
 
 
-def test_a_part_stands_for_the_whole(monkeypatch):
+def test_part_of_chunks_equals_the_problem_of_its_queries(monkeypatch):
     """A part of every eighth chunk equals the problem of these queries, and can start a long fit."""
     monkeypatch.setattr(passes, "_CHUNK_BYTES", 1 << 10)  # many stretches of few queries
     X, y, offsets = make_rows(n_queries=1500)

@@ -39,7 +39,7 @@ def random_planes(seed, n=7, m=4, slots=5, sparse_rows=False):
 
 
 def dense_planes(planes, m):
-    """For each query the list of (loss, psi), the zero plane first."""
+    """Return, for each query, the list of (loss, psi), with the zero plane first."""
     out = []
     for q in range(planes.used.shape[0]):
         own = [(0.0, np.zeros(m))]
@@ -54,7 +54,7 @@ def dense_planes(planes, m):
 
 
 def smoothed(planes, w, mu):
-    """The twin: value, gradient, Hessian, slack of smoothing, and shares of the planes but the zero plane."""
+    """Return value, gradient, Hessian, smoothing error, and shares of all planes except the zero plane."""
     m = w.shape[0]
     value, gradient, hessian, slack, shares = 0.5 * w @ w, w.copy(), np.eye(m), 0.0, []
     for cap, own in zip(planes.cap, dense_planes(planes, m), strict=True):
@@ -231,7 +231,7 @@ def test_tasks_are_stretches_of_about_so_many_numbers(monkeypatch):
 
 
 def make_data(n=1200, csr=False, seed=0, m=6):
-    """Rows, labels and offsets of ``n`` queries of 8 documents."""
+    """Return rows, labels and offsets of ``n`` queries of 8 documents."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(8 * n, m)).astype(np.float32)
     y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=8 * n)), 0, 3)

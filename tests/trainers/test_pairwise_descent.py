@@ -27,7 +27,7 @@ def make(n=60, d=6, n_queries=5, seed=0, grades=3):
 
 
 def indexed(**options):
-    """Rows, labels, and the index of labelled and of all pairs."""
+    """Return rows, labels, and the indices of labelled pairs and of all pairs."""
     X, y, grouping = make(**options)
     return X, y, index_pairs(y, grouping), index_pairs(None, grouping)
 
@@ -45,7 +45,7 @@ def split(d, n_views, seed=3):
 
 
 def objective(w, views, labeled, target, unlabeled, *, loss, lam, mu):
-    """J of one batch: ``labeled`` and ``unlabeled`` are pair differences, ``w`` has one vector a view."""
+    """Return J of one batch: ``labeled`` and ``unlabeled`` are pair differences, ``w`` has one vector per view."""
     total = 0.0
     for v, columns in enumerate(views):
         margin = labeled[:, columns] @ w[v]
@@ -234,7 +234,7 @@ def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
     assert (weights[0] != weights[2]).any()
 
 
-def test_goes_on_bit_for_bit():
+def test_descent_continues_bit_for_bit():
     X, y, index, unlabeled = indexed()
     views = Views.of(split(6, 2))
     options = {"eta_0": np.ones(2), "lam": 0.1, "agreement": Agreement(0.1, 3, unlabeled)}

@@ -34,7 +34,7 @@ def make_data(n_queries=60, **options):
 
 
 def split(data, borders, loss="map", weights=None, **options):
-    """Partitions of the queries between borders, and all of them as one problem."""
+    """Return partitions of the queries between borders, and all queries as one problem."""
     X, y, offsets = data
     parts = []
     for first, last in pairwise([0, *borders, offsets.shape[0] - 1]):
@@ -52,7 +52,7 @@ def trained(data, borders, C, *, loss="map", **options):
 
 
 def check_honest(fit, problem, C, tol=1e-3):
-    """The primal value is that of one machine, and the dual is no more than the optimum."""
+    """Assert that the primal value is that of one machine, and that the dual is at most the optimum."""
     optimum = train(problem, C, solver="one_slack", tol=1e-8)
     assert fit.converged
     assert fit.gap <= tol
@@ -131,7 +131,7 @@ def wipe_one(part, k, calls):
 
 
 def corrupt(part, k, calls):
-    """Make masses too large, negative or NaN, which no run produces."""
+    """Make masses too large, negative or NaN, as no run does."""
     if part._dual is not None:
         rng = np.random.default_rng([k, calls])
         part._dual._alpha *= rng.choice([0.5, 1.0, 3.0, -1.0, np.nan], size=part._dual._alpha.shape)

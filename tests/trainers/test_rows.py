@@ -1,4 +1,4 @@
-"""Rows of every format: what a pass does with them equals the same on a plain dense matrix."""
+"""Rows of every format: passes over them equal passes over a dense matrix."""
 
 import numpy as np
 import pytest

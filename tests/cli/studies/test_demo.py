@@ -27,7 +27,7 @@ def first_queries(data, n_queries, n_docs):
 
 @pytest.fixture(scope="module")
 def small(digits):
-    """The same task on fewer images: quick to learn."""
+    """Return the task of the demo on fewer images."""
     train, _ = first_queries(digits.train, 40, 120)
     test, rows = first_queries(digits.test, 30, 100)
     baselines = {name: scores[rows] for name, scores in digits.baselines.items()}

@@ -1,4 +1,4 @@
-"""Folds, cells and their results: compared with explicit loops, and after a kill in the middle."""
+"""Folds, cells and their results: compared with explicit loops, and after the process was killed."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ from tests.refusing import rejected
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
-    """S1 ... Sn of one problem, with query ids that differ."""
+    """Write parts S1 ... Sn of one problem, with distinct query ids."""
     data = make_ranking(n * n_queries, 8, n_features, random_state=3)
     for k in range(n):
         write_letor(data.select(np.arange(k * n_queries, (k + 1) * n_queries)), folder / f"S{k + 1}.txt")

@@ -53,7 +53,7 @@ def make(n_topics=12, n_docs=20, seed=0):
 
 @pytest.fixture(scope="module")
 def made():
-    """Runs, judgments, and the pool of the documents."""
+    """Return runs, judgments, and the pool of documents."""
     runs, qrels = make()
     return runs, qrels, candidates(runs, qrels)
 

@@ -18,7 +18,7 @@ from tests.refusing import refused
 
 
 def votes_of(rows: str, **codes: list[int]) -> Votes:
-    """``"ab1 ba= ac0"``: models shown, and whether the first won."""
+    """Return votes from a text such as ``"ab1 ba= ac0"``: the models shown, and whether the first won."""
     names = sorted({letter for row in rows.split() for letter in row[:2]})
     first, second = ([names.index(row[k]) for row in rows.split()] for k in (0, 1))
     share = [{"1": 1.0, "0": 0.0, "=": 0.5}[row[2]] for row in rows.split()]
@@ -27,7 +27,7 @@ def votes_of(rows: str, **codes: list[int]) -> Votes:
 
 
 def drawn(P: np.ndarray, n: int, seed: int, ties: float = 0.0) -> Votes:
-    """Votes on random pairs in random order."""
+    """Return votes on random pairs in random order."""
     rng, k = np.random.default_rng(seed), len(P)
     first = rng.integers(k, size=n)
     second = (first + rng.integers(1, k, size=n)) % k
@@ -43,7 +43,7 @@ def bradley_terry(strength: np.ndarray) -> np.ndarray:
 
 
 def exact_capital(shares: list[Fraction], epsilon: Fraction) -> list[Fraction]:
-    """Capital after each comparison: shares .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
+    """Return the capital after each comparison: stakes .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
     capitals = [Fraction(15, 100)] * 6 + [Fraction(1, 60)] * 6
     out = []
     for share in shares:
@@ -83,7 +83,7 @@ def test_a_comparison_keeps_the_mean_of_the_capital_where_both_arms_win_alike() 
 
 
 def tournaments(k: int):
-    """All preferences of k arms in which each pair has a winner."""
+    """Yield all preferences of k arms in which each pair has a winner."""
     pairs = list(combinations(range(k), 2))
     for bits in product((False, True), repeat=len(pairs)):
         beats = np.zeros((k, k), dtype=bool)

@@ -12,7 +12,7 @@ from structsvm.online.arena import arena, read_votes
 from tests.refusing import refused
 
 
-def test_carriers_of_votes_agree(tmp_path) -> None:
+def test_votes_are_equal_from_every_file_type_and_frame(tmp_path) -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     columns = {
         "a": ["x", "y", "z"],

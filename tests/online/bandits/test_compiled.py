@@ -1,4 +1,4 @@
-"""Compiled policies against literal ones."""
+"""Compiled policies play the same duels as the uncompiled ones."""
 
 from functools import partial
 from itertools import combinations, product

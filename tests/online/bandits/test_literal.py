@@ -208,7 +208,7 @@ def doubler(k: int, rng: Rng, horizon: int, alpha: float = 2.5) -> Twin:
 
 
 def dts(k: int, rng: Rng, horizon: int, alpha: float = 0.51) -> Twin:
-    """Wu and Liu (NeurIPS 2016), Algorithm 1; draws on which nothing depends are left out."""
+    """Wu and Liu (NeurIPS 2016), Algorithm 1; samples without effect on the duel are omitted."""
     w, t = Wins(), 0
     while True:
         t += 1

@@ -148,7 +148,7 @@ def test_anytime_squares_the_horizon_and_restarts(name: str) -> None:
 
 
 def test_if2_prunes_what_if1_keeps() -> None:
-    """A worked round: the candidate surely loses to one rival and leads against another."""
+    """Check one round in which the candidate surely loses to one rival and leads against another."""
     for prune, left in ((True, []), (False, [2])):
         bandit = bandits.InterleavedFilter(3, 10, prune=prune)
         bandit.candidate, bandit.rivals = 0, [1, 2]
@@ -220,7 +220,7 @@ def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: 
 
 
 def algorithm_1(K: int, p: int, alpha: float, delta: float, duel: Any, rng: np.random.Generator) -> Any:
-    """mergeRUCB line by line, with one batch passed over: one of a single arm, in which line 9 has no p_d."""
+    """Run mergeRUCB line by line, but skip a batch of a single arm, for which line 9 has no p_d."""
     W = np.zeros((K, K))
     B = [list(range(i, min(i + p, K))) for i in range(0, K, p)]
     C = ((4 * alpha - 1) * K**2 / ((2 * alpha - 1) * delta)) ** (1 / (2 * alpha - 1))
@@ -299,7 +299,7 @@ def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.Mon
     ("sizes", "expected"), [((1, 1, 1, 5), [6, 2]), ((1, 1, 1, 3), [4, 2]), ((1, 1, 1, 6), [6, 3])]
 )
 def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], expected: list[int]) -> None:
-    """p/2 = 2 and 3p/2 = 6 are in range; 7 is not."""
+    """With p = 4, batches of p/2 = 2 to 3p/2 = 6 arms are in range; a batch of 7 is not."""
     from structsvm.online.bandits.merge_rucb import merge_batches
 
     batches = [[10 * k + i for i in range(size)] for k, size in enumerate(sizes)]
@@ -309,14 +309,14 @@ def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], ex
 
 
 @pytest.mark.parametrize("name", bandits.NAMES)
-def test_numbers_that_are_none_are_no_parameters(name: str) -> None:
+def test_invalid_numbers_are_refused_as_parameters(name: str) -> None:
     for key in PARAMETERS[name] - {"partition"}:
         settings: dict[str, Any] = {"n_arms": 3, "horizon": 100}
         for value in (True, np.True_, "2", -1, np.nan):
             rejected(rf"{key}=.*: expected", make, name, **{**settings, key: value})
 
 
-def test_numbers_that_are_none_are_no_horizons_and_no_steps_of_descents() -> None:
+def test_booleans_are_refused_as_horizons_and_step_sizes() -> None:
     for value in (True, np.True_):
         rejected(r"horizon=(np\.)?True_?: expected a whole number >= 1", Anytime, "savage", 3, first=value)
         with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):

@@ -91,7 +91,7 @@ def test_live_duels_have_the_frequencies_of_the_matrix(method: str) -> None:
         assert abs(mean - live.matrix[arms]) < 5 * 0.5 * np.sqrt(2 / n)
 
 
-def test_a_comparison_that_can_tell_nothing_draws_nothing() -> None:
+def test_comparisons_of_equal_or_single_rankers_use_no_random_numbers() -> None:
     live, rng = world(), np.random.default_rng(0)
     before = rng.bit_generator.state
     assert live.compare((2, 2), rng) == live.compare((1,), rng) == 0.5

@@ -180,7 +180,7 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
     release, heard = threading.Event(), []
 
     def deaf(*_: object, **__: object) -> None:
-        """Lose interrupts that reach this thread, as compiled code does."""
+        """Ignore interrupts that reach this thread, like compiled code."""
         try:
             main = threading.main_thread().ident
             assert main is not None

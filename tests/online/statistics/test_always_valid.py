@@ -49,7 +49,7 @@ def test_the_p_value_is_one_over_the_capital_and_agrees_with_the_interval():
     np.testing.assert_array_equal(outside, seen.p_values <= 0.05)
 
 
-def test_blocks_do_not_show(monkeypatch):
+def test_confidence_sequences_do_not_depend_on_block_size(monkeypatch):
     values = np.random.default_rng(2).uniform(-1, 1, 100)
     whole = confidence_sequence(values, looks=[50, 100])
     monkeypatch.setattr(av, "_BLOCK", 7)

@@ -54,7 +54,7 @@ def test_no_logs_are_refused():
     rejected("logs: expected at least one", learn_weights, [])
 
 
-def test_the_figure_is_held_out():
+def test_needed_queries_are_estimated_on_held_out_queries():
     """Fourteen weights fitted to few queries without any effect look good on these queries only."""
     rng, found, fitted = np.random.default_rng(0), 0, 0
     for seed in range(20):
@@ -70,7 +70,7 @@ def test_the_figure_is_held_out():
     assert found <= 5
 
 
-def test_a_log_of_three_pairs_the_better_with_each_other():
+def test_a_log_of_three_rankers_compares_the_better_with_each():
     shown = Shown("team_draft", ("a", "b", "c"), 3, ((2, 0, 1),))
     made = [Impression(shown, (Click(1 + k % 3),), rankers=("x", "y", "z")) for k in (0, 0, 0, 1, 2)]
     log = ClickLog.of(made)
@@ -108,7 +108,7 @@ def test_learn_then_analyse(logs, cli):
     assert "weighted clicks per query" in Path("page.html").read_text()
 
 
-def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, cli):
+def test_learn_warns_if_the_better_ranker_has_fewer_clicks(logs, cli):
     for better, said in (("new", "check the names"), ("old", "")):
         cli(f"interleave learn one.jsonl --better {better} -o w.json")
         assert said in cli.err

@@ -203,7 +203,7 @@ def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
     assert won[None] == 0
 
 
-def test_who_cannot_be_told_apart_is_no_cluster():
+def test_clusters_require_an_id_on_every_list():
     """Clusters are users, else sessions, if every list has one; users with one list each are independent."""
     values, users = np.r_[np.ones(30), -np.ones(6)], np.repeat(np.arange(12), 3)
     log = interleaved(values, users)

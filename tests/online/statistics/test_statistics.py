@@ -256,7 +256,7 @@ def test_learning_refuses_what_it_cannot_learn_from(learn):
 
 
 def three_clicks(n, rng):
-    """Psi of the two features: the last click is right with probability 0.6, two others are random."""
+    """Return psi of two features: the last click is right with probability 0.6, the other two are random."""
     last = rng.choice([1, -1], n, p=[0.6, 0.4])
     return np.column_stack([last, rng.choice([1, -1], (n, 2)).sum(axis=1)]).astype(float)
 
