@@ -78,7 +78,7 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
 
 
 def _announce() -> None:
-    """Print, once per process, to a terminal or notebook why the first fit takes some time."""
+    """Print a message, once per process, in a terminal or notebook, that explains why the first fit takes longer."""
     waited = _state.seconds + time.perf_counter() - _state.since
     if _state.announced or _state.listeners or waited < _MOMENT:
         return

@@ -14,7 +14,7 @@ from structsvm.protocols import Float
 
 
 def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
-    """Return the contribution of each feature to the score of row ``a`` minus that of ``b``, the largest first.
+    """Return the contribution of each feature to the score of row ``a`` minus that of ``b``, the largest in size first.
 
     For a linear model these are the terms ``weight * (a - b) / scale``. For trees they are Shapley values: the mean,
     over all orders of the features, of the change of the score when the value of the feature in ``b`` is replaced by
@@ -24,12 +24,14 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Linear, or a ranker over trees, without scaling within queries.
+        Fitted model: linear, or a ranker over trees, without scaling within queries.
     a, b : array-like of float, shape (n_features,)
+        Rows of raw features.
 
     Returns
     -------
     list of (str, float)
+        Name and contribution of each feature.
 
     Examples
     --------
@@ -52,7 +54,7 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
 def _of_linear(form: LinearForm, rows: Float) -> Float:
     if form.within_query:
         problem = "expected scaling that is the same for all queries, got one within queries"
-        raise BadInput("model", problem, "structsvm explain, which reads the whole query, takes it")
+        raise BadInput("model", problem, "use structsvm explain, which reads the whole query")
     if form.missing is not None:
         rows = np.where(np.isnan(rows), form.missing, rows)
     return np.asarray(form.weights * (rows[0] - rows[1]) / form.scale)
@@ -82,7 +84,7 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
         k = int(forest.nodes[t]) + child
         j = int(forest.feature[k])
         to_a, to_b = (int((forest.left if goes else forest.right)[k]) for goes in left[:, k])
-        # both rows take the same branch, or the feature is already decided above; else the path divides
+        # both rows take the same branch, or a node above has already decided the feature; otherwise the path splits
         if to_a == to_b or j in of_a:
             walk(t, to_a, of_a, of_b)
         elif j in of_b:

@@ -16,15 +16,17 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     """Check a simulated user (:class:`structsvm.online.users.ClickModel`).
 
     ``tables`` contain probabilities. ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
-    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents further down
-    the list do not change the clicks above. Bad grades and clicks raise a ``ValueError``.
+    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents lower in the
+    list do not affect clicks above them. Invalid grades and clicks raise a ``ValueError``.
 
     Parameters
     ----------
     model : ClickModel
+        Simulated user to check.
     length : int, default=4
-        Documents on the lists; all ``2^length`` vectors of clicks are enumerated.
+        Number of documents per list; all ``2^length`` vectors of clicks are enumerated.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -54,7 +56,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         require(marginal.shape == (length,), f"probability: expected {length} numbers")
         message = f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}"
         require((np.abs(marginal - chance @ np.array(every)) <= 1e-12).all(), message)
-        message = "likelihood: not what the tables say"
+        message = "likelihood: does not agree with the tables"
         require((np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(), message)
         # a user reads from the top: a shorter list has the same clicks
         for k in range(length):
