@@ -178,7 +178,7 @@ def written(tmp_path_factory):
         ),
         "demo": (
             demo_text(folder),
-            ["Result", "What was learned", "How sure is the optimum", "Query by query"],
+            ["Result", "Learned weights", "Duality gap", "Query by query"],
             1, 2 + 2,
         ),
         "clicks": (

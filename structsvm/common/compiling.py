@@ -20,7 +20,7 @@ _MOMENT = 1.0
 
 class _State:
     def __init__(self) -> None:
-        self.depth = 0  # compiling a kernel compiles the kernels that it calls, one inside the other
+        self.depth = 0  # compiling a kernel also compiles the kernels that it calls, nested in each other
         self.since = 0.0  # start time of the outermost kernel
         self.gc_was_enabled = False
         self.seconds = 0.0

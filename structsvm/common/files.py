@@ -283,7 +283,7 @@ def destination(path: Path) -> Path:
 
 def beside(path: Path, suffix: str) -> Path:
     """Return an unused hidden name in the folder of ``path`` that ends in ``suffix``, short enough for file systems."""
-    # 30 characters of up to 4 bytes each make 135 bytes with the rest; the narrowest limit in use is 143
+    # 30 characters of up to 4 bytes, with the added parts, make 135 bytes; the narrowest limit in use is 143
     return path.with_name(f".{path.name[:30]}.{secrets.token_hex(4)}{suffix}")
 
 

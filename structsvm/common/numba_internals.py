@@ -172,7 +172,7 @@ def locator_of(compiled: Any) -> Any:
 
 def is_kept(compiled: Any, arguments: tuple[Any, ...]) -> bool:
     """Return whether the code of a kernel for arguments of these types is on disk."""
-    with suppress(AttributeError):  # another cache, or none
+    with suppress(AttributeError):  # the kernel has another cache, or none
         kept, signature = compiled._cache, tuple(_writable(typeof(each)) for each in arguments)
         return kept._cache_file.load(kept._index_key(signature, compiled.targetctx.codegen())) is not None
     return False

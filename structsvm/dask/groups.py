@@ -71,7 +71,7 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
     if not raw:
-        raise BadInput("X", f"expected rows, got {n_all} partitions without any")
+        raise BadInput("X", f"expected rows, got only empty partitions ({n_all})")
     check_summaries(summaries)
     cut = _cut(client, raw, summaries, timeout)
     if not cut:

@@ -117,7 +117,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     for name, column in given.items():
         if isinstance(column, str):
             if column not in columns:
-                raise BadInput(name, f"expected a column of X, got {column!r}; it has {columns[:5]}...")
+                raise BadInput(name, f"expected a column of X, got {column!r}; X has {columns[:5]}...")
             given[name] = X[column]
             taken.append(column)
         elif column is not None and not hasattr(column, "npartitions"):
@@ -127,7 +127,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
     missing = [name for name in features or () if name not in columns]
     if missing:
-        raise BadInput("features", f"expected columns of X, got {missing[0]!r}; it has {columns[:5]}...")
+        raise BadInput("features", f"expected columns of X, got {missing[0]!r}; X has {columns[:5]}...")
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
     # one expression for all four: the optimiser of Dask may partition each of them differently
     blocks = dd.map_partitions(

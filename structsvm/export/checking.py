@@ -54,7 +54,7 @@ class ExportCheck(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"largest difference {self.difference:.1g} of the spread, {self.n_reversed:,} of {self.n_pairs:,} pairs "
+            f"largest difference {self.difference:.1g} of the range, {self.n_reversed:,} of {self.n_pairs:,} pairs "
             "reversed"
         )
 

@@ -168,8 +168,7 @@ def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
         raise BadInput(
-            kind,
-            "expected a model that is linear in its features, got scores that do not follow from its weights",
+            kind, "expected a model that is linear in its features, got scores that contradict its weights"
         )
 
 

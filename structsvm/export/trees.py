@@ -335,7 +335,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
     roots = _nested(valued, target, node, lambda _, value: {"value": repr(value)})
     if inexact:
         warn_user(
-            f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is large relative to the feature's "
+            f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is not negligible for the feature's "
             "values, so that scores differ from those of predict; multiply the feature by a constant"
         )
     features = [

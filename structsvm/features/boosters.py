@@ -82,7 +82,7 @@ def _check_pandas_categories(text: str) -> None:
                 "model",
                 "expected categories numbered 0, 1, 2, ..., as in the trees, got a pandas column with the "
                 f"categories {', '.join(map(repr, categories[:4]))}{', ...' if len(categories) > 4 else ''}",
-                "train on the codes, {categorical_feature} names the column",
+                "train on the codes, and name the column in {categorical_feature}",
                 code="X[column] = X[column].cat.codes",
             )
 

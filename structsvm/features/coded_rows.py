@@ -112,7 +112,7 @@ class LeafRows:
     def of_trees(self, first: int, last: int) -> LeafRows:
         """Return the rows restricted to the trees ``first:last`` and all bins."""
         if not 0 <= first <= last <= self.n_trees:
-            raise BadInput("trees", f"expected a range of the {self.n_trees} trees, got {first}:{last}")
+            raise BadInput("trees", f"expected a range in 0:{self.n_trees}, got {first}:{last}")
         chosen = np.r_[first:last, self.n_trees : self.starts.shape[0] - 1]
         starts = offsets_of(np.diff(self.starts)[chosen])
         codes = self._columns(chosen)

@@ -148,7 +148,7 @@ def _with_categories(
             X[:, j] = rows.X[:, number[feature]]
             continue
         column = feature if feature in places else column_of(feature, words)
-        assert column is not None, "looked for before"
+        assert column is not None, "checked above"
         codes, distinct = words[column]
         if feature in places:
             values = [places[feature].get(word, np.nan) for word in distinct]

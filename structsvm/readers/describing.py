@@ -83,7 +83,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())
             problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
-            raise BadInput(path, problem, "describe one")
+            raise BadInput(path, problem, "describe one of them")
         return _describe_queries(path, "store", readers.open_store(path))
     line = first_line(path)
     kind = kind_of(line)
@@ -175,7 +175,7 @@ def _describe_run(path: Path) -> Description:
     same[1:] = run.scores[1:] == run.scores[:-1]
     same[run.offsets[:-1]] = False
     most = int(lengths.max())
-    tied = "the score of the one before: order by docid"
+    tied = "the same score as the one above; such ties are ordered by docid"
     warnings = [
         _says(int(same.sum()), "document has", "documents have", tied),
         _says(int((lengths < most).sum()), "topic has", "topics have", f"fewer than {most} documents"),

@@ -205,7 +205,7 @@ def _check_word(word: Any, what: str) -> str:
     # as bytes, since only ASCII white space ends a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         expected = "expected a word of text without ASCII white space, '#' or NUL"
-        raise BadInput(f"{what} {text!r:.80}", expected, "LETOR text has no quotes")
+        raise BadInput(f"{what} {text!r:.80}", expected, "remove them: LETOR text has no quotes")
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise BadInput(f"{what} {text!r:.80}", f"expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
@@ -393,7 +393,7 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
         block.line(next(at for i, (at, _) in enumerate(block.rows()) if i == row)),
-        f"{problem}, most of it zeros; feature {highest} in this line is the highest in the file",
+        f"{problem}; most values are zeros, and feature {highest} in this line is the highest in the file",
         "number the features without gaps, or specify {sparse=True}",
         width=size.width,
     )

@@ -74,7 +74,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
         which = f"judged are {_few(qrels.topics)}, ranked are {_few(run.topics)}"
-        raise BadInput(f"run {run.tag!r}", "expected topics of the judgments, got none of them", which)
+        raise BadInput(f"run {run.tag!r}", "expected at least one judged topic, got none", which)
     y: list[float] = []
     s: list[float] = []
     docid: list[str] = []

@@ -493,7 +493,7 @@ def place_of(path: Path) -> Path:
         problem = f"{path}: expected a new name or a store to replace, got another file or folder; choose another name"
         raise FileExistsError(problem)
     if others := _no_part_of(place):
-        problem = f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
+        problem = f"{path}: expected a store to replace, got {others[0]!r} beside its files; move it away"
         raise FileExistsError(problem)
     return place
 
@@ -651,7 +651,7 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
         codes = words[start : start + _STRINGS_AT_ONCE].view(np.uint32)
         if codes.max(initial=0) > 0x10FFFF:
-            raise BadInput(name, "expected text, got other bytes")
+            raise BadInput(name, "expected text, got invalid characters")
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -1,4 +1,4 @@
-"""The check of dueling bandits."""
+"""``check_bandit``: the properties that a dueling bandit must have."""
 
 from __future__ import annotations
 

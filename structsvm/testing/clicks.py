@@ -1,4 +1,4 @@
-"""The check of simulated users."""
+"""``check_click_model``: the properties that a simulated user must have."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     _check_sampled_clicks(model, lists, every, require, random_state)
     require(np.asarray(model.probability([])).shape == (0,), "an empty list has clicks")
     good = [0] * length
-    # bad grades for all three methods, then bad clicks for the likelihood
+    # invalid grades for all three methods, then invalid clicks for the likelihood
     for what, grades in (
         ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
         ("half a grade", [0.5, *good[1:]]), ("a missing grade", [np.nan, *good[1:]]), ("a table", [good, good]),

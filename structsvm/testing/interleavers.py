@@ -1,4 +1,4 @@
-"""The check of interleaving methods."""
+"""``check_interleaver``: the properties that an interleaving method must have."""
 
 from __future__ import annotations
 

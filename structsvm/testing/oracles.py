@@ -1,4 +1,4 @@
-"""The check of ranking oracles."""
+"""``check_oracle``: the properties that a ranking oracle must have."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class _Bound:
         self.require(all(same), "the result of a query depends on other queries, calls or threads")
 
     def check_extremes(self) -> None:
-        # untrained: equal scores; trained: margins so wide that no other ranking is worth its loss
+        # equal scores, as before training; then margins so wide that no other ranking is worth its loss
         loss, _ = self.separate(np.zeros(self.y.shape[0]))
         agrees = (loss > 0) == self.separator.informative
         self.require(agrees.all(), "informative: expected True exactly where equal scores have a loss")

@@ -1,4 +1,4 @@
-"""The checks of problems, structured models and solvers of the small QP."""
+"""Checks of problems, structured models and solvers of the small quadratic programme."""
 
 from __future__ import annotations
 

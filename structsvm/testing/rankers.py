@@ -1,4 +1,4 @@
-"""The check of ranking estimators, on top of scikit-learn's own checks."""
+"""``check_ranker``: the properties that a ranking estimator must have besides those that scikit-learn checks."""
 
 from __future__ import annotations
 

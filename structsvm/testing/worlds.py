@@ -1,4 +1,4 @@
-"""The check of worlds in which bandits are simulated."""
+"""``check_world``: the properties that a world for simulated bandits must have."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
     cli(f"clicks judge {log} -o q.tsv --report j.html")
     assert "expected a name in .tsv for a table" in cli.refuses(f"clicks judge {log} -o q.csv")
     assert len(pd.read_csv("q.tsv", sep="\t")) == 180
-    assert "The documents with most impressions" in Path("j.html").read_text()
+    assert "The documents with the most impressions" in Path("j.html").read_text()
 
 
 def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(log, cli):

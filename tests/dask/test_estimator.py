@@ -329,7 +329,7 @@ def test_C_by_cross_validation(client, data, frame):
         one = StructuralRanker("map", C=10.0, tol=1e-6).fit(kept.X, kept.y, qid=kept.qid)
         expected = one.score(out.X, out.y, qid=out.qid)
         assert found[0].scores_[folds == fold, 1].mean() == pytest.approx(expected, abs=0.02)
-    refused("cv=1: expected a whole number >= 2", DaskStructuralRankerCV(cv=1, client=client).fit, "none")
+    refused("cv=1: expected an integer >= 2", DaskStructuralRankerCV(cv=1, client=client).fit, "none")
     refused("Cs=\\[\\]: expected a sequence", DaskStructuralRankerCV(Cs=[], client=client).fit, "none")
 
 
@@ -395,7 +395,7 @@ def at(values, row, value, kind=None):
         (lambda c: {"X": c["X"][NAMES[::-1]]}, "expected the columns of partition 0 in their order"),
         (lambda c: {"y": c["y"].iloc[1:]}, r"partition 1: y: expected 1080 values"),
         (lambda c: {"y": at(c["y"], 3, np.nan, float)}, r"1: y\[3\]: expected a finite number, got nan"),
-        (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are whole numbers"),
+        (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are integers"),
         (lambda c: {"qid": at(c["qid"], 3, np.nan, float)}, r"1: qid\[3\]: expected an int or a string"),
         (lambda c: {"qid": at(c["qid"], 3, np.nan, "category")}, r"1: qid\[3\]: expected .*, got a missing one"),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
@@ -449,7 +449,7 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
         (path, None, {}, r"numbers in the column 'title', got .*; name the columns .* by features="),
         (path, "grade", {}, r"expected a column 'grade' for the label, .*; name it by y="),
         (wide, "label", {"qid": "qid", "features": ["f9"]}, "features: expected columns of X, got 'f9'"),
-        (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, as only a DataFrame and Parq"),
+        (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, because only a DataFrame"),
     ):  # fmt: skip
         refused(message, ranker(client).fit, X, y, **options)
 
@@ -507,7 +507,7 @@ def test_inputs_that_are_none(client, data, frame):
         (ddf, "grade", "qid", {}, "expected a column of X, got 'grade'"),
         (ddf, frame["label"], "qid", {}, "y: expected a dask Series"),
         (ddf, "label", "qid", {"relevance": 9.0, "groups": "mend"}, "no query carries a constraint"),
-        (empty, None, None, {}, "expected rows, got 1 partitions without any"),
+        (empty, None, None, {}, "expected rows, got only empty partitions"),
         (rows, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
     ):
         refused(message, ranker(client, **options).fit, X, y, qid=qid)

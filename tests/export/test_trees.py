@@ -199,7 +199,7 @@ def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
     model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
     said, _ = said_of(model, to, ["published", "title"])
     assert len(said) == (to != "lightgbm")
-    assert all(one.startswith("published: thresholds are the same in float32") for one in said)
+    assert all(one.startswith("published: thresholds are equal in float32") for one in said)
 
 
 def test_without_bins_and_trees_of_one_leaf(tmp_path):

@@ -3,8 +3,8 @@
 A rounded sum depends on the order of its additions. By default LLVM either adds one number after the other, which is
 slow, or, with ``fastmath``, splits the sum into as many parts as a vector of this processor has elements, so that
 results differ between processors. In this module the parts are fixed: element ``j`` belongs to part ``j % 8``. The
-eight partial sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with
-SSE2 or NEON, with the same operations in the same order.
+eight partial sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX
+and four with SSE2 or NEON, with the same operations in the same order.
 
 The functions ``_emit_...`` build LLVM's instructions for the intrinsics of the same names below: they return a
 signature and a code generator, or None for types that the intrinsic does not support.

@@ -318,8 +318,8 @@ def test_numbers_that_are_none_are_no_parameters(name: str) -> None:
 
 def test_numbers_that_are_none_are_no_horizons_and_no_steps_of_descents() -> None:
     for value in (True, np.True_):
-        rejected(r"horizon=(np\.)?True_?: expected a whole number >= 1", Anytime, "savage", 3, first=value)
-        with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
+        rejected(r"horizon=(np\.)?True_?: expected an integer >= 1", Anytime, "savage", 3, first=value)
+        with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected an integer >= 1"):
             ExploreThenExploit(make("rucb", 3), value)
     for key in ("delta", "gamma", "radius"):
         with pytest.raises(ValueError, match=f"{key}=True: expected a finite number > 0"):
