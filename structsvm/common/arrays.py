@@ -31,7 +31,7 @@ class Header(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes of the array, a Python int: a damaged header may declare a number above 64 bits."""
+        """Return the number of bytes as a Python int: a damaged header may declare a number above 64 bits."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -100,7 +100,7 @@ class Archive:
             raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
             declared = f"declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}"
-            raise Damaged(f"{name}: {declared}, there are {max(0, member.file_size - header.start)}")
+            raise Damaged(f"{name}: {declared}, found {max(0, member.file_size - header.start)}")
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:

@@ -41,7 +41,7 @@ class Pieces(NamedTuple):
 
 
 def is_path(X: Any) -> bool:
-    """Return whether ``X`` names files."""
+    """Return whether ``X`` is a path or a list of paths."""
     return isinstance(X, (str, PathLike)) or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, PathLike)) for x in X)
     )

@@ -170,7 +170,7 @@ class Fusion(Transformer):
             return topics.head(0).assign(docno="", score=0.0, rank=0)
         pool = candidates([Run.from_frame(one, tag=name) for name, one in found.items()])
         fused = self.model.rank(pool).to_frame().rename(columns={"topic": "qid", "docid": "docno"})
-        fused["rank"] -= 1  # which PyTerrier counts from 0
+        fused["rank"] -= 1  # PyTerrier counts ranks from 0
         return topics.merge(fused, on="qid")
 
 

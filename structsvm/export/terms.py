@@ -72,8 +72,9 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
 
     def walk(t: int, child: int, of_a: frozenset[int], of_b: frozenset[int]) -> None:
         if child < 0:
-            # A mixture reaches the leaf if it has the values of a in the features of_a and those of b in of_b. Feature
-            # j of of_a gets the share of orders in which the others of of_a precede j and those of of_b follow it
+            # A mixture reaches the leaf if it has the values of a in the features ``of_a`` and those of b in ``of_b``.
+            # Each feature is credited by the share of orders in which all others of ``of_a`` precede it and all others
+            # of ``of_b`` follow it.
             leaf = float(valued.values[int(forest.leaves[t]) + ~child])
             n, m = len(of_a), len(of_b)
             for j in of_a:

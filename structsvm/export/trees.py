@@ -184,7 +184,7 @@ def _nested(
         raise BadInput(
             "to",
             "the format has no categories; expected a model without them, got " + ", ".join(map(repr, used)),
-            "encode these by OneHotEncoder, or export to 'lightgbm' or 'onnx'",
+            "encode these with OneHotEncoder, or export to 'lightgbm' or 'onnx'",
             value=target.to,
         )
     if (deepest := _depth(forest)) > _MAX_DEPTH:

@@ -30,12 +30,12 @@ class Words:
 
     @cached_property
     def vectors(self) -> Any:
-        """TFIDF vectors of titles and texts together; see :func:`tfidf`."""
+        """Return the TFIDF vectors of titles and texts together; see :func:`tfidf`."""
         return tfidf(self.text if self.title is None else sparse.csr_matrix(self.text + self.title))
 
     @cached_property
     def cosines(self) -> Float:
-        """Cosines of the documents' TFIDF vectors, shape (n_documents, n_documents)."""
+        """Return the cosines of the documents' TFIDF vectors, shape (n_documents, n_documents)."""
         return np.asarray((self.vectors @ self.vectors.T).toarray())
 
 

@@ -456,7 +456,7 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
 
 
 def _settle(token: bytes, target: int, flat: Any, y: Float) -> int:
-    """Parse a number that was too difficult for the kernel with Python, and store it at ``target``."""
+    """Parse with Python a number that the kernel left undecided, and store it at ``target``."""
     value = float(token)
     if target < 0:
         y[-1 - target] = value
