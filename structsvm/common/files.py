@@ -142,7 +142,7 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
             whole, problem = "a complete", "a truncated one"
         elif isinstance(error, MemoryError):
             # an xz header states the memory it needs; if damaged, it may state any amount
-            problem, remedy = "one that needs more memory than exists", f"{remedy} or decompress it first"
+            problem, remedy = "one that needs too much memory", f"{remedy} or decompress it first"
         raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 
 

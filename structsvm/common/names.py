@@ -53,7 +53,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "write a number instead of k, as in 'ndcg@10'"
     """
     if "," in name:
-        return "name one at a time"
+        return "give one name at a time"
     # compare the names without cut-offs, and put the given cut-off back
     base, at, depth = plain_name(name).partition("@")
     known = set(known)

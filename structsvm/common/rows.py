@@ -11,7 +11,7 @@ from scipy import sparse
 from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import warn_user as warn_user
 
-DAMAGED = "create or read the damaged data again"
+DAMAGED = "the data are damaged; create or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time: a chunk and its mask stay in the cache
 
 

@@ -92,7 +92,7 @@ def memory_limits(client: Any) -> dict[str, float]:
 
 def _no_scheduler(client: Any) -> ClusterError:
     address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
-    remedy = "start the cluster again, and fit again with the same checkpoint= to continue where it was"
+    remedy = "start the cluster again, and fit again with the same checkpoint= to continue"
     return ClusterError(f"lost the connection to the scheduler {address}; {remedy}")
 
 
@@ -158,7 +158,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
-            remedy = "start some, and fit again with the same checkpoint= to continue where it was"
+            remedy = "start workers, and fit again with the same checkpoint= to continue"
             raise ClusterError(f"no worker for {_NO_WORKER:g} s while waiting for {place}; {remedy}")
         if now - last > timeout:
             waited = f"no result from {place} for {timeout:g} s, with {len(there)} workers connected"

@@ -272,7 +272,7 @@ class DaskStructuralRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if self._within_queries() and qid is None:
-            raise BadInput("qid", "expected the query of each row, got none", "pass it, as {scale} needs it")
+            raise BadInput("qid", "expected the query of each row, got none", "pass qid: {scale} needs it")
         model = {"coef": self.coef_, "scaler": self.scaler_}
         # a frame, an array, or rows in the memory of this process
         if hasattr(X, "npartitions") and hasattr(X, "columns"):

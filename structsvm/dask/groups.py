@@ -84,7 +84,7 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
     if groups == "refuse":
         others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
         why = "training would have a different objective"
-        problem = f"query {query!r} is cut: it has rows in {where}{others}; {why}"
+        problem = f"query {query!r} is split: it has rows in {where}{others}; {why}"
         mend = "use {groups='mend'}, which moves rows to the adjacent partition"
         raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
     if groups == "mend" and far:

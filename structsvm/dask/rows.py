@@ -44,7 +44,7 @@ def stamp(file: Path) -> Stamp:
 def check_stamp(file: Path, expected: Stamp) -> None:
     """Raise if a file has changed since the call began, because partitions would mix rows of both versions."""
     if stamp(file) != expected:
-        problem = "expected the file to be as it was when this call began, got a changed one"
+        problem = "expected a file that is unchanged since this call began, got a changed one"
         raise BadInput(file, problem, "call again to read the new file")
 
 

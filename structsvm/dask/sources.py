@@ -63,7 +63,7 @@ def pieces(
     """
     if is_path(X):
         if sample_weight is not None:
-            problem = "expected none for files; read them with dask.dataframe to add it"
+            problem = "expected none for files; read them with dask.dataframe to add weights"
             raise BadInput("sample_weight", problem)
         return _of_files(X, y, qid, n_threads, features)
     if _is(X, "dask.dataframe", "npartitions"):

@@ -188,7 +188,7 @@ def check_figures(form: LinearForm, to: str) -> None:
             problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
         elif not TINY <= width <= HUGE or not np.isfinite(high32) or (is_range and high32 <= low32):
             problem = f"values that float32 can tell apart, got {figures} of"
-            remedy = "subtract from it, or multiply it"
+            remedy = "shift it, or multiply it"
         if problem:
             remedy = f"{remedy} by a constant before training"
             raise BadInput("to", f"expected {problem} {name!r}", remedy, value=to)

@@ -225,7 +225,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"pairs": [[k, _encode(v, f"{path}.{k}", arrays)] for k, v in value.items()]}
     raise TypeError(
         f"{path}: expected a number, string, array or class of structsvm, got {value!r}; a model file holds no "
-        "code: set it to None or to a name before saving, or keep the model with joblib"
+        "code: set it to None or to a name before saving, or save the model with joblib"
     )
 
 

@@ -53,7 +53,7 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
 
 def _of_linear(form: LinearForm, rows: Float) -> Float:
     if form.within_query:
-        problem = "expected scaling that is the same for all queries, got one within queries"
+        problem = "expected scaling that is the same for all queries, got scaling within queries"
         raise BadInput("model", problem, "use structsvm explain, which reads the whole query")
     if form.missing is not None:
         rows = np.where(np.isnan(rows), form.missing, rows)

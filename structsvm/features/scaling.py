@@ -39,7 +39,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     A missing value (NaN: the system did not retrieve the document) stays missing and does not affect the other values.
     :class:`~structsvm.features.binning.BinnedFeatures` accepts missing values and has an indicator for them. For other
-    models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces them by the lowest score of the query.
+    models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces missing values by the lowest score of the
+    query.
 
     Parameters
     ----------

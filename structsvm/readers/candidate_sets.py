@@ -329,7 +329,7 @@ def judged_candidates(
         columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
         _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
-        problem = "expected a judged topic with candidates, got none: check that the runs or texts fit"
+        problem = "expected a judged topic with candidates, got none: check the ids of topics and documents"
         raise BadInput("qrels", problem)
     return labelled
 

@@ -60,7 +60,7 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
         optional = options.pop("label", "") is None
         if options:
             problem = f"{', '.join(options)}: options for reading text, got a store"
-            raise BadInput(path, problem, "pass them at conversion")
+            raise BadInput(path, problem, "pass them when converting")
         data = open_store(path)
         if data.y is None and not optional:
             raise BadInput(path, "expected labels, got a store without labels", "convert rows with labels")

@@ -206,7 +206,7 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
 
 
 def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator[Float]:
-    """Yield scores from untrained to trained, with ties, and zeros and the reverse order."""
+    """Yield scores like those of untrained to trained models, with ties, and also zeros and the reverse order."""
     noise = rng.normal(size=len(y))
     yield noise
     yield np.zeros(y.shape[0])

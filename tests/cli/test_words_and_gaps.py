@@ -173,7 +173,7 @@ def test_a_column_of_words_that_is_not_there(products, cli):
     assert "--categorical: requires a table, got" in said
 
 
-@pytest.mark.filterwarnings("default:.*different values:UserWarning")
+@pytest.mark.filterwarnings("default:.*distinct values:UserWarning")
 def test_a_column_of_ids_among_the_words_is_said(cli):
     lines = [f"q{k // 2},p{k},{'xy'[k % 2]},{k % 2}" for k in range(30)]
     Path("t.csv").write_text("\n".join(["qid,product,brand,label", *lines]))

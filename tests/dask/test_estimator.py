@@ -136,7 +136,10 @@ def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, tm
     ranks = model.rank(whole(frame), "qid").compute(scheduler="sync").to_numpy()
     np.testing.assert_array_equal(ranks, local_model.rank(frame[NAMES], data.qid))
     refused(
-        r"is cut: .*; ranks stay with their rows, whatever groups= is: sort the data", model.rank, ddf, "qid"
+        r"is split: .*; ranks stay with their rows, whatever groups= is: sort the data",
+        model.rank,
+        ddf,
+        "qid",
     )
 
 
@@ -160,14 +163,14 @@ def test_a_cut_query_is_made_whole(groups, client, data, frame, local, tmp_path)
     with pytest.raises(BadInput) as error:
         ranker(client).fit([str(tmp_path / f"part-{k}.parquet") for k in range(3)])
     # files make as many as threads
-    assert re.search("query (30|80) is cut: it has rows in", str(error.value))
+    assert re.search("query (30|80) is split: it has rows in", str(error.value))
     assert "groups='mend'" in str(error.value)
     same_optimum(ranker(client, groups=groups).fit(path), local, data)
 
 
 def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, frame, local):
     X = [part_of(frame.iloc[a:b]) for a, b in ((0, 365), (365, 366), (366, 369), (369, 1440))]
-    refused(r"query 30 is cut: .* partition 0, partition 1 and 2 more", ranker(client).fit, X)
+    refused(r"query 30 is split: .* partition 0, partition 1 and 2 more", ranker(client).fit, X)
     same_optimum(ranker(client, groups="mend").fit(X), local, data)
 
 
@@ -176,7 +179,7 @@ def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, lo
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
-    with pytest.raises(BadInput, match=r"query 'q\d+' is cut.*and 119 more are.*groups='shuffle'"):
+    with pytest.raises(BadInput, match=r"query 'q\d+' is split.*and 119 more are.*groups='shuffle'"):
         ranker(client).fit(ddf, "label", qid="qid")
     with pytest.raises(BadInput, match=r"not only at their common borders; use groups='shuffle'"):
         ranker(client, groups="mend").fit(ddf, "label", qid="qid")

@@ -248,9 +248,9 @@ def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):
     assert [sum(part.data.n_rows for part in parts) for parts in before] == [len(frame)] * 3
     write(frame.assign(f0=frame["f0"] * np.float32(1.5)))
     for source, path in zip(sources, (parquet, text, store), strict=True):
-        message = f"{path.name}.*: expected the file to be as it was when this call began"
+        message = f"{path.name}.*: expected a file that is unchanged since this call began"
         refused(message, dask.compute, *source.delayed, scheduler="sync")
-    refused("expected the file to be as it was when this call began", pickle.loads, unpickled[0])
+    refused("expected a file that is unchanged since this call began", pickle.loads, unpickled[0])
 
 
 SCRIPT = """

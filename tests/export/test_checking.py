@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLear
 
 N = 4
 VERSIONS = {"opensearch": "3.8"}
-SAID = ("slack", "the same in float32", "large beside their differences", "no intercept")
+SAID = ("slack", "equal in float32", "large relative to their differences", "no intercept")
 
 
 def random_tree(rng, unit):

@@ -148,7 +148,7 @@ def said_of(model, to, names, **options):
         ("opensearch", None, ["3.2 to 3.7", "before 3.2 counts"]), ("opensearch", "3.8", []),
         ("opensearch", "3.5", ["3.2 to 3.7"]), ("opensearch", "3.1", ["before 3.2 counts"]),
         ("elasticsearch", None, ["releases of the plugin before 2024"]), ("elastic", None, []),
-        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts those as 0"]),
+        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts these as 0"]),
         ("lightgbm", None, []), ("onnx", None, []),
     ],
 )  # fmt: skip

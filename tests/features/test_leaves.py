@@ -109,7 +109,7 @@ def grown_elsewhere(library, rng, X, y):
             return pd.DataFrame(columns).assign(d=pd.Categorical.from_codes(codes, categories=names))
 
         if names != list(range(5)):
-            refused = r"pandas column of the categories .*cat\.codes|train with zero"
+            refused = r"pandas column with the categories .*cat\.codes|train with zero"
         return model.fit(frame(X), y), refused, lambda rows: model.predict(frame(rows), pred_leaf=True)
     if library == "xgboost":
         xgboost = pytest.importorskip("xgboost")
@@ -471,12 +471,12 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
     paired = np.array([0, 3, 5, 9])
     assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), paired, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
     for codes, kind, given, n_trees, n_pairs, message in (
-        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf up to 2, got 3"),
+        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf number up to 2, got 3"),
         ([[0, 0], [0, 3]], np.uint8, starts, 1, 0, r"codes\[1, 1\]: expected a count of edges up to 2"),
         ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
         ([[0, 0]], np.uint8, [0, 6, 5], 1, 0, r"starts\[2\]: expected at least 6, the entry before it"),
         ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
-        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
+        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf number up to 1, got 2"),
         ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
     ):
         rejected(message, LeafRows, np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)

@@ -421,7 +421,7 @@ def test_read_queries_tells_text_from_store(tmp_path):
     assert_same(read_queries(tmp_path / "a.txt"), data)
     assert_same(read_queries(str(tmp_path / "a.store")), data)
     assert read_queries(tmp_path / "a.txt", dtype=np.float32).X.dtype == np.float32
-    rejected("dtype: for reading text", read_queries, tmp_path / "a.store", dtype=np.float32)
+    rejected("dtype: options for reading text", read_queries, tmp_path / "a.store", dtype=np.float32)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_queries(tmp_path / "absent")
 

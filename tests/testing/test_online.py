@@ -157,7 +157,7 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
         (broken(select=by_number, best=lambda self, rng=None: RUCB.best(self)), "not the same distribution"),
         (broken(select=own_chance), "the same state and seed"),
         (Counting, "same state and seed|changes the state"),
-        (Remembering, "learns something else"),
+        (Remembering, "is updated differently"),
         (Forgetful, "after a restart"),
         (broken(select=secret), "cannot be JSON"),
         (broken(update=contrary), "best: expected"),

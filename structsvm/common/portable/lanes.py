@@ -33,7 +33,7 @@ _INT = ir.IntType(32)
 
 
 class LanesType(types.Type):
-    """Numba's type of eight float64."""
+    """Numba type of eight float64 values."""
 
     def __init__(self) -> None:
         super().__init__(name="Lanes")
@@ -108,7 +108,7 @@ def _emit_zero(typingctx: Any) -> Any:
 
 
 def _emit_spread(typingctx: Any, x: Any) -> Any:
-    """Return eight times ``x``."""
+    """Return eight lanes that all hold ``x``."""
     return lanes(types.float64), lambda context, builder, signature, arguments: _spread(builder, arguments[0])
 
 

@@ -113,7 +113,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         ending = compute.ends_with(array, "\0")
         if (some := compute.any(ending)).as_py():
             row = compute.index(ending, some).as_py()
-            raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
+            raise batch.wrong(row, name, what, "one that ends in a NUL character", "remove the NUL")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
     elif types.is_null(kind):
