@@ -31,7 +31,7 @@ class Header(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes of the array, a Python int: a damaged header may declare a number above 64 bits."""
+        """Return the number of bytes as a Python int: a damaged header may declare a number above 64 bits."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -41,7 +41,7 @@ def read_header(file: IO[bytes]) -> Header:
         # later versions of the format are for other types, and have headers of up to 4 GB
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
-        # a text dtype may declare any width: nothing is allocated for it here
+        # a text dtype may declare any width: nothing is allocated for the data yet
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, max_header_size=_LARGEST_HEADER)
     except Exception:  # NumPy raises nearly any error for random bytes
         raise Damaged("its header does not describe an array") from None
@@ -100,7 +100,7 @@ class Archive:
             raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
             declared = f"declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}"
-            raise Damaged(f"{name}: {declared}, there are {max(0, member.file_size - header.start)}")
+            raise Damaged(f"{name}: {declared}, found {max(0, member.file_size - header.start)}")
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:
@@ -109,8 +109,8 @@ class Archive:
         if header.n_bytes > most_bytes:
             raise Damaged(f"{name}: an array of {header.n_bytes} bytes, expected at most {most_bytes:.0f}")
         try:
-            # if header and directory both overstate a size, the array costs address space until its bytes run out:
-            # NumPy reads them block by block, and pages without bytes are never touched
+            # if header and directory both overstate a size, only address space is reserved: NumPy reads the data block
+            # by block until they end, and pages that are never written take no memory
             with self._zip.open(self._members[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         except Exception as error:

@@ -37,7 +37,7 @@ class CandidateSet:
     titles : same types as ``texts``, optional
         One title per document; a matrix has the same columns (words) as ``texts``.
     ids : sequence of str or int, optional
-        Distinct; ``0 .. n-1`` by default.
+        Distinct ids of the documents; ``0 .. n-1`` by default.
     features : array-like of float, shape (n_documents, n_features), optional
         Document features: scores of retrieval systems, similarities of embeddings. Higher is better; NaN means that
         the system did not retrieve the document.
@@ -52,11 +52,12 @@ class CandidateSet:
     Attributes
     ----------
     kind : {"text", "tokens", "counts", "similarity"}
+        Form in which the documents were given.
     texts, titles : list, or CSR matrix of float64, or None
     similarity : ndarray of float64, shape (n_documents, n_documents), or None
         Only in sets from :meth:`from_similarity`.
     documents : CandidateSet or None
-        The texts of such a set, if given.
+        Texts that accompany the similarities, if given.
     ids : list of str
     features : ndarray of float64, shape (n_documents, n_features), or None
     query : str or None
@@ -91,7 +92,7 @@ class CandidateSet:
         if titles is not None:
             kind, self.titles = _documents(titles, "titles")
             if kind != self.kind:
-                raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
+                raise TypeError(f"titles: expected {self.kind} as for texts, got {kind}")
             _check_length("titles", _length(self.titles), n, "documents")
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
                 got = self.titles.shape[1]
@@ -155,7 +156,7 @@ class CandidateSet:
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
-        # numbers within the tolerance are made exact, as methods rely on it
+        # numbers within the tolerance are made exact, because methods rely on exact bounds
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
         if documents is not None:
@@ -175,7 +176,7 @@ class CandidateSet:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the documents' texts (or similarities), 16 hexadecimal digits.
+        """Return a digest of the documents' texts (or similarities), 16 hexadecimal digits.
 
         Sets with the same documents have the same fingerprint, whatever their order, ids, titles and features. A model
         stores the fingerprints of its training sets.
@@ -205,7 +206,7 @@ class CandidateSet:
 
 
 def _no_similarity(problem: str) -> BadInput:
-    return BadInput("similarity", problem, "of embeddings E whose rows have length 1, pass E @ E.T")
+    return BadInput("similarity", problem, "for embeddings E whose rows have length 1, pass E @ E.T")
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
-            problem = "expected rows of one length, one entry for each subtopic, got rows of several"
+            problem = "expected rows of one length, one entry for each subtopic, got several lengths"
             raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             got = f"{values.dtype} of shape {values.shape}"
@@ -307,7 +308,7 @@ def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
 
 
 class Limits(NamedTuple):
-    """How many documents of a set are chosen at most, and the largest sum of their costs; these are 1 by default."""
+    """Maximum number of documents chosen from a set, and maximum sum of their costs, which are 1 by default."""
 
     most: int
     costs: Float
@@ -317,7 +318,7 @@ class Limits(NamedTuple):
 def check_limits(
     sets: Sequence[CandidateSet], k: Any, usual: int, costs: Any = None, budget: Any = None
 ) -> list[Limits]:
-    """Return the limits of each set: ``k`` documents; by default the ``usual`` number, but any under a budget."""
+    """Return the limits of each set: ``k`` documents; by default the ``usual`` number, or any number under a budget."""
     if k is not None or costs is None:
         k = check_whole("k", usual if k is None else k)
     # None: any number of documents, as long as the budget lasts
@@ -365,7 +366,7 @@ def _as_numbers(values: Any, argument: str, expected: str = "numbers") -> Float:
 
 
 def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
-    """Return distinct document numbers as int64."""
+    """Return distinct document indices as int64; raise for other values."""
     rows = np.asarray(chosen)
     if rows.size == 0:
         return np.zeros(0, dtype=np.int64)

@@ -15,7 +15,7 @@ _NOT_GIVEN: Any = object()
 
 
 class _Value(NamedTuple):
-    """A value as text: in Python, and after an option, where strings are not quoted."""
+    """A value as text: as written in Python, and as written after an option, where strings are not quoted."""
 
     shown: str
     bare: str
@@ -100,7 +100,7 @@ class BadInput(ValueError):
 
     @property
     def fault(self) -> str:
-        """The text without the remedy."""
+        """Return the text without the remedy."""
         return self._text(self._head(), self._problem({}), "")
 
     def renamed(self, argument: str) -> BadInput:
@@ -159,10 +159,10 @@ def check_number(
     ok = isinstance(value, kind) and not isinstance(value, bool) and -math.inf < number < math.inf
     if ok and least <= number <= most and not (open_end and number == least):
         return
-    expected = "a whole number" if whole else "a finite number"
+    expected = "an integer" if whole else "a finite number"
     if most < math.inf:
         between = f"in ({least:g}, {most:g}]" if open_end else f"from {least:g} to {most:g}"
-        expected = f"a {'whole ' if whole else ''}number {between}"
+        expected = f"{'an integer' if whole else 'a number'} {between}"
     elif least > -math.inf:
         expected += f" {'>' if open_end else '>='} {least:g}"
     raise BadInput(name, f"expected {expected}", remedy, value=value)
@@ -196,7 +196,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 def check_flag(name: str, value: Any) -> None:
     """Raise unless ``value`` is True or False."""
-    # by name, as NumPy's bool counts too and NumPy is not imported here
+    # compared by name: NumPy's bool is accepted, but this module does not import NumPy
     if type(value).__name__ not in ("bool", "bool_"):
         raise BadInput(name, "expected True or False", value=value)
 

@@ -20,7 +20,7 @@ _MOMENT = 1.0
 
 class _State:
     def __init__(self) -> None:
-        self.depth = 0  # compiling a kernel compiles the kernels that it calls, one inside the other
+        self.depth = 0  # compiling a kernel also compiles the kernels that it calls, nested in each other
         self.since = 0.0  # start time of the outermost kernel
         self.gc_was_enabled = False
         self.seconds = 0.0
@@ -78,7 +78,7 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
 
 
 def _announce() -> None:
-    """Print, once per process, to a terminal or notebook why the first fit takes some time."""
+    """Print a message, once per process, in a terminal or notebook, that explains why the first fit takes longer."""
     waited = _state.seconds + time.perf_counter() - _state.since
     if _state.announced or _state.listeners or waited < _MOMENT:
         return

@@ -43,7 +43,7 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
     if shared.size:
         warn_user(
             f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
-            f"training part, too, such as {shared[0]}, so that scores are not those of whole queries; split by query: "
+            f"training part, too, such as {shared[0]}, so that scores do not refer to whole queries; split by query: "
             "cv=QueryKFold()"
         )
 

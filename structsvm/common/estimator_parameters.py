@@ -65,7 +65,7 @@ def name_here(name: str) -> str:
 
 def _hint(name: str, known: Collection[str]) -> str:
     if (here := name_here(name)) in known:
-        return f"; it is called {here!r} here"
+        return f"; structsvm calls it {here!r}"
     if name in ("verbose", "eval_set"):
         return "; fit takes verbose, and validation=(X, y, qid) if training watches a measure"
     near = get_close_matches(name, known, 1)

@@ -50,13 +50,13 @@ FREE_BYTES = 1 << 26
 """Up to 64 MB of text, any expansion is allowed: a small repetitive file does no harm."""
 
 _READ_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 17  # the size if all pieces are collected; one fits into the cache
+_PIECE_BYTES = 1 << 17  # size of pieces if all are collected; one piece fits into the cache
 _max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
 
 
 @contextlib.contextmanager
 def allowing_expansion(max_expansion: float) -> Iterator[None]:
-    """Change the default of ``max_expansion`` inside the block, which passes a command's option to every reader."""
+    """Change the default of ``max_expansion`` inside the block, so that a command's option reaches every reader."""
     token = _max_expansion.set(_check_expansion(max_expansion))
     try:
         yield
@@ -142,7 +142,7 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
             whole, problem = "a complete", "a truncated one"
         elif isinstance(error, MemoryError):
             # an xz header states the memory it needs; if damaged, it may state any amount
-            problem, remedy = "one that needs more memory than there is", f"{remedy} or decompress it first"
+            problem, remedy = "one that needs too much memory", f"{remedy} or decompress it first"
         raise BadInput(path, f"expected {whole} {kind} file, got {problem}", remedy) from error
 
 
@@ -206,8 +206,8 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
 
 def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
     """Yield the pieces; raise at a line longer than ``MAX_LINE_BYTES``."""
-    # Pieces shorter than the limit need no search from one line to the next: from each position the last line feed
-    # within the limit is searched backwards; without one, the line is too long.
+    # Lines need not be searched one by one: from each position, the last line feed within the limit is searched
+    # backwards; if there is none, the line is too long.
     lines = begun = 0  # whole lines so far, and bytes of the unfinished line after them
     for piece in pieces:
         at, first = 0, MAX_LINE_BYTES - begun
@@ -257,7 +257,7 @@ def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.u
 def read_blocks(
     path: Path, n_bytes: int, *, max_expansion: float | None = None
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the same text in blocks of whole lines, of about ``n_bytes`` each (more for a longer line)."""
+    """Yield the text of :func:`read_text` in blocks of whole lines of about ``n_bytes`` (more for a longer line)."""
     # the unfinished line at the end of a piece is kept, and begins the next block
     rest = b""
     for piece in _refuse_long_lines(_read_pieces(path, n_bytes, max_expansion), path):
@@ -283,7 +283,7 @@ def destination(path: Path) -> Path:
 
 def beside(path: Path, suffix: str) -> Path:
     """Return an unused hidden name in the folder of ``path`` that ends in ``suffix``, short enough for file systems."""
-    # 30 characters of up to 4 bytes each make 135 bytes with the rest; the narrowest limit in use is 143
+    # 30 characters of up to 4 bytes, with the added parts, make 135 bytes; the narrowest limit in use is 143
     return path.with_name(f".{path.name[:30]}.{secrets.token_hex(4)}{suffix}")
 
 

@@ -1,8 +1,8 @@
 """``run``: call a kernel in interpreted form while compiling it would take longer than the work so far.
 
-Otherwise the first fit of little data would wait seconds for code that it needs for milliseconds. A process that spends
-much time in Python leaves a mark on disk, which makes the next process compile. Python and compiled code round each
-operation alike, so results have the same bits.
+Otherwise the first fit on a small data set would wait seconds for code that runs for milliseconds. A process that
+spends much time in Python leaves a mark on disk, which makes the next process compile. Python and compiled code round
+each operation alike, so that results have the same bits.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the Python function of a kernel, which calls kernels of the same folder as Python; sums stay compiled."""
+    """Return the Python function of a kernel, in which kernels of the same folder are Python; sums stay compiled."""
     # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)

@@ -1,13 +1,13 @@
 """``kernel``: compile a function, and cache the machine code on disk until any file of its folder changes.
 
-Numba's own cache only notices edits of the file of the function itself, and would run outdated code of a kernel defined
-in another file. Here the stamp of cached code covers every Python file of the folder, so that kernels of one folder may
-call each other. Kernels of other folders may be called only if the folder is ``SHARED`` or listed in ``CALLS``, which
-the stamp covers, too (``tests/test_architecture.py``).
+Numba's own cache detects edits only in the file of the function itself, and would run outdated code of a kernel defined
+in another file. The stamp of this cache covers every Python file of the folder, so that kernels of one folder may call
+each other. Kernels of another folder may be called only if that folder is ``SHARED`` or listed in ``CALLS``; the stamp
+covers both, too (``tests/test_architecture.py``).
 
 Numba's cache index numbers the files of a function's signatures, so that two processes that compile two signatures at
-the same time can give them the same number. Here each signature has its own file, named by a hash of what it is
-compiled for and replaced atomically.
+the same time can give them the same number. In this cache each signature has its own file, which is named by a hash of
+its key and replaced atomically.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARED = "structsvm.common.portable"
 """Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call kernels of other folders; these call no others."""
+"""Folders whose kernels call kernels of other folders; the called folders call no further ones."""
 
 _ALLOCATING = {
     "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
@@ -96,7 +96,8 @@ def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     These are all files of the same folder, of ``SHARED`` and of the folders that it calls, and the files that implement
     compilation.
     """
-    # digests and not times, which differ between installations of the same files; each file is read once per state
+    # digests instead of times, which differ between installations of the same files; a file is read again only if its
+    # time or size changes
     folder = Path(locator._py_file).parent
     files = [Path(__file__), Path(numba_internals.__file__), *sorted(folder.glob("*.py"))]
     if folder != _folder(SHARED):
@@ -135,7 +136,7 @@ class _Entries:
     def load(self, key: Any) -> Any:
         for folder in (self.folder, *self.read_only):
             path = folder / self._path(key).name
-            # a missing or damaged file is the same as none
+            # a damaged file counts as missing
             with suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
                 if pickle.load(file) == self.head and pickle.load(file) == key:
                     return pickle.load(file)
@@ -148,7 +149,7 @@ class _Entries:
 
 @lru_cache(maxsize=1024)
 def _writable(folder: Path) -> bool:
-    # determined by trying: permissions are not conclusive on read-only file systems or for root
+    # a write is attempted: permissions are not conclusive on read-only file systems or for root
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()

@@ -22,16 +22,16 @@ from typing import Any
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 _HOMES: dict[str, dict[str, str]] = {}
-"""Maps packages to names to modules."""
+"""Module of each exported name, by package."""
 _LABELS: dict[str, dict[str, dict[str, str]]] = {}
-"""Maps packages to attributes to labels to names."""
+"""Name of each labelled member, by package, attribute and label."""
 
 
 def _imports(code: CodeType) -> Iterator[tuple[str, str]]:
     """Yield name and module of each ``from module import name`` in the block ``if TYPE_CHECKING`` of a module."""
     end, in_test, module = 0, False, ""
     for step in dis.get_instructions(code):
-        if in_test and "JUMP" in step.opname:  # over the block
+        if in_test and "JUMP" in step.opname:  # the jump over the block
             end, in_test = step.argval, False
         in_test = in_test or (step.argval == "TYPE_CHECKING" and step.opname == "LOAD_NAME")
         if step.opname == "IMPORT_NAME":

@@ -29,7 +29,7 @@ def count_threads(n_jobs: int | None) -> int:
 def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) -> Iterator[Any]:
     """Yield the outcomes of compiled tasks as they finish, each from a thread.
 
-    Compiled code does not notice Ctrl-C; the waiting main thread does.
+    Compiled code does not react to Ctrl-C, but the waiting main thread does.
     """
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
@@ -38,7 +38,7 @@ def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) ->
         outcomes = pool.imap_unordered(job, tasks)
         for _ in tasks:
             while True:
-                # short waits, since a signal just before a wait does not end it
+                # short waits, because a signal that arrives just before a wait does not interrupt it
                 with contextlib.suppress(Waiting):
                     yield outcomes.next(timeout=0.5)
                     break

@@ -12,7 +12,7 @@ QID = "qid"
 _SYNONYMS = {
     "p": "precision", "r": "recall", "ap": "map", "rr": "mrr", "recip_rank": "mrr", "auc": "roc", "roc_auc": "roc",
 }  # fmt: skip
-"""Names of measures in ir_measures, trec_eval and scikit-learn, in lower case."""
+"""Names of measures in ir_measures, trec_eval and scikit-learn, in lower case, with their names in this package."""
 
 _WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
 """trec_eval writes ``ndcg_cut_10`` in its output and reads ``ndcg_cut.10``."""
@@ -53,7 +53,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "write a number instead of k, as in 'ndcg@10'"
     """
     if "," in name:
-        return "name one at a time"
+        return "give one name at a time"
     # compare the names without cut-offs, and put the given cut-off back
     base, at, depth = plain_name(name).partition("@")
     known = set(known)

@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}
 """Undocumented options of ``njit``: no reference counting, no wrapper for callbacks from C."""
 
 MISSING: str | None = None
-"""The error for a name that this version of Numba lacks; None if it lacks nothing."""
+"""Error for a name that this version of Numba lacks; None if no name is missing."""
 
 try:
     from numba.core import caching, event
@@ -51,7 +51,7 @@ except (ImportError, AttributeError, KeyError, TypeError) as error:
     from pickle import dumps as dumps
 
     warnings.warn(
-        f"numba {numba_version} lacks what structsvm uses of it ({MISSING}): kernels are compiled by "
+        f"numba {numba_version} lacks names that structsvm uses ({MISSING}): kernels are compiled by "
         f"numba.njit(cache=True), and the first fit takes longer; tested with numba {TESTED[0]} to {TESTED[1]}",
         UserWarning,
         stacklevel=2,
@@ -105,8 +105,7 @@ def _reading_class() -> Any:
 
 
 def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root: Path) -> Any:
-    """Return a cache class whose code carries the stamp of ``stamp`` and whose files are ``entries``; None if
-    unavailable.
+    """Return a cache class that stamps code by ``stamp`` and stores it as ``entries``; None if unavailable.
 
     Messages show ``root`` as the folder of code that is kept beside its source.
     """
@@ -115,7 +114,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
         return None
 
     class Locator(_BESIDE):  # type: ignore[misc, valid-type]
-        """The first writable folder; earlier folders are read, as another user may have compiled there."""
+        """Locator of the first writable folder; earlier folders are read, as other users may have compiled there."""
 
         get_source_stamp = stamp
 
@@ -139,7 +138,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
             return cls(function, file) if Path(file).exists() else None
 
         def ensure_cache_path(self) -> None:
-            """Do nothing: the folder was created, and tried, when the kernel was defined."""
+            """Do nothing: the folder was created, and its access tested, when the kernel was defined."""
 
     implementation: Any = type(
         "FolderCacheImpl", (caching.CompileResultCacheImpl,), {"_locator_classes": [Locator]}
@@ -173,14 +172,14 @@ def locator_of(compiled: Any) -> Any:
 
 def is_kept(compiled: Any, arguments: tuple[Any, ...]) -> bool:
     """Return whether the code of a kernel for arguments of these types is on disk."""
-    with suppress(AttributeError):  # another cache, or none
+    with suppress(AttributeError):  # the kernel has another cache, or none
         kept, signature = compiled._cache, tuple(_writable(typeof(each)) for each in arguments)
         return kept._cache_file.load(kept._index_key(signature, compiled.targetctx.codegen())) is not None
     return False
 
 
 def mark_of(compiled: Any) -> Path | None:
-    """Return the path of the mark by which a process asks later ones to compile a kernel; None without a cache."""
+    """Return the path of the mark that makes later processes compile a kernel; None without a cache."""
     at = locator_of(compiled)
     if at is None or at.kept is None:
         return None

@@ -11,7 +11,7 @@ from scipy import sparse
 from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import warn_user as warn_user
 
-DAMAGED = "the data are damaged, make or read them again"
+DAMAGED = "the data are damaged; create or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time: a chunk and its mask stay in the cache
 
 
@@ -28,7 +28,7 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
     """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
-        problem = f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
+        problem = f"expected integers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
         raise BadInput(name, problem, DAMAGED)
     if offsets[0] != 0:
         raise BadInput(name, f"expected 0, got {offsets[0]}", DAMAGED, at="[0]")
@@ -38,7 +38,7 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
         falls = chunk[1:] < chunk[:-1]
         if falls.any():
             i = start + int(falls.argmax())
-            problem = f"expected at least the {offsets[i]} before it, got {offsets[i + 1]}"
+            problem = f"expected at least {offsets[i]}, the entry before it, got {offsets[i + 1]}"
             raise BadInput(name, problem, DAMAGED, at=f"[{i + 1}]")
     if offsets[-1] > n_rows:
         raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", DAMAGED, at="[-1]")
@@ -53,7 +53,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
     if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)
-    # compressed formats have boundaries of the major axis and indices of the minor one; of BSR both are of blocks
+    # compressed formats have boundaries of the major axis and indices of the minor one; in BSR both refer to blocks
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
         major, minor, axis = n_rows // height, n_columns // width, "column"
@@ -103,5 +103,5 @@ def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
         chunk = values[start : start + step]
         if chunk.min() < 0 or chunk.max() >= stop:
             i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
-            expected = f"a {axis} from 0 to {stop - 1}" if stop else f"none, as there is no {axis}"
+            expected = f"a {axis} from 0 to {stop - 1}" if stop else f"none, because there is no {axis}"
             raise BadInput(name, f"expected {expected}, got {values[i]}", DAMAGED, at=f"[{i}]")

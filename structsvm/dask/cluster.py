@@ -19,7 +19,7 @@ Parts = Sequence[Any]
 """Futures of the partitions, or the inputs that they are computed from."""
 
 _POLL = 0.25
-"""Seconds between two checks of the cluster while no result arrives, after which a lost worker is noticed."""
+"""Seconds between two checks of the cluster for lost workers, while no result arrives."""
 
 _NO_WORKER = 60.0
 """Seconds that a cluster may be without workers; Dask restarts killed workers within a few seconds."""
@@ -49,7 +49,7 @@ def connected(client: Any) -> Iterator[Any]:
             # a client that the user gives stays open; only errors of the connection are translated
             try:
                 yield client
-            # raised by any call of the block
+            # any call in the block may raise these
             except (CancelledError, distributed.comm.CommClosedError) as error:
                 raise _no_scheduler(client) from error
         return
@@ -92,14 +92,14 @@ def memory_limits(client: Any) -> dict[str, float]:
 
 def _no_scheduler(client: Any) -> ClusterError:
     address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
-    remedy = "start the cluster again, and fit again with the same checkpoint= to continue where it was"
+    remedy = "start the cluster again, and fit again with the same checkpoint= to continue"
     return ClusterError(f"lost the connection to the scheduler {address}; {remedy}")
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures in order; raise ClusterError if none finishes for ``timeout`` seconds.
 
-    The error names what it waited for by ``place``.
+    ``place`` describes, in the error, what was waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
@@ -115,7 +115,7 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
         )
     except KilledWorker as error:
         raise ClusterError(
-            "work on one partition took down several workers, as it does where rows do not fit in their memory; use "
+            "work on one partition killed several workers, as happens if rows do not fit in their memory; use "
             "more memory, smaller partitions, or stores (structsvm convert), which are mapped instead of read"
         ) from error
     except CancelledError as error:
@@ -140,7 +140,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     last, without = (
         time.monotonic(),
         None,
-    )  # when the last future finished, and since when there has been no worker
+    )  # time of the last finished future, and time since which there has been no worker
     while pending:
         n = len(pending)
         _nap(pending)
@@ -154,14 +154,14 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
             last = now
         if not pending:
             return
-        # if no future has finished: is there any worker, and has the time expired?
+        # check that there is a worker, and that the time without a finished future has not expired
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
-            remedy = "start some, and fit again with the same checkpoint= to continue where it was"
+            remedy = "start workers, and fit again with the same checkpoint= to continue"
             raise ClusterError(f"no worker for {_NO_WORKER:g} s while waiting for {place}; {remedy}")
         if now - last > timeout:
-            waited = f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there"
+            waited = f"no result from {place} for {timeout:g} s, with {len(there)} workers connected"
             raise ClusterError(f"{waited}; raise timeout= if a partition takes that long")
         if notice is not None:
             changed = notice(there)
@@ -184,7 +184,8 @@ _OPEN = ("pending", "lost")
 """States of unfinished futures; the result of a lost future was on a worker that died, and is computed again."""
 
 _FETCH = 1.0
-"""Seconds to fetch finished results, which are a few vectors; after a timeout, look for lost workers, and double it."""
+"""Seconds to fetch finished results, which are a few vectors; after a timeout, calls of lost workers are repeated, and
+the time is doubled."""
 
 
 class DaskPartitions:
@@ -242,7 +243,7 @@ class DaskPartitions:
                     timed_out = isinstance(error.__cause__, TimeoutError)
                     if not timed_out or time.monotonic() - begun > self._timeout:
                         raise
-                # a worker died with finished results, for which the scheduler would wait
+                # the scheduler would wait for finished results that were lost with their worker
                 patience *= 2
                 repeat(workers(self._client), (*_OPEN, "finished"))
         except BaseException:

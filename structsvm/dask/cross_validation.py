@@ -23,7 +23,7 @@ from structsvm.trainers.partitioned import fit_path_partitioned
 
 @parameters
 class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
-    """:class:`DaskStructuralRanker` that chooses C by cross-validation over queries, and then trains on all of them.
+    """:class:`DaskStructuralRanker` that chooses C by cross-validation over queries, and then trains on all queries.
 
     The fold of a query depends only on its id and ``random_state``, not on the partitions. For each fold, one path over
     C is trained and measured on the workers.
@@ -38,9 +38,9 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
     Attributes
     ----------
     C_ : float
-        The chosen value.
+        Chosen value of C.
     Cs_ : ndarray, shape (n_Cs,)
-        The grid, ascending.
+        Grid of values of C, ascending.
     scores_ : ndarray, shape (n_queries, n_Cs)
         Value of the measure for each held-out query and each C, in the order of the partitions.
     coef_, fit_, n_queries_, n_uninformative_, n_features_in_, memory_, n_partitions_, n_lost_
@@ -64,7 +64,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
     random_state: int = field(default=0, kw_only=True)
 
     def check_options(self) -> None:
-        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
+        """Raise ValueError for parameters that :meth:`fit` would refuse; no data are needed."""
         super().check_options()
         check_whole("cv", self.cv, 2)
         check_whole("random_state", self.random_state, 0)
@@ -83,7 +83,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         # filled fold by fold
         weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
-        # a generator, so that the next fold is trained when the last one has been measured
+        # a generator, so that a fold is trained only after the one before has been measured
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
@@ -93,7 +93,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
                     timeout=self.timeout, place="the partitions (held out)",
                 )  # fmt: skip
                 for at, per_query, weight, names, n in measured:
-                    # queries are numbered through all partitions; ``at`` are numbers within one
+                    # queries are numbered through all partitions; ``at`` holds indices within one partition
                     weights[start + at], ids[start + at] = weight, names
                     queries.append(start + at)
                     values.append(per_query)

@@ -46,16 +46,16 @@ _USABLE = 0.9
 class DaskStructuralRanker(BaseEstimator):
     """:class:`~structsvm.StructuralRanker` on the partitions of a Dask collection, or of files on the workers.
 
-    The optimum and the certificate are the same. Each round sends a few vectors with one number per feature to each
-    partition and back, independently of the number of rows. A lost worker costs the work of the round on its
-    partitions: Dask rebuilds them from their source, and no bound depends on the memory of a worker.
+    The optimum and the certificate are those of training on one machine. Each round sends a few vectors with one number
+    per feature to each partition and back, independently of the number of rows. A lost worker costs the work of the
+    round on its partitions: Dask rebuilds them from their source, and no bound depends on data that a worker cached.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
         As for :class:`~structsvm.StructuralRanker`.
     C : float, default=None
-        Trade-off, with the same meaning and default as on one machine.
+        Trade-off between loss and regularisation, with the same meaning and default as on one machine.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
@@ -68,15 +68,17 @@ class DaskStructuralRanker(BaseEstimator):
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Scaling by statistics of all rows, or of each query. All except "none" copy the rows of a partition.
     positive : bool, default=False
+        Whether weights are constrained to be >= 0.
     max_passes : int, default=1000
+        Maximum number of passes over the data.
     qp : {"active_set", "cvxpy"}, default="active_set"
         As for :class:`~structsvm.StructuralRanker`; the quadratic programme is solved at the driver.
     groups : {"refuse", "mend", "shuffle"}, default="refuse"
-        Treatment of queries with rows in several partitions, which would change the objective. "refuse"
-        raises an error; "mend" moves its rows to the first of the partitions, if they are neighbours and the query is
-        at their borders; "shuffle" makes new partitions by query, which moves all rows.
+        Treatment of queries with rows in several partitions, which would change the objective. "refuse" raises an
+        error; "mend" moves the rows of such a query to its first partition, if its partitions are adjacent and the
+        query is at their borders; "shuffle" creates new partitions by query, which moves all rows.
     client : distributed.Client, optional
-        By default the current client; without one, a cluster of threads in this process for each call.
+        By default the current client; if there is none, each call starts a cluster of threads in this process.
     checkpoint : path, optional
         File of the state of the fit after each pass. If the file exists, ``fit`` continues from it; it is removed when
         the gap is reached.
@@ -89,16 +91,20 @@ class DaskStructuralRanker(BaseEstimator):
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
+        Weights of the features.
     fit_ : Fit
         The certificate, as on one machine.
     n_queries_, n_uninformative_, n_features_in_ : int
+        Numbers of queries, of queries that give no constraint, and of features.
     scaler_ : QueryScaler or None
+        Fitted scaler; None for ``scale="none"``.
     feature_names_in_ : ndarray of str
-        Only for frames and Parquet files.
+        Names of the features; only for frames and Parquet files.
     memory_ : dict
         For each worker ``rows``, ``planes`` and ``limit`` in bytes before training: the size of its rows, the largest
         size of cached planes, and its memory limit.
     n_partitions_ : int
+        Number of partitions that hold rows.
     n_lost_ : int
         Number of calls that were repeated because their worker was lost.
 
@@ -151,9 +157,9 @@ class DaskStructuralRanker(BaseEstimator):
         y, qid : dask Series or Array, or str
             Labels and query of each row, or the names of columns; for Parquet files "label" and "qid" by default.
         sample_weight : dask Series or Array, or str, optional
-            Numbers >= 0; the weight of a query is the mean over its rows.
+            Weights >= 0; the weight of a query is the mean over its rows.
         features : sequence of str, optional
-            Names of the columns that are features, for a DataFrame and Parquet files; by default all others.
+            Names of the columns that are features, for a DataFrame and Parquet files; by default all other columns.
 
         Returns
         -------
@@ -166,7 +172,7 @@ class DaskStructuralRanker(BaseEstimator):
         """
         self.check_options()
         if features is not None and not has_names(X):
-            problem = "expected none, as only a DataFrame and Parquet files have columns with names"
+            problem = "expected none, because only a DataFrame and Parquet files have column names"
             raise BadInput("features", problem)
         with (
             cluster.connected(self.client) as client,
@@ -176,7 +182,7 @@ class DaskStructuralRanker(BaseEstimator):
         return self
 
     def _held(self, client: Any, raw: list[Any], about: Sequence[Any], folds: Dealt) -> list[Any]:
-        """Return futures of the partitions of the problem, on the workers of their rows; set the attributes on them."""
+        """Return futures of the partitions of the problem, on the workers of their rows; set the attributes."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
         options = self.loss, self.relevance, self.scaler_, folds
@@ -189,7 +195,7 @@ class DaskStructuralRanker(BaseEstimator):
             raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, about_parts)
-        raw.clear()  # partitions hold the rows, too: Dask would count them twice, and write some to disk
+        raw.clear()  # the futures of the problem hold the rows, too: Dask would count them twice and write some to disk
         self.n_partitions_ = len(futures)
         if about[0].names is not None:
             self.feature_names_in_ = np.array(about[0].names, dtype=object)
@@ -220,7 +226,7 @@ class DaskStructuralRanker(BaseEstimator):
         source = pieces(*given, n_threads=cluster.count_threads(client), features=features)
         limits = cluster.memory_limits(client)
         limit = sum(limits.values())
-        # refused before anything is read, as a worker that runs out of memory is killed and its work is lost
+        # refused before anything is read, because a worker that runs out of memory is killed and its work is lost
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise cluster.ClusterError(
                 f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(limits)} workers have {limit / 1e9:.1f} GB "
@@ -255,17 +261,18 @@ class DaskStructuralRanker(BaseEstimator):
         Parameters
         ----------
         X : dask DataFrame or Array, numpy array, CSR matrix or pandas DataFrame
-            A column ``qid`` of a frame is not a feature.
+            Rows to score. A column ``qid`` of a frame is not a feature.
         qid : as X, optional
             Required if ``scale`` works within queries; each partition must hold whole queries.
 
         Returns
         -------
         dask Series or Array, or ndarray
+            Score of each row.
         """
         check_is_fitted(self, "coef_")
         if self._within_queries() and qid is None:
-            raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
+            raise BadInput("qid", "expected the query of each row, got none", "pass qid: {scale} needs it")
         model = {"coef": self.coef_, "scaler": self.scaler_}
         # a frame, an array, or rows in the memory of this process
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
@@ -294,6 +301,7 @@ class DaskStructuralRanker(BaseEstimator):
         Yields
         ------
         ndarray of float64
+            Scores of the rows of one partition.
         """
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
@@ -333,11 +341,14 @@ class DaskStructuralRanker(BaseEstimator):
         Parameters
         ----------
         X : dask DataFrame or Array
+            Rows to rank.
         qid : dask Series or Array, or str
+            Query of each row, or the name of its column.
 
         Returns
         -------
         dask Series or Array of int64
+            Ranks of the rows.
         """
         scores = self.predict(X, qid=qid if self._within_queries() else None)
         if isinstance(qid, str):
@@ -371,9 +382,9 @@ class DaskStructuralRanker(BaseEstimator):
         Parameters
         ----------
         X, y, qid, sample_weight
-            As for :meth:`fit`. Features are the columns with the names in ``fit``.
+            As for :meth:`fit`. Features are the columns with the names seen in ``fit``.
         metrics : sequence of str
-            Names of :func:`structsvm.metrics.evaluate`.
+            Names of measures, as for :func:`structsvm.metrics.evaluate`.
         **options
             Other options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
             ``max_grade``.
@@ -409,7 +420,7 @@ class DaskStructuralRanker(BaseEstimator):
         return results
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score`."""
+        """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score` does."""
         name = StructuralRanker(self.loss)._measure()
         options = {"sample_weight": sample_weight, "relevance": self.relevance}
         return self.evaluate(X, y, qid=qid, metrics=[name], **options)[name].mean
@@ -429,7 +440,7 @@ class DaskStructuralRanker(BaseEstimator):
         return model
 
     def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data."""
+        """Raise for parameters that :meth:`fit` would refuse; no data are needed."""
         usual_C(self.C, self.loss)
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
@@ -458,7 +469,7 @@ def _as_given(values: Any, rows: Any, name: str) -> Any:
 
 
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
-    """Return the scores in the order of the source."""
+    """Return the scores of a partition in the order of its source."""
     if rows.data.n_features != coef.shape[0]:
         problem = f"expected {counted(feature=coef.shape[0])}, as the model has, got {rows.data.n_features}"
         raise BadInput(rows.place, problem)

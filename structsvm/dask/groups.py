@@ -47,7 +47,7 @@ def check_summaries(summaries: Summaries) -> None:
             got = f"got {one.names[k]!r} for {first.names[k]!r}"
             raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
         _check_same(one, first, "kind", "{} rows")
-        remedy = "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str"
+        remedy = "ids that differ only in type, like 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
 
 
@@ -71,7 +71,7 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
     n_all = len(raw)
     raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
     if not raw:
-        raise BadInput("X", f"expected rows, got {n_all} partitions without any")
+        raise BadInput("X", f"expected rows, got only empty partitions ({n_all})")
     check_summaries(summaries)
     cut = _cut(client, raw, summaries, timeout)
     if not cut:
@@ -83,9 +83,9 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
     where = " and ".join(places) if few else f"{places[0]}, {places[1]} and {len(places) - 2} more"
     if groups == "refuse":
         others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
-        why = "training would have another objective"
-        problem = f"query {query!r} is cut: it has rows in {where}{others}; {why}"
-        mend = "use {groups='mend'}, which moves rows to the neighbour"
+        why = "training would have a different objective"
+        problem = f"query {query!r} is split: it has rows in {where}{others}; {why}"
+        mend = "use {groups='mend'}, which moves rows to the adjacent partition"
         raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
     if groups == "mend" and far:
         problem = f"query {query!r} has rows in {where}, and not only at their common borders"
@@ -133,7 +133,7 @@ def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[
 
 
 def _at_borders(summaries: Summaries, query: Any, parts: Sequence[int]) -> bool:
-    """Return whether the partitions of a query are neighbours, and the query is at each border between them."""
+    """Return whether the partitions of a query are adjacent, and the query is at each border between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)
     )

@@ -42,9 +42,9 @@ def stamp(file: Path) -> Stamp:
 
 
 def check_stamp(file: Path, expected: Stamp) -> None:
-    """Raise if a file has changed since the call began, as partitions would mix rows of both states."""
+    """Raise if a file has changed since the call began, because partitions would mix rows of both versions."""
     if stamp(file) != expected:
-        problem = "expected the file that it was when this call began, got another"
+        problem = "expected a file that is unchanged since this call began, got a changed one"
         raise BadInput(file, problem, "call again to read the new file")
 
 
@@ -91,7 +91,7 @@ class Summary(NamedTuple):
     n_features: int
     names: tuple[str, ...] | None
     ids: str
-    """"strings", "bytes" or "whole numbers"."""
+    """"strings", "bytes" or "integers"."""
     kind: str
     """``"CSR"`` or ``"dense"``."""
     n_bytes: int
@@ -187,7 +187,7 @@ def summary(rows: Rows) -> Summary:
     data, ids = rows.data, rows.data.query_ids
     ordered = np.sort(ids)
     ends = (ids[0], ids[-1], ordered[0], ordered[-1]) if data.n_queries else (None,) * 4
-    id_kind = {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "whole numbers")
+    id_kind = {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "integers")
     kind = "CSR" if sparse.issparse(data.X) else "dense"
     sizes = rows.place, data.n_rows, data.n_features, data.feature_names, id_kind, kind, n_bytes(data)
     return Summary(*sizes, *map(_plain, ends))
@@ -263,7 +263,7 @@ class Held:
         data = rows.data
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
         weights = rows.query_weights()
-        # a query of weight 0 gives no constraint either
+        # a query of weight 0 gives no constraint, either
         informative = np.asarray(separator.informative) & (weights > 0)
         size = (0 if rows.origin else n_bytes(data)) + (0 if scaler is None else int(data.X.nbytes))
         labels = float(data.y.min()), float(data.y.max())
@@ -289,7 +289,7 @@ class Held:
 def _folds(ids: Any, folds: Dealt) -> Any:
     if folds is None:
         return None
-    # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get different high bits
+    # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get dissimilar high bits
     n, seed = folds
     mixed = hashes(ids) ^ np.random.default_rng(seed).integers(2**64, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -352,9 +352,9 @@ def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
     """Map some queries of a store, which has the same path on every worker."""
     meta = Path(path, "meta.json")
     if not meta.exists():
-        remedy = "keep stores where every worker reaches them by the same path"
-        raise BadInput(Path(path), "expected the store on the worker, got nothing there", remedy)
+        remedy = "keep stores where every worker reaches them under the same path"
+        raise BadInput(Path(path), "expected the store on the worker, got no such path", remedy)
     check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
-    check_stamp(meta, expected)  # checked again, as the store may be replaced while it is opened
+    check_stamp(meta, expected)  # checked again, because the store may be replaced while it is opened
     return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last, expected))

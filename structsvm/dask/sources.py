@@ -27,7 +27,7 @@ _PART_BYTES = 1 << 31
 
 
 Units = Sequence[tuple[Path, list[int], int]]
-"""Files with row groups and numbers of rows."""
+"""Files, each with some of its row groups and their number of rows."""
 
 
 class Pieces(NamedTuple):
@@ -37,11 +37,11 @@ class Pieces(NamedTuple):
     n_bytes: int | None
     """Size of all rows in memory, if known before they are read; 0 for stores, which are mapped."""
     reload: Any = None
-    """For texts, whose width is only known after reading all: returns the pieces for a width and a format."""
+    """For texts, whose width is known only after all are read: function from width and format to the pieces."""
 
 
 def is_path(X: Any) -> bool:
-    """Return whether ``X`` names files."""
+    """Return whether ``X`` is a path or a list of paths."""
     return isinstance(X, (str, PathLike)) or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, PathLike)) for x in X)
     )
@@ -63,7 +63,7 @@ def pieces(
     """
     if is_path(X):
         if sample_weight is not None:
-            problem = "expected none for files; read them with dask.dataframe to add it"
+            problem = "expected none for files; read them with dask.dataframe to add weights"
             raise BadInput("sample_weight", problem)
         return _of_files(X, y, qid, n_threads, features)
     if _is(X, "dask.dataframe", "npartitions"):
@@ -117,7 +117,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     for name, column in given.items():
         if isinstance(column, str):
             if column not in columns:
-                raise BadInput(name, f"expected a column of X, got {column!r}, of {columns[:5]}...")
+                raise BadInput(name, f"expected a column of X, got {column!r}; X has {columns[:5]}...")
             given[name] = X[column]
             taken.append(column)
         elif column is not None and not hasattr(column, "npartitions"):
@@ -127,7 +127,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
     missing = [name for name in features or () if name not in columns]
     if missing:
-        raise BadInput("features", f"expected columns of X, got {missing[0]!r}, of {columns[:5]}...")
+        raise BadInput("features", f"expected columns of X, got {missing[0]!r}; X has {columns[:5]}...")
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
     # one expression for all four: the optimiser of Dask may partition each of them differently
     blocks = dd.map_partitions(
@@ -203,20 +203,20 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
 
 
 def _refuse_twice(files: Sequence[Path]) -> None:
-    """Raise for a file that is given twice, as its rows would count twice."""
+    """Raise for a file that is given twice, because its rows would count twice."""
     twice = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
     if twice:
         raise BadInput(twice[0], "expected each file once, got it twice", "leave one out")
 
 
 def _matching(text: str) -> list[str]:
-    """Return the files of a path or pattern; for a folder of stores, these."""
+    """Return the files of a path or pattern; for a folder of stores, the stores."""
     path = Path(text)
     if path.is_dir() and not (path / "meta.json").exists():
         return sorted(str(meta.parent) for meta in path.glob("*/meta.json")) or [text]
     files = [text] if path.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib has no absolute patterns
     if not files:
-        raise BadInput(path, "expected a file, a folder of files or a pattern, got nothing there")
+        raise BadInput(path, "expected a file, a folder of files or a pattern, got no such path")
     return files
 
 
@@ -246,7 +246,7 @@ def _of_tables(
 
 
 def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[int]:
-    """Return where parts of about equal size begin in a sequence of units, and its end."""
+    """Return the index at which each part begins, for parts of about equal size, followed by the number of units."""
     # cut where the sum of sizes passes each of n_parts - 1 evenly spaced targets
     n_parts = min(len(sizes), max(n_threads, -(-n_bytes // _PART_BYTES)))
     ends = np.cumsum(sizes)
@@ -281,12 +281,12 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
 
     make = delayed(load_store, pure=False)
     parts = []
-    # stamps before opening: a store that is replaced in between is noticed when it is loaded
+    # stamps before opening: a store that is replaced in between is detected when it is loaded
     stamps = [stamp(store / "meta.json") for store in stores]
     opened = [open_store(store) for store in stores]
     for store, data in zip(stores, opened, strict=True):
         if data.y is None:
-            raise BadInput(store, "expected labels, got a store of rows without", "convert rows with labels")
+            raise BadInput(store, "expected labels, got a store without labels", "convert rows with labels")
     n_all = sum(data.n_rows for data in opened)
     for store, data, noted in zip(stores, opened, stamps, strict=True):
         share = max(1, round(n_threads * data.n_rows / n_all))

@@ -35,8 +35,8 @@ def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params
     content = as_json(head | store | {"features": features, "params": params})
     if len(content) > _LARGEST_SOLR_MODEL:
         warn_user(
-            f"{target.name}: {len(content) / 1e6:.1f} MB, and SolrCloud holds all models of a collection in 1 MB by "
-            "default, and drops more silently; serve the file by a DefaultWrapperModel, or grow fewer trees"
+            f"{target.name}: {len(content) / 1e6:.1f} MB, but SolrCloud by default stores at most 1 MB of models per "
+            "collection, and silently drops more; serve the file by a DefaultWrapperModel, or grow fewer trees"
         )
     return content
 
@@ -44,8 +44,8 @@ def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params
 def vespa_profile(name: str, terms: Sequence[str], rerank_count: int | None = None) -> str:
     """Return a rank profile with one term of the expression per line, so that it can be read and edited.
 
-    With a ``rerank_count`` the expression belongs to the global phase, as only the container knows all candidates of a
-    query.
+    With a ``rerank_count`` the expression belongs to the global phase, because only the container has all candidates
+    of a query.
     """
     phase = "first-phase" if rerank_count is None else "global-phase"
     count = "" if rerank_count is None else f"        rerank-count: {rerank_count}\n"

@@ -2,8 +2,8 @@
 
 The rules follow the engines' own code: ``LinearRanker``, ``NaiveAdditiveDecisionTree`` and the normalizers of the
 Learning to Rank plugin; ``LinearModel``, ``MultipleAdditiveTreesModel`` and the normalizers of Solr;
-``TreeInferenceModel`` of Elastic. They share no code with the writers of the formats, as they would repeat the same
-errors.
+``TreeInferenceModel`` of Elastic. They share no code with the writers of the formats, so that errors of a
+writer are not repeated.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from structsvm.export.target import SOLR_SLACK, Target, missing_names, parse_ver
 from structsvm.protocols import Float
 
 _TOLERANCE = 1e-4
-"""Largest difference of a score, as a share of the spread of the scores; float32 alone causes less than 1e-6."""
+"""Largest accepted difference of a score, relative to the range of the scores; float32 alone causes less than 1e-6."""
 _TIED = 1e-5
-"""Difference of two scores, as a share of the spread, below which their order is ignored."""
+"""Difference of two scores, relative to the range of the scores, below which their order is ignored."""
 _MAX_PAIRS = 36_000
 _F32 = np.float32
 
@@ -36,9 +36,9 @@ class ExportCheck(NamedTuple):
     Attributes
     ----------
     difference : float
-        Largest difference, as a share of the spread of the scores.
+        Largest difference, relative to the range of the scores.
     n_pairs, n_reversed : int
-        Number of pairs of rows that were compared (all, or a random sample), and number of pairs in the opposite order.
+        Number of pairs of rows compared (all pairs, or a random sample), and number of pairs in the opposite order.
     features : tuple of str
         Features whose values explain the largest difference, if it is above 1e-4.
 
@@ -54,12 +54,12 @@ class ExportCheck(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"largest difference {self.difference:.1g} of the spread, {self.n_reversed:,} of {self.n_pairs:,} pairs "
+            f"largest difference {self.difference:.1g} of the range, {self.n_reversed:,} of {self.n_pairs:,} pairs "
             "reversed"
         )
 
     def require(self, to: str) -> None:
-        """Raise BadInput if scores differ by more than 1e-4 of their spread."""
+        """Raise BadInput if scores differ by more than 1e-4 of their range."""
         if not self.difference <= _TOLERANCE:
             by = ", ".join(self.features) or "no single feature explains it"
             raise BadInput(
@@ -85,7 +85,7 @@ def check_export(
     content : bytes
         Result of :func:`export_model`.
     model, to, feature_names, unmatched, engine_version
-        Its arguments. ``onnx`` requires onnxruntime, ``lightgbm`` LightGBM.
+        Arguments of :func:`export_model`. ``onnx`` requires onnxruntime, ``lightgbm`` LightGBM.
     X : array-like or frame, shape (n_rows, n_features)
         NaN where a feature does not match. A value 0 of a feature whose unset values count as 0 is scored both as 0 and
         as unset, except for OpenSearch 3.2 to 3.7, where features have to match. Models with scaling within queries
@@ -130,7 +130,7 @@ def compare_scores(
         expected = scores_of(model, rows)
         return expected, np.array([scores(content, one, names, target) for one in sent], dtype=np.float64)
 
-    # ranks do not depend on a constant, such as an intercept that the format lacks: compare up to the median difference
+    # ranks do not depend on a constant, such as an intercept that the format lacks: remove the median difference
     expected, engine = score(rows, sent)
     spread, shift = float(np.ptp(expected)) or 1.0, float(np.median(engine - expected))
     off = np.abs(engine - expected - shift).max(axis=0)
@@ -156,7 +156,7 @@ def compare_scores(
 def _variants(
     model: Any, target: Target, rows: Float, names: Sequence[str], feature_names: Sequence[str] | None
 ) -> list[Float]:
-    """Return the rows for ``predict``, and then one or two variants of them as the engine gets them.
+    """Return the rows for ``predict``, and then one or two variants of them as the engine receives them.
 
     An engine may store the value 0 or leave the feature unset, and both must give the same score.
     """
@@ -203,7 +203,7 @@ def _added(parts: Any, n: int) -> NDArray[np.float32]:
 
 
 def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a model of the Learning to Rank plugin, or by only its trees."""
+    """Score rows by a model of the Learning to Rank plugin, or by its trees alone."""
     spec = json.loads(content)
     model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
     definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])
@@ -382,4 +382,4 @@ RULES: dict[str, Rule] = {
     "onnx": score_onnx,
     "lightgbm": score_lightgbm,
 }
-"""The scores of the engine of each format for rows with NaN where a feature is unset."""
+"""Scoring function of the engine of each format, for rows with NaN where a feature is unset."""

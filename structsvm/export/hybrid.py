@@ -1,4 +1,4 @@
-"""Hybrid queries: the fusion of each engine, and the configuration that sets its weights."""
+"""Hybrid queries: the fusion method of each engine, and the configuration that sets its weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Text = Callable[[Sequence[str], Sequence[float], int, int], str]
 
 
 class Engine(NamedTuple):
-    """A fusion of an engine: its normalizer of scores in ``structsvm.features.hybrid``, and its configuration."""
+    """Fusion method of an engine: its normalizer of scores in ``structsvm.features.hybrid``, and its configuration."""
 
     normalizer: str
     text: Text
@@ -96,7 +96,7 @@ def _vespa(function: str) -> Text:
 
 
 def _sql(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
-    # min-max scaling of each list by window functions; SCORE_j and MATCH_j are for the user to fill in
+    # min-max scaling of each list by window functions; SCORE_j and MATCH_j have to be filled in by the user
     width = "max(s) OVER () - min(s) OVER ()"
     lists = ",\n".join(
         f"list_{j} AS (  -- {name}\n  SELECT id, CASE WHEN {width} < 1e-6 THEN 1 ELSE (s - min(s) OVER ()) / ({width}) "
@@ -130,4 +130,4 @@ ENGINES: dict[str, Engine] = {
     "llamaindex": Engine("minmax", _llamaindex),
     "sql": Engine("minmax_near", _sql),
 }
-"""The fusions by their names in ``hybrid_weights``."""
+"""Fusion methods of engines, by their names in ``hybrid_weights``."""

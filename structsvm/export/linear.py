@@ -34,19 +34,19 @@ class LinearForm:
 
     @property
     def terms(self) -> list[tuple[str, float, float, float]]:
-        """Name, weight, shift and scale of each feature."""
+        """Return the name, weight, shift and scale of each feature."""
         return [
             *zip(self.names, self.weights.tolist(), self.shift.tolist(), self.scale.tolist(), strict=True)
         ]
 
     @property
     def raw_weights(self) -> Float:
-        """Weights of the raw features."""
+        """Return the weights of the raw features."""
         return self.weights / self.scale
 
     @property
     def raw_intercept(self) -> float:
-        """Score of a document whose raw features are all 0."""
+        """Return the score of a document whose raw features are all 0."""
         return float(self.intercept - dot(self.raw_weights, self.shift))
 
 
@@ -56,8 +56,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted, with ``coef_``. In a pipeline, the last step is such a model and the others are affine (scalers,
-        imputers, projections).
+        Fitted model with ``coef_``, or a pipeline whose last step is such a model and whose other steps are affine
+        (scalers, imputers, projections).
     feature_names : sequence of str, optional
         Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
 
@@ -66,7 +66,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     LinearForm
         ``score = sum of weights * (x - shift) / scale + intercept`` over raw features: ``names``; the arrays
         ``weights``, ``shift`` and ``scale`` (0, 0 and 1 for a feature that was constant in training); ``intercept``;
-        ``method``, which names shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
+        ``method``, which defines shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
         they are computed in each query, so that the arrays do not hold them; and ``missing``, the numbers that a
         pipeline imputes for missing values, NaN for features without imputation, or None. ``raw_weights`` and
         ``raw_intercept`` are the same function without shift and scale.
@@ -155,7 +155,7 @@ def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tu
         raise BadInput("feature_names", f"expected names that are not empty, got {bad[0]!r}")
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise BadInput("feature_names", f"expected different names, got {twice!r} twice")
+        raise BadInput("feature_names", f"expected distinct names, got {twice!r} twice")
     return names
 
 
@@ -168,12 +168,12 @@ def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
         raise BadInput(
-            kind, "expected a model that is linear in its features, got scores that its weights do not give"
+            kind, "expected a model that is linear in its features, got scores that contradict its weights"
         )
 
 
 def check_figures(form: LinearForm, to: str) -> None:
-    """Raise for weights, shifts and scales that float32 cannot hold, and warn about values that it rounds strongly."""
+    """Raise for weights, shifts and scales that float32 cannot hold, and warn about values that it rounds coarsely."""
     coarse = []
     for name, weight, low, width in form.terms:
         if not weight:
@@ -188,7 +188,7 @@ def check_figures(form: LinearForm, to: str) -> None:
             problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
         elif not TINY <= width <= HUGE or not np.isfinite(high32) or (is_range and high32 <= low32):
             problem = f"values that float32 can tell apart, got {figures} of"
-            remedy = "subtract from it, or multiply it"
+            remedy = "shift it, or multiply it"
         if problem:
             remedy = f"{remedy} by a constant before training"
             raise BadInput("to", f"expected {problem} {name!r}", remedy, value=to)
@@ -196,6 +196,6 @@ def check_figures(form: LinearForm, to: str) -> None:
             coarse.append(name)
     if coarse:
         warn_user(
-            f"{', '.join(coarse)}: values are large beside their differences, which float32 rounds, so that ranks may "
+            f"{', '.join(coarse)}: values are large relative to their differences, which float32 rounds: ranks may "
             "differ from those of predict; subtract a constant from the feature before training"
         )

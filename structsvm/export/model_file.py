@@ -1,4 +1,4 @@
-"""Models in one ``.npz`` file: arrays and a JSON description, no pickle, so that loading never runs code.
+"""Models in one ``.npz`` file: arrays and a JSON description, without pickle, so that loading never runs code.
 
 The description holds a digest of each array, and its own digest is beside it, so that a file that was edited or
 contains an array of another model is refused. A crafted file can have valid digests: classes check saved numbers before
@@ -29,7 +29,7 @@ _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
-"""A model file may name classes of these folders that they, or the package itself, export."""
+"""Folders whose exported classes, or those that the package exports from them, a model file may name."""
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",
@@ -39,7 +39,7 @@ _RECORDS = {
     "LambdaRankFit": "structsvm.trainers.lambdarank",
     "Progress": "structsvm.protocols",
 }
-"""Additional classes that it may name, with their modules: those of attributes of models."""
+"""Additional classes that a model file may name, with their modules: those of attributes of models."""
 
 _LARGEST_DESCRIPTION = 1 << 26
 
@@ -85,18 +85,19 @@ def load(path: str | Path) -> Any:
     Parameters
     ----------
     path : str or Path
+        File to read.
 
     Returns
     -------
     estimator
-        Fitted, of the class that was saved.
+        Fitted model, of the class that was saved.
 
     Raises
     ------
     ValueError
-        If the file is not a model of this package, or of a newer format.
+        If the file is not a model of this package, is damaged, or has a newer format.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def _homes() -> dict[str, str]:
 
 
 def _has_fields(cls: Any) -> bool:
-    """Return whether a class is a record or an estimator, which ``_decode`` constructs from their fields."""
+    """Return whether a class is a record or an estimator, which ``_decode`` constructs from its fields."""
     names = ("__dataclass_fields__", "_fields", "_get_param_names")
     return isinstance(cls, type) and any(hasattr(cls, name) for name in names)
 

@@ -1,7 +1,7 @@
 """Affine steps of scikit-learn pipelines before a linear ranker, as one affine function of the raw features.
 
 The function of a step is derived from its output, whatever its class: the images of zero and of unit vectors give shift
-and slope, and a step whose images of random points differ from these is refused by name. A missing value counts as the
+and slope, and a step whose images of random points contradict them is refused by name. A missing value counts as the
 number that the pipeline imputes.
 """
 
@@ -18,12 +18,11 @@ from structsvm.common.user_warnings import ordered_columns
 from structsvm.protocols import Float
 
 _FAR = 2.0**40
-"""Length of the unit vectors, compared with which shifts of features are small, so that slopes keep all their
-digits."""
+"""Length of the test vectors: shifts of features are small compared with it, so that slopes keep all their digits."""
 
 
 def as_given(model: Any, X: Float) -> Any:
-    """Return rows in the type that a step was fitted on: a frame, if it knows the names of the columns."""
+    """Return rows in the type that a step was fitted on: a frame, if the step stores the names of its columns."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return X
@@ -34,7 +33,7 @@ def as_given(model: Any, X: Float) -> Any:
 
 def scores_of(model: Any, X: Float) -> Float:
     """Return the scores of rows whose columns are in the order of the model."""
-    # a step may select columns by name; a ranker needs no frame, and so no pandas
+    # a step may select columns by name; a ranker needs no frame, and therefore no pandas
     if hasattr(model, "steps"):
         return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
     with ordered_columns():
@@ -61,7 +60,7 @@ def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
     refused = BadInput(
         f"pipeline step {name!r}",
         f"expected an affine step, such as a scaler or an imputer, got {type(step).__name__}",
-        "apply it before, and train on what it gives",
+        "apply it beforehand, and train on its output",
     )
     # f(0) = b and f(c e_j) = c A e_j + b; then f(x) = A x + b is tested at points of several magnitudes
     points = np.concatenate([np.zeros((1, n)), _FAR * np.eye(n)])
@@ -113,6 +112,6 @@ def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
 
 def _transform(step: Any, X: Float) -> Float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the unusual points of this module
+        warnings.simplefilter("ignore")  # warnings about the unusual points of this module
         out = step.transform(as_given(step, X))
     return np.asarray(out.toarray() if hasattr(out, "toarray") else out, dtype=np.float64)

@@ -26,18 +26,18 @@ except ImportError:
 
 
 class PyTerrierRanker(BaseEstimator):
-    """A learner for ``pt.ltr.apply_learned_model(learner, form="ltr")``.
+    """Learner for ``pt.ltr.apply_learned_model(learner, form="ltr")``.
 
     PyTerrier passes a learner the number of documents of each query (``group``), as LightGBM expects it, and validation
-    queries, on which this class chooses C. It calls ``predict`` with the documents of many queries and without their
-    queries, so that scaling within queries is not possible. With ``form="regression"`` it passes no queries at all:
+    queries, on which this class chooses C. It calls ``predict`` with the documents of many queries and without query
+    ids, so that scaling within queries is not possible. With ``form="regression"`` it passes no queries at all:
     this class then refuses to train, whereas a plain ranker would train on all rows as one query, with a
     :class:`~structsvm.SingleQueryWarning`.
 
     Parameters
     ----------
     estimator : ranker of this package
-        Such as ``SVMMap()``; it is cloned, not changed.
+        Ranker to train, such as ``SVMMap()``; it is cloned, not changed.
     Cs : sequence of float, optional
         Values of C to choose from; None keeps the C of ``estimator``.
     scoring : str, default="map"
@@ -46,7 +46,7 @@ class PyTerrierRanker(BaseEstimator):
     Attributes
     ----------
     estimator_ : ranker
-        Fitted.
+        Fitted clone of ``estimator``, with the chosen C.
 
     Examples
     --------
@@ -81,9 +81,11 @@ class PyTerrierRanker(BaseEstimator):
         X : array-like, shape (n_rows, n_features)
             Rows in the order of their queries.
         y : array-like, shape (n_rows,)
+            Labels.
         group : array-like of int, shape (n_queries,)
             Number of documents of each query.
         eval_set : sequence of one pair (X, y), optional
+            Validation rows and their labels; required with ``Cs``.
         eval_group : sequence of one array, optional
             The group sizes of ``eval_set``.
 
@@ -101,7 +103,7 @@ class PyTerrierRanker(BaseEstimator):
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
             return self
         if not eval_set or not eval_group:
-            problem = "expected validation queries to choose C on, got none"
+            problem = "expected validation queries on which to choose C, got none"
             raise BadInput("eval_set", problem, "pass them or {Cs=None}")
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
@@ -120,10 +122,12 @@ class PyTerrierRanker(BaseEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
+            Rows to score.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,)
+            Scores of the rows.
         """
         return np.asarray(self.estimator_.predict(X))
 
@@ -137,8 +141,9 @@ class Fusion(Transformer):
     Parameters
     ----------
     retrievers : mapping of str to transformer
-        Keyed by the names of the runs of ``model``.
+        Retrievers, keyed by the names of the runs that ``model`` fuses.
     model : FusionModel
+        Fitted fusion of these runs.
 
     Examples
     --------
@@ -161,11 +166,11 @@ class Fusion(Transformer):
         """Return the fused results of the queries of a frame, with its columns, ``docno``, ``score`` and ``rank``."""
         topics = inp.drop_duplicates("qid")
         found = {name: one(topics) for name, one in self.retrievers.items()}
-        if all(one.empty for one in found.values()):  # PyTerrier inspects stages by frames without rows
+        if all(one.empty for one in found.values()):  # PyTerrier inspects stages with frames without rows
             return topics.head(0).assign(docno="", score=0.0, rank=0)
         pool = candidates([Run.from_frame(one, tag=name) for name, one in found.items()])
         fused = self.model.rank(pool).to_frame().rename(columns={"topic": "qid", "docid": "docno"})
-        fused["rank"] -= 1  # which PyTerrier counts from 0
+        fused["rank"] -= 1  # PyTerrier counts ranks from 0
         return topics.merge(fused, on="qid")
 
 
@@ -177,6 +182,7 @@ class Diversify(Transformer):
     Parameters
     ----------
     selector : DiverseRanker, SVMDiv, or a method of ``structsvm.estimators.baselines``
+        Fitted selector of documents.
     text : str, default="text"
         Column with the texts.
     features : str or None, default="score"
@@ -202,7 +208,7 @@ class Diversify(Transformer):
         """Return the chosen rows of a frame; ``score`` counts down from their number, and ``rank`` up from 0."""
         ranked = inp.sort_values("score", ascending=False, kind="stable")
         parts = [ranked[ranked["qid"] == qid] for qid in inp["qid"].unique()]
-        if not parts:  # PyTerrier inspects stages by frames without rows
+        if not parts:  # PyTerrier inspects stages with frames without rows
             return inp.assign(score=0.0, rank=0)
         sets = [
             CandidateSet(
@@ -223,5 +229,5 @@ def _qid(group: Any, n_rows: int, argument: str) -> Any:
         raise BadInput(argument, "expected the number of documents of each query, got none", "use form='ltr'")
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or sizes.sum() != n_rows:
-        raise BadInput(argument, f"expected whole numbers that add up to {n_rows} rows, got {group!r}")
+        raise BadInput(argument, f"expected integers that add up to {n_rows} rows, got {group!r}")
     return np.repeat(np.arange(sizes.shape[0]), sizes)

@@ -43,7 +43,7 @@ def export_model(
     ``to``            content
     ================= ===============================================================================================
     ``solr``          the body of a PUT to ``/schema/model-store``: a ``LinearModel``, scaling as ``MinMaxNormalizer``
-                      or ``StandardNormalizer`` of each feature; of trees a ``MultipleAdditiveTreesModel``
+                      or ``StandardNormalizer`` of each feature; trees as ``MultipleAdditiveTreesModel``
     ``elasticsearch`` the body of a POST to ``_ltr/_featureset/<set>/_createmodel`` (the Learning to Rank plugin;
                       ``opensearch`` is the same): ``model/linear`` with ``feature_normalizers``, or
                       ``model/xgboost+json``
@@ -61,8 +61,8 @@ def export_model(
     ================= ===============================================================================================
 
     Trees have values in their leaves, and are followed by one tree per feature for its bins. For ``elasticsearch`` and
-    ``opensearch`` a last tree of one leaf makes all scores positive, as documents outside the window of a rescorer have
-    the score 0. LightGBM takes values up to 1e-35 in magnitude for 0.
+    ``opensearch`` a last tree of one leaf makes all scores positive, because documents outside the window of a rescorer
+    have the score 0. LightGBM treats values up to 1e-35 in magnitude as 0.
 
     The engines compute in float32, so that scores agree to about seven digits. Thresholds of trees are rounded as the
     engine rounds values, so that a value takes the same branches as in ``predict``, unless a threshold separates two
@@ -72,15 +72,15 @@ def export_model(
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Fitted. Linear (support vector machines, stochastic descent, LambdaRank without hidden layers), possibly after
-        affine pipeline steps; or over trees.
+        Fitted model: linear (support vector machines, stochastic descent, LambdaRank without hidden layers), possibly
+        after affine pipeline steps, or a ranker over trees.
     to : str
         One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
     feature_names : sequence of str, optional
         Names of the features in the engine, in the order of the columns; see :func:`linear_form` for the default.
     name : str, default="structsvm"
         Name of the model in the engine.
-    unmatched : {"auto", "zero", "missing"}, or mapping of names to these, default="auto"
+    unmatched : {"auto", "zero", "missing"}, or mapping of feature names to these, default="auto"
         Value, in training, of a feature that does not match a document and that the engine leaves unset: 0, or missing
         (NaN). "auto" is "missing" for features with missing values in training, else "zero". Linear models count unset
         features as 0.
@@ -102,15 +102,15 @@ def export_model(
     Raises
     ------
     ImportError
-        For ``onnx`` if the package is missing.
+        For ``onnx``, if the package ``onnx`` is missing.
     BadInput
         If the format, or float32, cannot express the model, or if scores of ``check`` differ by more than 1e-4 of their
-        spread.
+        range.
 
     Warns
     -----
     UserWarning
-        If the format has no intercept (on which scores depend, ranks do not) or no imputed values; if a version of the
+        If the format has no intercept (which affects scores, but not ranks) or no imputed values; if a version of the
         engine, or float32, may give other scores.
 
     Examples
@@ -151,25 +151,25 @@ def export_model(
 
 
 def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
-    """Return a linear model in a format that can express it, with warnings about what the format lacks."""
+    """Return a linear model in a format that can express it; warn about parts of the model that the format lacks."""
     to = target.to
     if missing_names(form.names, (), unmatched):
         raise BadInput(
-            "unmatched", "expected 'zero' or 'auto' for a linear model, as engines count an unset feature as 0",
+            "unmatched", "expected 'zero' or 'auto' for a linear model, because engines count an unset feature as 0",
             value=unmatched,
         )  # fmt: skip
     if form.within_query and not (to == "json" or (to == "vespa" and form.method == "minmax")):
         raise BadInput(
             to,
             f"expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
-            "figures are those of each query's own candidates, which the format cannot compute",
+            "statistics are those of each query's own candidates, which the format cannot compute",
             f"train with {{scale='{'minmax' if form.method == 'percentile' else form.method}'}} or none, or export "
             "json; for weights of a hybrid query see structsvm fuse --weights-for, or hybrid_weights in Python",
         )
     if form.missing is not None and to not in ("json", "onnx"):
         imputed = [f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)]
         warn_user(
-            f"{to} has no missing values: let the engine's features give {', '.join(imputed)} where a document has none"
+            f"{to} has no missing values: let the engine's features give {', '.join(imputed)} if a document has none"
         )
     if to in _SINGLE_PRECISION:
         check_figures(form, to)
@@ -182,6 +182,7 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
     Parameters
     ----------
     path : path
+        File to write.
     model, to, **options
         As for :func:`export_model`.
 
@@ -200,8 +201,8 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
 def _warn_intercept(form: LinearForm, system: str) -> None:
     if form.intercept:
         warn_user(
-            f"{system} has no intercept: its scores are lower by {form.intercept:.6g}, for every document alike; ranks "
-            "are the same"
+            f"{system} has no intercept: the scores of all documents are lower by {form.intercept:.6g}; ranks are "
+            "the same"
         )
 
 
@@ -310,4 +311,4 @@ FORMATS: dict[str, Callable[[LinearForm, Target], bytes]] = {
     "json": _own_json,
     "onnx": _onnx,
 }
-"""The formats of linear models by name."""
+"""Functions that write linear models, by format."""

@@ -40,12 +40,12 @@ class Target(NamedTuple):
 
     @property
     def nulls(self) -> bool:
-        """Whether a file for Solr has branches for unset values."""
+        """Return whether a file for Solr has branches for unset values."""
         return bool(self.missing) and (self.version is None or self.version >= _SOLR_NULLS)
 
     @property
     def lists_fields(self) -> bool:
-        """Whether a model for Elastic lists its input fields, as was required before 8.15."""
+        """Return whether a model for Elastic lists its input fields, as was required before 8.15."""
         return self.version is not None and self.version < _ELASTIC_FIELDS
 
     def unset(self, X: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
@@ -56,7 +56,7 @@ class Target(NamedTuple):
 
     @property
     def follows_branches(self) -> bool:
-        """Whether the plugin sends an unset value along ``missing``; otherwise it goes to ``no``."""
+        """Return whether the plugin sends an unset value along ``missing``; otherwise it goes to ``no``."""
         return self.to != "opensearch" or self.version is None or self.version >= _OPENSEARCH_BRANCHES
 
 
@@ -101,8 +101,8 @@ def warn_of_unset(target: Target) -> None:
         if version is None or _OPENSEARCH_NAN <= version < _OPENSEARCH_BRANCHES:
             warn_user(
                 "OpenSearch 3.2 to 3.7 sends a document that a feature does not match to the wrong branch of a tree: "
-                "let each feature match every document there, such as a bool query with match_all of boost 0 beside "
-                "it" + ("; for other versions, give engine_version" if version is None else "")
+                "for these versions let each feature match every document, such as by a bool query with match_all of "
+                "boost 0" + ("; for other versions, give engine_version" if version is None else "")
             )
         if version is None or version < _OPENSEARCH_NAN:
             older = "OpenSearch before 3.2 counts"
@@ -117,8 +117,8 @@ def warn_of_unset(target: Target) -> None:
         older = "Solr before 9.2 counts"
     if names and older:
         warn_user(
-            f"{names}: values were missing in training, and {older} those as 0; fill them in training with a number "
-            "that the engine gives for them, too"
+            f"{names}: values were missing in training, and {older} these as 0; fill them in training with a number "
+            "that the engine gives, too"
         )
 
 

@@ -14,8 +14,8 @@ from structsvm.protocols import Float
 
 
 def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, float]]:
-    """Return the contribution of each feature to the score of row ``a`` of a query minus that of row ``b``, the largest
-    first.
+    """Return the contribution of each feature to the score of row ``a`` of a query minus that of row ``b``, in
+    descending order of its absolute value.
 
     For a linear model these are the terms ``weight * (X[a] - X[b]) / scale``; if it scales within queries, the weight
     times the difference of the scaled values. For trees they are Shapley values: the mean, over all orders of the
@@ -26,7 +26,7 @@ def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, floa
     Parameters
     ----------
     model : estimator or sklearn.pipeline.Pipeline
-        Linear, or a ranker over trees.
+        Fitted model: linear, or a ranker over trees.
     X : array-like of float, shape (n_rows, n_features)
         All rows of the query; the other rows matter only if the model scales within queries.
     a, b : int
@@ -35,6 +35,7 @@ def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, floa
     Returns
     -------
     list of (str, float)
+        Name and contribution of each feature.
 
     Examples
     --------
@@ -74,8 +75,9 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
 
     def walk(t: int, child: int, of_a: frozenset[int], of_b: frozenset[int]) -> None:
         if child < 0:
-            # a mixture reaches the leaf if it has the values of a in the features of_a and those of b in of_b: the
-            # share of orders in which j is the last of of_a, before all of of_b, and the other way round
+            # A mixture reaches the leaf if it has the values of a in the features ``of_a`` and those of b in ``of_b``.
+            # Each feature is credited by the share of orders in which all others of ``of_a`` precede it and all others
+            # of ``of_b`` follow it.
             leaf = float(valued.values[int(forest.leaves[t]) + ~child])
             n, m = len(of_a), len(of_b)
             for j in of_a:
@@ -86,7 +88,7 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
         k = int(forest.nodes[t]) + child
         j = int(forest.feature[k])
         to_a, to_b = (int((forest.left if goes else forest.right)[k]) for goes in left[:, k])
-        # both rows take the same branch, or the feature is already decided above; else the path divides
+        # both rows take the same branch, or a node above has already decided the feature; otherwise the path splits
         if to_a == to_b or j in of_a:
             walk(t, to_a, of_a, of_b)
         elif j in of_b:

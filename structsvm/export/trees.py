@@ -1,4 +1,4 @@
-"""Tree rankers as trees with values in their leaves, in the formats of engines and runtimes.
+"""Export of tree rankers, as trees with values in their leaves, to the formats of engines and runtimes.
 
 The bins of a feature become an additional tree, with conditions on this feature only. It has a leaf for missing values.
 """
@@ -24,15 +24,16 @@ _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
 _LEQ, _MEMBER, _SUM = 0, 6, 1  # codes of ONNX: comparison, set membership, aggregation
 _MAX_DEPTH = 400
-"""Maximum levels of a tree in nested JSON: each takes two of the 1,000 that Jackson, the engines' parser, accepts."""
+"""Maximum number of levels of a tree in nested JSON: each takes two of the 1,000 levels that Jackson, the parser of
+the engines, accepts."""
 _LIGHTGBM_ZERO = 1.001e-35
-"""LightGBM treats smaller values as 0, and has thresholds on both sides of 0 for this."""
+"""LightGBM treats values of smaller magnitude as 0, and has thresholds on both sides of 0 for this."""
 _NO_BOUND = np.float32(3e38)
-"""A threshold that is above all values."""
+"""Threshold above all values."""
 
 
 class ValuedForest(NamedTuple):
-    """Trees whose leaves have a number each; the score of a row is the sum of its leaves'."""
+    """Trees with a value per leaf; the score of a row is the sum of the values of its leaves."""
 
     names: tuple[str, ...]
     forest: Forest
@@ -107,7 +108,7 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     }  # fmt: skip
     parts = ["tree\n" + _fields(head) + "\n"]
     parts += [f"Tree={t}\n" + _fields(_tree_fields(valued, t)) + "\n\n" for t in range(forest.n_trees)]
-    # by which LightGBM reads the categories of pandas columns
+    # LightGBM reads the categories of pandas columns from this entry
     known = list(valued.categories.values()) or None
     parts.append(
         "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n\n"
@@ -161,7 +162,7 @@ class _Split(NamedTuple):
     """An inner node as represented by engines with single precision."""
 
     number: int
-    """Number of the node, or leaf, from the root on, left before right."""
+    """Number of the node or leaf in pre-order: the root first, left before right."""
     depth: int
     feature: str
     edge: np.float32
@@ -176,19 +177,19 @@ def _nested(
     node: Callable[[_Split, Any, Any], Any],
     leaf: Callable[[int, float], Any],
 ) -> list[Any]:
-    """Return each tree as nested values: those of ``node``, which takes both children's, and ``leaf``."""
+    """Return each tree as nested values, built by ``node`` from the values of both children, and by ``leaf``."""
     forest = valued.forest
     if (forest.sets >= 0).any():
         used = sorted({valued.names[f] for f in forest.feature[forest.sets >= 0].tolist()})
         raise BadInput(
             "to",
             "the format has no categories; expected a model without them, got " + ", ".join(map(repr, used)),
-            "encode these by OneHotEncoder, or export to 'lightgbm' or 'onnx'",
+            "encode these with OneHotEncoder, or export to 'lightgbm' or 'onnx'",
             value=target.to,
         )
     if (deepest := _depth(forest)) > _MAX_DEPTH:
         raise BadInput(
-            "to", f"expected trees of at most {_MAX_DEPTH} levels, as parsers limit how deep JSON nests, got {deepest}",
+            "to", f"expected trees of at most {_MAX_DEPTH} levels, as parsers limit JSON nesting, got {deepest}",
             "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
         )  # fmt: skip
     # The engines hold values in float32: a threshold rounded in the same way keeps each value on its side.
@@ -203,7 +204,7 @@ def _nested(
         left = grown(t, int(forest.left[k]), depth + 1, numbers)
         right = grown(t, int(forest.right[k]), depth + 1, numbers)
         name = valued.names[forest.feature[k]]
-        # a feature without missing values in training was 0 where engines leave it unset
+        # a feature without missing values in training had the value 0 where engines leave it unset
         unset_left = bool(forest.nan_left[k] if name in target.missing else edges[k] >= 0)
         return node(_Split(number, depth, name, edges[k], unset_left), left, right)
 
@@ -290,7 +291,7 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
 
 def _warn_of_float32(valued: ValuedForest, edges: NDArray[np.float32]) -> None:
-    """Warn about features with different thresholds that are equal in float32: the engine cannot separate their
+    """Warn about features with distinct thresholds that are equal in float32: the engine cannot separate their
     values."""
     # An edge of bins is the largest float64 that is rounded to its float32, and separates values in both precisions.
     with np.errstate(over="ignore"):
@@ -305,7 +306,7 @@ def _warn_of_float32(valued: ValuedForest, edges: NDArray[np.float32]) -> None:
     ]
     if close:
         warn_user(
-            f"{', '.join(close)}: thresholds are the same in float32, in which the engine holds values, so that scores "
+            f"{', '.join(close)}: thresholds are equal in float32, in which the engine holds values, so that scores "
             "differ from those of predict; subtract a constant from the feature, or take its logarithm"
         )
 
@@ -334,7 +335,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
     roots = _nested(valued, target, node, lambda _, value: {"value": repr(value)})
     if inexact:
         warn_user(
-            f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is not negligible beside the feature's "
+            f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is not negligible for the feature's "
             "values, so that scores differ from those of predict; multiply the feature by a constant"
         )
     features = [
@@ -423,4 +424,4 @@ TREE_FORMATS: dict[str, Callable[[ValuedForest, Target], bytes]] = {
     "onnx": _onnx,
     "json": _own_json,
 }
-"""The formats of tree rankers by name."""
+"""Functions that write tree rankers, by format."""

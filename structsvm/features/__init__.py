@@ -1,8 +1,8 @@
 """Features from scores, texts and columns: scaling, binning, words, leaves of trees, and fusion without learning.
 
-``smooth_similarity`` smooths the similarities of documents, ``soft_subtopics`` turns marks into labels. ``binning``
-turns scores, such as those of TREC runs (``readers.run_features``), into step functions. ``leaves`` maps rows to leaves
-of boosted trees; their trees form a ``forest``, which ``boosters`` reads from models of other libraries.
+``smooth_similarity`` smooths the similarities of documents, and ``soft_subtopics`` turns marks into labels.
+``binning`` turns scores, such as those of TREC runs (``readers.run_features``), into step functions. ``leaves`` maps
+rows to leaves of boosted trees, which are stored as a ``forest``; ``boosters`` reads forests from other libraries.
 """
 
 from __future__ import annotations

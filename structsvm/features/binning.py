@@ -1,4 +1,4 @@
-"""Scores of retrieval functions as indicators ``1[f(d|x) > k]``: a weight vector is a step function of each score.
+"""Indicators ``1[f(d|x) > k]`` of retrieval scores: a linear model over them is a step function of each score.
 
 Thesis, section 3.3.2. The indicators of one function are a thermometer (if a score exceeds a threshold, it exceeds
 all lower ones), so one byte per function describes a row: the number of thresholds that its score exceeds.
@@ -27,13 +27,14 @@ from structsvm.queries import group_queries, offsets_of
 
 MOST_BINS = 255  # a count of thresholds fits a byte
 _TILE = 16
-"""Columns that are copied together: their values in a row share one or two cache lines."""
+"""Number of columns copied at once: the values of a row then share one or two cache lines."""
 
 
 class StepFunction(NamedTuple):
-    """Amount that a score adds to a document's (thesis, figure 3.2): ``values[k]`` if it exceeds k thresholds.
+    """Contribution of a base function to a document's score (thesis, figure 3.2).
 
-    A missing score adds ``values[0]``, which is 0. The first threshold is minus infinity.
+    A score that exceeds k thresholds contributes ``values[k]``; a missing score contributes ``values[0]``, which is 0.
+    The first threshold is minus infinity.
     """
 
     name: str
@@ -41,7 +42,7 @@ class StepFunction(NamedTuple):
     values: Float
 
     def outline(self) -> tuple[list[float], list[float]]:
-        """Return the corners of the line over the range of scores, without missing scores."""
+        """Return the x and y coordinates of the step function's corners, without the value for missing scores."""
         edges = self.thresholds[1:].tolist()
         if not edges:
             return [0.0, 1.0], [float(self.values[1])] * 2
@@ -57,9 +58,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
 
     A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
     indicators are 0. The first threshold is minus infinity, and its indicator means "has a score"; the others divide
-    the range of the training scores into ``n_bins`` bins. Thresholds that no training score distinguishes are left out,
-    so a function may have fewer thresholds than bins. A score equal to a threshold does not exceed it, as in the
-    formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
+    the range of the training scores into ``n_bins`` bins. Thresholds that do not separate any training scores are
+    dropped, so a function may have fewer thresholds than bins. A score equal to a threshold does not exceed it, as in
+    the formula of the thesis' section 3.3.2; the step function shown with its figure 3.2 uses ``<=``.
 
     Thresholds at quantiles lie between two training scores. A score in float64 and its copy in float32 are on the same
     side of them, unless the two training scores are the same number in float32.
@@ -67,13 +68,14 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_bins : int, default=50
-        Thresholds per function, at most 255. The thesis uses 50.
+        Maximum number of thresholds per function, at most 255. The thesis uses 50.
     spacing : {"even", "quantile"}, default="even"
-        Bins of equal width, or with equal numbers of training scores, which suits scores with extreme outliers.
+        ``"even"``: bins of equal width. ``"quantile"``: bins with equal numbers of training scores, which suits scores
+        with extreme outliers.
     within : {"data", "query"}, default="data"
         ``"data"``: the scores as they are, one set of thresholds for all queries, as in the thesis. ``"query"``:
-        the scores are first brought to [0, 1] within each query (a function's only score in a query to 1), for
-        functions whose scale differs between queries; ``fit`` and ``transform`` then need ``qid``.
+        the scores are first scaled to [0, 1] within each query (the only score of a function in a query becomes 1),
+        for functions whose scale differs between queries; ``fit`` and ``transform`` then need ``qid``.
 
     Attributes
     ----------
@@ -82,6 +84,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     starts_ : ndarray of int64, shape (n_functions + 1,)
         Columns ``starts_[f]:starts_[f + 1]`` of the output are the indicators of function ``f``.
     n_features_in_ : int
+        Number of base functions.
 
     Notes
     -----
@@ -109,7 +112,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     within: Literal["data", "query"] = "data"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> BinnedFeatures:
-        """Choose the thresholds.
+        """Learn the thresholds from training scores.
 
         Parameters
         ----------
@@ -134,7 +137,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: Any, *, qid: Any = None) -> sparse.csr_matrix:
         """Return the indicators as a CSR matrix of float32, shape (n_rows, n_features_out).
 
-        About half of the indicators of each present score are ones; :meth:`transform_rows` keeps one byte per score
+        About half of the indicators of each non-missing score are 1; :meth:`transform_rows` stores one byte per score
         instead.
 
         Parameters
@@ -145,7 +148,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self.transform_rows(X, qid=qid).tocsr()
 
     def transform_rows(self, X: Any, *, qid: Any = None) -> BinnedRows:
-        """Return the same rows as one byte per score; parameters and errors are as for :meth:`transform`."""
+        """Return the same rows with one byte per score; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "thresholds_")
         scores = self._scores(X, qid, "transform")
         codes = np.empty(scores.shape, dtype=np.uint8)
@@ -160,7 +163,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names like ``"bm25>1.5"``, with the names of the training frame, or ``x0, x1, ...``, if not given."""
+        """Return names such as ``"bm25>1.5"``; by default from the names of the training frame, or ``x0, x1, ...``."""
         check_is_fitted(self, "thresholds_")
         names = _check_feature_names_in(self, input_features)
         return np.array(
@@ -169,11 +172,12 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         )
 
     def step_functions(self, coef: Any, input_features: Any = None) -> list[StepFunction]:
-        """Return the weights of the indicators as a step function of each base function's score.
+        """Return the step function of each base function's score that the weights of the indicators define.
 
         Parameters
         ----------
         coef : array-like, shape (n_features_out,)
+            Weights of the indicators.
         input_features : array-like of str, optional
             Names of the base functions; by default those of the training frame, or ``feature 1, feature 2, ...``.
 
@@ -207,7 +211,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             return X
         if qid is None:
             remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-            raise BadInput(f"BinnedFeatures.{method}", "expected qid, as within='query'", remedy)
+            raise BadInput(f"BinnedFeatures.{method}", "expected qid, because within='query'", remedy)
         grouping = group_queries(qid, X.shape[0])
         if grouping.order is None:
             return minmax_within(X, grouping.offsets)
@@ -238,7 +242,7 @@ def _quantiles(values: NDArray[Any], n_bins: int) -> Float:
     """Return at most ``n_bins - 1`` numbers, each between a quantile of the values and the next larger value."""
     values = np.sort(values)
     n = values.shape[0]
-    # the smallest value with a share k / n_bins of all values up to it, for each k
+    # for each k, the smallest value such that at least a share k / n_bins of all values are not larger
     below = np.unique(values[-(-n * np.arange(1, n_bins) // n_bins) - 1])
     below = below[below < values[-1]]
     above = values[np.searchsorted(values, below, side="right")]
@@ -248,13 +252,14 @@ def _quantiles(values: NDArray[Any], n_bins: int) -> Float:
 def between(below: Float, above: Float) -> Float:
     """Return numbers ``e`` with ``below <= e < above`` that divide float64 values and their float32 copies alike.
 
-    ``x <= e`` holds for a float64 if and only if it holds for its copy in float32, where ``below`` and ``above`` are
-    different numbers of float32, and finite.
+    ``x <= e`` holds for a float64 value if and only if it holds for its float32 copy, provided that ``below`` and
+    ``above`` are finite and distinct in float32.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = below.astype(np.float32), above.astype(np.float32)
         middle = (0.5 * low.astype(np.float64) + 0.5 * high.astype(np.float64)).astype(np.float32)
     apart = (low < high) & np.isfinite(low) & np.isfinite(high)
     exact = 0.5 * below + 0.5 * above
-    exact = np.where((below <= exact) & (exact < above), exact, below)  # of neighbours it is one of the two
+    # the midpoint of adjacent floats rounds to one of them, possibly to ``above``
+    exact = np.where((below <= exact) & (exact < above), exact, below)
     return np.where(apart, rounding_to(np.where(middle < high, middle, low)), exact)

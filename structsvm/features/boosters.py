@@ -1,6 +1,6 @@
-"""The trees of LightGBM, XGBoost, scikit-learn and CatBoost as a :class:`~structsvm.features.forest.Forest`.
+"""Conversion of LightGBM, XGBoost, scikit-learn and CatBoost trees to a :class:`~structsvm.features.forest.Forest`.
 
-Thresholds are compared with float64 values. If a library rounds its input to float32 first, a threshold here is the
+Thresholds are compared with float64 values. If a library rounds its input to float32 first, the stored threshold is the
 largest float64 that the library would send to the left.
 """
 
@@ -27,9 +27,9 @@ def forest_of(model: Any) -> Forest:
     """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, including those grown after the
     best iteration.
 
-    Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by the index of LightGBM and CatBoost.
+    Leaves keep the library's order (of ``pred_leaf`` or ``apply``, or of the leaf index in LightGBM and CatBoost).
     """
-    # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix: here only NaN is missing
+    # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix, so only NaN counts as missing
     library = type(model).__module__.split(".")[0]
     if isinstance(model, Forest):
         return model
@@ -61,7 +61,7 @@ def lightgbm_forest(text: str) -> Forest:
 
 
 def _forest(trees: Sequence[Tree], n: int, names: Sequence[str] | None, unnamed: str = "") -> Forest:
-    """Return a forest with the names of its features, unless the library derived them from their numbers."""
+    """Return a forest with the names of its features, unless the library generated them from column numbers."""
     known = tuple(str(name) for name in names) if names is not None else ()
     if len(known) != n or known == tuple(unnamed.format(j) for j in range(n)):
         return Forest.of(trees, n)
@@ -72,7 +72,7 @@ _PANDAS = "\npandas_categorical:"
 
 
 def _check_pandas_categories(text: str) -> None:
-    """Raise for trees over the codes of a pandas column's categories, unless codes equal values."""
+    """Raise if the trees use codes of a pandas categorical column that differ from its values."""
     _, found, said = text.rpartition(_PANDAS)
     for categories in (json.loads(said.splitlines()[0]) or []) if found else []:
         if [type(one) for one in categories] != [int] * len(categories) or categories != list(
@@ -80,9 +80,9 @@ def _check_pandas_categories(text: str) -> None:
         ):
             raise BadInput(
                 "model",
-                "expected categories that are numbers 0, 1, 2, ... as the trees have them, got a pandas column of the "
+                "expected categories numbered 0, 1, 2, ..., as in the trees, got a pandas column with the "
                 f"categories {', '.join(map(repr, categories[:4]))}{', ...' if len(categories) > 4 else ''}",
-                "train on the codes, {categorical_feature} names the column",
+                "train on the codes, and name the column in {categorical_feature}",
                 code="X[column] = X[column].cat.codes",
             )
 
@@ -142,8 +142,9 @@ def _xgboost(model: Any) -> Forest:
     for tree in gradient["model"]["trees"]:
         if any(tree.get("split_type", ())) or tree.get("categories_nodes"):
             raise _no_categories()
+        # XGBoost sends values < condition to the left, a Forest values <= threshold
         conditions = np.array(tree["split_conditions"], dtype=np.float32)
-        below = rounding_to(np.nextafter(conditions, np.float32(-np.inf)))  # smaller ones go left
+        below = rounding_to(np.nextafter(conditions, np.float32(-np.inf)))
         children = tree["left_children"], tree["right_children"]
         trees.append(_tree_of_nodes(*children, tree["split_indices"], below, tree["default_left"]))
     return _forest(trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"))
@@ -153,7 +154,8 @@ def _sklearn(model: Any) -> Forest | None:
     names = getattr(model, "feature_names_in_", None)
     if hasattr(model, "_predictors"):
         moved = getattr(model, "is_categorical_", None)
-        if moved is not None and moved.any():  # even if no tree uses them: they precede all others
+        # scikit-learn moves categorical columns before all others, even if no tree uses them
+        if moved is not None and moved.any():
             raise _no_categories()
         trees = [_histogram_tree(one.nodes) for row in model._predictors for one in row]
         return _forest(trees, int(model.n_features_in_), names)
@@ -170,7 +172,7 @@ def _sklearn(model: Any) -> Forest | None:
         below = np.asarray(tree.threshold, dtype=np.float64).astype(np.float32)
         below = np.where(below > tree.threshold, np.nextafter(below, np.float32(-np.inf)), below)
         missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, dtype=bool))
-        # a tree on a subset of the features numbers them within it; nodes without a condition have -2
+        # a tree grown on a subset of the features numbers them within the subset; leaves have feature -2
         feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
             _tree_of_nodes(tree.children_left, tree.children_right, feature, rounding_to(below), missing)
@@ -219,11 +221,12 @@ def _catboost(model: Any) -> Forest:
 
 
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:
-    """Return a tree whose levels have one condition each, whose outcome is a bit of the leaf's number."""
+    """Return a tree with one condition per level, whose outcome is one bit of the leaf number."""
     depth = len(features)
     level = np.repeat(np.arange(depth), 1 << np.arange(depth))
     children: Int = 2 * np.arange(level.size)[:, np.newaxis] + np.array([1, 2])
-    # numbers of children below the last level; the first condition is the highest bit
+    # children below the last level are leaves; the first condition is the highest bit of ``path``, the lowest of
+    # ``number``
     path = children + 1 - (1 << depth)
     number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
     left, right = np.where(path >= 0, ~np.asarray(number), children).T.tolist()
@@ -240,7 +243,7 @@ def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) 
 
 
 def _tree_of_nodes(left: Any, right: Any, feature: Any, threshold: Any, nan_left: Any) -> Tree:
-    """Return a tree whose leaves are given as nodes, too: those without children."""
+    """Return a tree from node arrays in which the leaves are the nodes without children."""
     left, right, feature = (np.asarray(one, dtype=np.int64).tolist() for one in (left, right, feature))
     threshold = np.asarray(threshold, dtype=np.float64).tolist()
     nan_left = np.asarray(nan_left).astype(bool).tolist()

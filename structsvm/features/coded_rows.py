@@ -1,4 +1,4 @@
-"""Rows of ones and zeros kept as bytes: leaves of trees, and counts of the edges that a value exceeds."""
+"""Binary rows stored as integer codes: leaf numbers of trees, and the number of bin edges that each value exceeds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.queries import check_offsets, offsets_of
 
 
 class LeafRows:
-    """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
+    """Binary rows stored as integer codes: leaf numbers of trees, then the number of edges exceeded in each feature.
 
-    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; the first ``n_pairs`` bytes hold the codes of two trees
-    each.
+    Code ``c`` stands for the columns ``starts[c]:starts[c + 1]``. Each of the first ``n_pairs`` bytes holds the codes
+    of two trees.
     """
 
     ndim = 2
@@ -32,7 +32,7 @@ class LeafRows:
         self._n_pairs = int(n_pairs)
         self.starts = np.asarray(starts, dtype=np.int64)
         self.n_trees = int(n_trees)
-        # in the tables of the kernels a leaf has one entry, a count of edges one more than edges
+        # the kernels' tables have one entry per leaf of a tree; a binned feature has one entry more than edges
         self._table_starts = self.starts + np.maximum(0, np.arange(self.starts.shape[0]) - self.n_trees)
         if checked:
             return
@@ -42,7 +42,7 @@ class LeafRows:
         if self.starts.shape != (n_codes + 1,) or not 0 <= 2 * self._n_pairs <= self.n_trees <= n_codes:
             raise BadInput(
                 "starts",
-                f"expected one for each column of codes, and the end, got codes {self._kept.shape}, "
+                f"expected one per column of codes, plus the end, got codes {self._kept.shape}, "
                 f"{self._n_pairs} pairs and starts {self.starts.shape}",
             )
         check_offsets(self.starts, int(self.starts[-1]), "starts")
@@ -53,7 +53,7 @@ class LeafRows:
             beyond = codes > most
             if beyond.any():
                 row, c = (int(i) for i in np.argwhere(beyond)[0])
-                kind = "leaf" if c < self.n_trees else "count of edges"
+                kind = "leaf number" if c < self.n_trees else "count of edges"
                 raise BadInput(
                     "codes",
                     f"expected a {kind} up to {most[c]}, got {codes[row, c]}",
@@ -62,11 +62,11 @@ class LeafRows:
 
     @property
     def codes(self) -> NDArray[Any]:
-        """Return the number of a row's leaf in each tree, then its counts of edges; a copy if two share a byte."""
+        """Return the leaf numbers of all trees, then the counts of edges; a copy if two codes share a byte."""
         return self._kept if self._n_pairs == 0 else self._columns(np.arange(self.starts.shape[0] - 1))
 
     def _columns(self, chosen: Int) -> NDArray[Any]:
-        """Return the codes of some trees and functions, one per byte."""
+        """Return the codes of the chosen trees and binned features, unpacked."""
         paired = chosen < 2 * self._n_pairs
         codes = self._kept[:, np.where(paired, chosen // 2, chosen - self._n_pairs)]
         codes[:, paired] >>= 4 * (chosen[paired] % 2).astype(np.uint8)
@@ -88,14 +88,14 @@ class LeafRows:
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
+        """Return compiled functions for the scores, the weighted sum of rows, and the sum of rows per query."""
         return _leaf_scores, _leaf_combine, _leaf_query_joint
 
     def __len__(self) -> int:
         return int(self._kept.shape[0])
 
     def __getitem__(self, rows: Any) -> Self:
-        """Return some rows, by a slice (nothing is copied), indices or a mask."""
+        """Return the rows selected by a slice (without a copy), indices or a mask."""
         some = copy(self)
         some._kept = np.ascontiguousarray(self._kept[rows])
         return some
@@ -110,9 +110,9 @@ class LeafRows:
         return out
 
     def of_trees(self, first: int, last: int) -> LeafRows:
-        """Return the columns of the trees ``first:last``, and of the bins."""
+        """Return the rows restricted to the trees ``first:last`` and all bins."""
         if not 0 <= first <= last <= self.n_trees:
-            raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
+            raise BadInput("trees", f"expected a range in 0:{self.n_trees}, got {first}:{last}")
         chosen = np.r_[first:last, self.n_trees : self.starts.shape[0] - 1]
         starts = offsets_of(np.diff(self.starts)[chosen])
         codes = self._columns(chosen)
@@ -124,7 +124,7 @@ class LeafRows:
         return LeafRows(codes, starts, last - first, n_pairs=n_pairs, checked=True)
 
     def tocsr(self) -> sparse.csr_matrix:
-        """Return the matrix, float32 ones."""
+        """Return the rows as a CSR matrix of float32 ones."""
         bins = self._kept[:, self.n_trees - self._n_pairs :]
         counts = self.n_trees + bins.sum(axis=1, dtype=np.int64)
         indptr = np.concatenate(([0], np.cumsum(counts)))
@@ -143,7 +143,7 @@ class LeafRows:
 
 
 class BinnedRows(LeafRows):
-    """Indicators of thresholds: for each function, how many of its thresholds a row's score exceeds."""
+    """Threshold indicators with one byte per function: the number of its thresholds that the score exceeds."""
 
     # with 50 thresholds a score takes 1 byte instead of about 200 in CSR, and one look-up instead of 25 products
 
@@ -157,17 +157,17 @@ class BinnedRows(LeafRows):
 
 
 def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
-    """Put the codes of two trees each into the first bytes, and all others after them."""
+    """Pack the first ``2 * n_pairs`` codes into ``n_pairs`` bytes of ``out``; the remaining codes follow them."""
     np.left_shift(codes[:, 1 : 2 * n_pairs : 2], 4, out=out[:, :n_pairs])
     out[:, :n_pairs] |= codes[:, : 2 * n_pairs : 2]
     out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
-# The signatures match the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr).
-# All kernels go through a flat table with an entry for each value of each code: those of code c begin at base[c]. A
-# leaf has one column and one entry; a count of edges, from 0 on, has one entry more than edges. The first n_pairs bytes
-# of a row hold two codes each, so that byte c of the others is code c + n_pairs. Indices of the table are unsigned, as
-# Numba checks each signed index for being negative: a pass takes a quarter less time.
+# The signatures match those of the CSR kernels, with (codes, starts, base) instead of (data, indices, indptr). All
+# kernels use a flat table with an entry for each value of each code; the entries of code c begin at base[c]. A leaf has
+# one column and one entry; a count of edges, which starts at 0, has one entry more than edges. The first n_pairs bytes
+# of a row hold two codes each, so byte c >= n_pairs holds code c + n_pairs. Indices into the table are unsigned,
+# because Numba tests each signed index for being negative: this makes a pass a quarter faster.
 
 _U = np.uint64
 
@@ -180,7 +180,7 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
     n_trees = n - (base[n] - starts[n])
     for k in range(starts[n_trees]):
         table[k] = w[k]
-    # a value that exceeds k edges has the columns of these edges: its entry is the sum of their weights
+    # a value that exceeds k edges has ones in the columns of these edges: its entry is the sum of their weights
     for c in range(n_trees, n):
         total = 0.0
         table[base[c]] = 0.0
@@ -188,7 +188,7 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
             total += w[k]
             table[base[c] + k - starts[c] + 1] = total
     r = start
-    while r + 4 <= stop:  # four rows share the loads of base, and their sums do not wait for each other
+    while r + 4 <= stop:  # four rows share the loads of base, and their sums do not depend on each other
         s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
         for p in range(n_pairs):
             b, d = _U(base[2 * p]), _U(base[2 * p + 1])
@@ -223,11 +223,11 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
 
 @kernel(inline="always")
 def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
-    """``joint += sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+    """Add ``sum_r coef[r - shift] * X[r]`` to ``joint``; ``sums`` is scratch space, zero before and after."""
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     n_trees = n - (base[n] - starts[n])
-    # first one addition per code to its entry, then from entries to columns: far fewer than rows times columns
+    # add to one table entry per code, then transfer entries to columns: far fewer additions than rows times columns
     for r in range(start, stop):
         a = coef[r - shift]
         if a != 0.0:
@@ -253,7 +253,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
 @kernel
 def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, joint):
     sums = np.zeros(base[-1])
-    # the weights of queries go into the coefficients, so that entries become columns once for all queries
+    # multiply the coefficients by the query weights first, so that entries are transferred to columns only once
     scaled = np.empty(offsets[last] - offsets[first])
     for q in range(first, last):
         for r in range(offsets[q], offsets[q + 1]):

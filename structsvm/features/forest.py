@@ -26,33 +26,36 @@ class Tree:
     right: Sequence[int]
     n_leaves: int
     categories: dict[int, Sequence[int]]
-    """Categories that go left, by the number of the node."""
+    """Categories that are sent to the left, keyed by node number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees as arrays; their inner nodes send a row to the left if ``x[feature] <= threshold``.
+    """Decision trees as arrays; an inner node sends a row to the left if ``x[feature] <= threshold``.
 
     Attributes
     ----------
     n_features : int
+        Number of columns of a row.
     nodes, leaves : ndarray of int64, shape (n_trees + 1,)
         Tree ``t`` has the inner nodes ``nodes[t]:nodes[t + 1]``, of which the first is the root, and the leaves
         ``leaves[t]:leaves[t + 1]``.
     feature : ndarray of int64, shape (n_nodes,)
+        Column that the node compares.
     threshold : ndarray of float64, shape (n_nodes,)
+        Largest value that goes to the left; unused in a node with categories.
     nan_left : ndarray of int64, shape (n_nodes,)
-        1 if a missing value goes to the left.
+        1 if a missing value goes to the left, otherwise 0.
     left, right : ndarray of int64, shape (n_nodes,)
-        The children: the number of a node in its tree, which is higher than that of its parent, or ``~leaf``.
+        Children of the node: the number of an inner node within its tree, higher than the parent's, or ``~leaf``.
     sets : ndarray of int64, shape (n_nodes,)
-        Number of the set of categories that go to the left; -1 for a node with a threshold. All other values go to
-        the right, including negative and missing ones. Values are truncated to integers.
+        Index of the set of categories that go to the left, or -1 for a node with a threshold. Values are truncated to
+        integers; all values outside the set, including negative and missing ones, go to the right.
     set_starts : ndarray of int64, shape (n_sets + 1,)
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
-        The columns that the trees were grown on, if the model knows their names.
+        Names of the training columns; None if the model does not store them.
     """
 
     n_features: int
@@ -94,14 +97,14 @@ class Forest:
         return forest
 
     def check(self) -> None:
-        """Raise for arrays, such as from a crafted model file, with which compiled code would exceed its bounds or not
-        terminate."""
+        """Raise for arrays that would make compiled code read out of bounds or not terminate, as a crafted model file
+        might."""
         for wrong, expected in self._faults():
             if wrong:
                 raise BadInput("forest", f"expected {expected}")
 
     def _faults(self) -> Iterator[tuple[Any, str]]:
-        """Yield faults with the expected state; a fault may only be evaluated if those before it are false."""
+        """Yield pairs of a fault and the expected state; evaluate a fault only if all earlier ones are false."""
         names = self.feature_names
         if names is not None:
             yield len(names) != self.n_features, f"{self.n_features} names of features, got {len(names)}"
@@ -118,8 +121,8 @@ class Forest:
         )
         yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
         yield np.isnan(self.threshold).any(), "thresholds that are numbers"
-        # Walks end, as children have higher numbers than parents. With this, and one parent of each node and leaf, the
-        # nodes of a tree are a tree.
+        # Children have higher numbers than their parents, so that every walk ends. As each node and leaf also has one
+        # parent only, the nodes form a tree.
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
@@ -142,7 +145,7 @@ class Forest:
             or starts[-1] != self.set_values.shape[0]
             or (np.diff(starts) < 0).any()
             or _beyond(self.sets, -1, starts.size - 1),
-            "a set of categories for each node that has one",
+            "a set of categories for each node that refers to one",
         )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
@@ -150,7 +153,7 @@ class Forest:
         name."""
         if n_features != self.n_features:
             raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
-        if names is None or self.feature_names is None:  # then features match by position
+        if names is None or self.feature_names is None:  # without names, features match by position
             return
         for j, (own, given) in enumerate(zip(self.feature_names, names, strict=True)):
             if _BLANKS.sub("_", own) != _BLANKS.sub("_", str(given)):
@@ -172,12 +175,12 @@ class Forest:
         return int(np.diff(self.leaves).max(initial=1))
 
     def first(self, n_trees: int) -> Forest:
-        """Return the forest of only the first trees."""
+        """Return a forest of the first ``n_trees`` trees."""
         return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest, followed by the trees of another forest over the same features."""
-        # children are numbered within their tree, and need no change; numbers of sets refer to the whole forest
+        # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and move
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(
@@ -198,7 +201,7 @@ class Forest:
             every = every.joined(forest)
         if len(forests) == 1:
             return every
-        # trees sorted by their number in their own forest; the sort is stable, and keeps the order of the forests
+        # a stable sort of the trees by their number within their forest keeps the order of the forests
         turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
         return every._chosen(np.argsort(turns, kind="stable"))
 
@@ -220,7 +223,7 @@ class Forest:
 
 
 _BLANKS = re.compile(r"\s")
-"""LightGBM replaces blanks in names by underscores."""
+"""Whitespace in names, which LightGBM replaces by underscores."""
 
 _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
 

@@ -18,15 +18,15 @@ from structsvm.queries import row_groups
 
 
 def comb_sum(scores: Any, offsets: Any) -> Float:
-    """Return CombSUM: the sum of the runs' scores, scaled to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
+    """Return CombSUM: the sum of the runs' scores, each scaled to [0, 1] per topic (Fox and Shaw 1994; Lee 1997).
 
-    A run without the document adds 0. If all scores of a run in a topic are equal, or there is only one, they become 1,
-    so that documents of the run rank above documents that it lacks.
+    A run without the document adds 0. If all scores of a run in a topic are equal, or if it has only one, they become
+    1, so that documents of the run rank above documents that it lacks.
 
     Parameters
     ----------
     scores : array-like, shape (n_rows, n_runs)
-        NaN if a run lacks the document.
+        Score of each document in each run; NaN if the run lacks the document.
     offsets : array-like of int, shape (n_topics + 1,)
         Rows ``offsets[t]:offsets[t + 1]`` are topic ``t``.
 
@@ -90,7 +90,7 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
         # NaN sorts last; of equal scores the later row is first
         order = np.lexsort((-np.arange(n_rows), -column, topic))
         rank = np.empty(n_rows)
-        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # the order is topic by topic
+        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # sorted topics keep their blocks of rows
         fused += np.where(np.isnan(column), 0.0, 1.0 / (k + rank))
     return fused
 
@@ -100,7 +100,7 @@ FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
     "CombMNZ": comb_mnz,
     "RRF": reciprocal_rank_fusion,
 }
-"""Fusions by their names in tables."""
+"""Fusion functions, keyed by the name shown in tables."""
 
 
 def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
@@ -117,6 +117,6 @@ def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
     bounds = np.asarray(offsets, dtype=np.int64)
     is_vector = bounds.ndim == 1 and bounds.shape[0] >= 2
     if not is_vector or bounds[0] != 0 or bounds[-1] != values.shape[0] or (np.diff(bounds) < 1).any():
-        expected = f"expected 0 to {values.shape[0]} in increasing steps, one or more rows per topic"
+        expected = f"expected increasing offsets from 0 to {values.shape[0]}, at least one row per topic"
         raise BadInput("offsets", f"{expected}, got {np.array2string(bounds, threshold=6)}")
     return values, bounds

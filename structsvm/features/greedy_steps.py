@@ -1,15 +1,16 @@
-"""Features of a step of greedy selection: properties of a document, and its gains over the documents chosen so far.
+"""Features of a step of greedy selection: properties of a candidate, and its gains over the documents chosen so far.
 
-Let ``S`` be a similarity of the candidates (negative ones become 0), ``b_j`` the largest similarity of candidate ``j``
+Let ``S`` be a similarity of the candidates (negative values are set to 0), ``b_j`` the largest similarity of ``j``
 to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d`` has the features
 
 * relevance: ``f_d``; ``f`` smoothed over similar documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
-* likeness: minus the largest, mean and least similarity to the chosen; each ``f`` above times ``1 - b_d``;
+* likeness: minus the largest, mean and least similarity to the chosen documents; each ``f`` above times ``1 - b_d``;
 * coverage: ``mean_j (S_dj - b_j)+`` and ``mean_j S_dj prod_a (1 - S_aj)``, both also weighted by ``f_j``; the share of
-  candidates that it is the first to be near to, at several levels;
-* words: the number of new words, and of those that other candidates have, too, weighted by their number.
+  candidates ``j`` for which ``d`` is the first near document, at several levels of similarity;
+* words: the number of new words, and the number of new words shared with other candidates, weighted by their frequency.
 
-All except likeness are gains of monotone submodular functions: with weights >= 0 greedy choice has its guarantee.
+All but the likeness features are gains of monotone submodular functions: with weights >= 0, greedy selection keeps its
+approximation guarantee.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from structsvm.features.word_features import COSINES, SIMILARITIES, unit_range
 from structsvm.protocols import Float, Int
 
 POWERS = (2, 4, 8)
-"""Powers of the similarity as weights of smoothing, from wide to narrow bandwidths."""
+"""Powers of the similarity that serve as weights in smoothing, from the widest to the narrowest bandwidth."""
 
 
 class StepFeature(NamedTuple):
-    """``group`` is "relevance", "likeness", "coverage" or "words"."""
+    """Name of a feature, and its group: "relevance", "likeness", "coverage" or "words"."""
 
     group: str
     name: str
 
 
 class _Similarity(NamedTuple):
-    """One similarity of a set: its values, the level out of ``n_cuts`` that each reaches, smoothed features, mean."""
+    """A similarity matrix of a candidate set: values, levels reached (of ``n_cuts``), smoothed features, row means."""
 
     values: NDArray[np.float32]
     levels: NDArray[np.int8]
@@ -88,7 +89,7 @@ class StepFeatures:
 
     @property
     def names(self) -> tuple[StepFeature, ...]:
-        """Group and name of each column of :meth:`Walk.features`."""
+        """Return the group and name of each column of :meth:`Walk.features`."""
         scores = [f"score {j + 1}" for j in range(self.document.shape[1])]
         entries = [("relevance", name) for name in scores]
         kinds = {1: [""], 2: [" by words", " by neighbours"]}[len(self.similarities)]
@@ -125,7 +126,7 @@ class Walk:
         self._new = None if one.words is None else np.ones(one.words.shape[1])
 
     def add(self, d: int) -> None:
-        """Choose document ``d``, which must be free."""
+        """Choose document ``d``, which must not have been chosen before."""
         self.chosen = np.append(self.chosen, d)
         self.free = self.free[self.free != d]
         for cover in self._covers:
@@ -149,10 +150,10 @@ class Walk:
 
 
 class _Cover:
-    """Similarities of each candidate to the chosen documents, updated at each step, for one ``S``."""
+    """Similarity of each candidate to the chosen documents, for one similarity matrix, updated at each step."""
 
-    # best, total and least: largest, summed and smallest similarity to a chosen document; left: the probability that no
-    # chosen document covers the candidate; level: the highest level of nearness that a chosen document reaches
+    # best, total and least: largest, summed and smallest similarity to a chosen document; left: probability that no
+    # chosen document covers the candidate; level: highest level of similarity that a chosen document reaches
 
     def __init__(self, similarity: _Similarity, n: int) -> None:
         self.of = similarity
@@ -170,7 +171,7 @@ class _Cover:
     def features(self, rows: Int, document: Float, n_chosen: int) -> list[Float]:
         of, novelty = self.of, 1.0 - self.best[rows, None]
         smooth = of.smooth[rows]
-        # negative, so that a weight >= 0 keeps similar documents apart; 0 before the first choice
+        # negated, so that a weight >= 0 penalises similar documents; 0 before the first choice
         likeness = np.zeros((len(rows), 3))
         if n_chosen:
             likeness = -np.stack([self.best[rows], self.total[rows] / n_chosen, self.least[rows]], axis=1)
@@ -180,9 +181,9 @@ class _Cover:
 
 @kernel
 def _gains(values, levels, best, left, level, document, rows, n_cuts):
-    """Return gains of the documents ``rows``, as means over all candidates."""
-    # The columns are facility location, probability of cover, both again weighted by each document feature, and for
-    # each level the share of candidates to which the document is the first to be near.
+    """Return the gains of the documents ``rows``, as means over all candidates."""
+    # The columns are facility location, probability of cover, both weighted by each document feature, and for each
+    # level the share of candidates for which the document is the first near one.
     n, m = document.shape
     out = np.zeros((rows.shape[0], 2 + 2 * m + n_cuts))
     for i in range(rows.shape[0]):

@@ -1,4 +1,4 @@
-"""Columns of a hybrid query: the scores of the list of each clause, normalised as by the engines."""
+"""Columns of a hybrid query: the scores in each clause's result list, normalised as in the search engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _minmax_near(scores: Float, k: float) -> Float:
 
 
 def _minmax_floor(scores: Float, k: float) -> Float:
-    """Return min-max scaling of OpenSearch, in which the lowest score of a list becomes 0.001."""
+    """Return min-max scaling as in OpenSearch, where the lowest score of a list becomes 0.001."""
     return _floor(_minmax(scores, k))
 
 
@@ -43,7 +43,7 @@ def _l2(scores: Float, k: float) -> Float:
 
 def _ranks(scores: Float, k: float) -> Float:
     rank = np.empty(len(scores))
-    # of equal scores the later row is first, as in trec_eval
+    # among equal scores the later row is first, as in trec_eval
     rank[np.lexsort((-np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)
     return 1 / (k + rank)
 
@@ -57,21 +57,22 @@ NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
     "ranks": _ranks,
     "inverse_ranks": lambda scores, k: _ranks(scores, 0),
 }
-"""Functions of the scores of one list, and the ``k`` of ranks, to the terms that an engine adds up."""
+"""Functions from the scores of one list, and the constant ``k`` of ranks, to the terms that an engine adds up."""
 
 
 def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 60) -> Float:
-    """Return the columns that an engine multiplies by weights and adds up; 0 for a list without the document.
+    """Return the columns that an engine multiplies by weights and adds up, 0 if a list lacks the document.
 
     Parameters
     ----------
     scores : ndarray of float64, shape (n_rows, n_clauses)
-        NaN if the list of the clause lacks the document. Lists have the length that the engine fuses.
+        NaN if the list of the clause lacks the document. Each list must have the length that the engine fuses.
     offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     normalizer : str
         One of :data:`NORMALIZERS`.
     k : float, default=60
-        Constant of reciprocal ranks.
+        Constant of reciprocal ranks; the other normalizers ignore it.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Leaves of boosted trees, and bins of each feature, as columns of zeros and ones.
+"""Leaves of boosted trees, and bins of each feature, as binary columns.
 
-A row takes one byte per tree, or per two trees of at most 16 leaves, and one per feature. A linear model of these
+A row takes one byte per tree, or per two trees of at most 16 leaves, and one byte per feature. A linear model of these
 columns is not linear in the features: a leaf is a conjunction of conditions, a bin a step of one feature. Leaves of
 boosted trees as features of a linear model are from He et al., "Practical lessons from predicting clicks on ads at
 Facebook" (ADKDD 2014), section 3.
@@ -41,17 +41,17 @@ _FEWEST_ROWS = 20
 """LightGBM's own default of ``min_data_in_leaf``."""
 
 _LARGEST_CATEGORY = 1_000_000
-"""LightGBM keeps a table per column with an entry for each number up to the largest."""
+"""Largest category number: LightGBM keeps a table per column with an entry for each number up to the largest one."""
 
 _LARGEST_WEIGHT = 1e30
 
 _SHARE = 0.7
-"""Share of the queries on which each of several bags is grown."""
+"""Share of the queries on which each bag is grown if there are several."""
 
 _SAMPLE = 50_000
-"""Number of rows from which the edges of bins are learned, both LightGBM's own and those of ``n_bins``; a quantile is
-then off by less than half a percent of the rows. Four times as many rows would take a fifth of the time of growing 100
-trees."""
+"""Number of rows from which the edges of bins are learned, both LightGBM's own and those of ``n_bins``. A quantile is
+then off by less than half a percent of the rows. Four times as many rows would take a fifth of the time that 100 trees
+take to grow."""
 
 _MOST_GRADES = 31
 """Number of grades that trees distinguish: LightGBM's gains 2^grade - 1 are 32-bit numbers."""
@@ -63,38 +63,38 @@ _BLOCK = 1 << 17
 """Rows looked up at a time before their leaf numbers are packed."""
 
 _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
-"""The compiled look-ups of each object by dtype. They are derived, so that copies and model files leave them out."""
+"""Compiled look-ups of each object, by dtype. They are derived data, which copies and model files omit."""
 
 
 @dataclass(eq=False, repr=False)
 class TreeGrowth:
-    """Parameters of classes that grow trees and learn bins, with their documentation.
+    """Parameters, with their documentation, of the classes that grow trees and learn bins.
 
-    It is the last base class, so that the parameters of the others come first.
+    List it as the last base class, so that the parameters of the other bases come first.
 
     Parameters
     ----------
     n_leaves : int, default=15
-        Leaves per tree.
+        Maximum number of leaves per tree.
     learning_rate : float, default=0.1
         Shrinkage of the leaf values during growth, on which later trees depend.
     n_bins : int, default=64
-        Quantile bins of each feature, at most 255; 0 for none. They help with few data.
+        Number of quantile bins per feature, at most 255; 0 for none. Bins help if there are few training data.
     min_rows : int, default=20
-        Smallest number of rows per leaf.
+        Minimum number of rows per leaf.
     l2_regularization : float, default=0.0
-        ``lambda_l2`` of LightGBM, added to the sum of second derivatives in a leaf. It lowers the gain of splits that
-        separate few rows, or rows whose order is settled.
+        ``lambda_l2`` of LightGBM, added to the sum of Hessians in a leaf. It lowers the gain of splits that separate
+        few rows, or rows whose order is settled.
     bags : int, default=1
-        Number of boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the
-        queries. Their trees alternate, and are more diverse than those of one long run.
+        Number of boosting runs over which the trees are divided. If it exceeds 1, each run sees a random 70 % of the
+        queries; the trees of the runs alternate, and are more diverse than those of one long run.
     categorical_features : sequence of int or str, optional
-        Columns, by index or name, whose values are category numbers: integers from 0 to 1,000,000; passed to
-        LightGBM. They have no bins.
+        Columns, by index or name, that hold category numbers: integers from 0 to 1,000,000. They are passed to
+        LightGBM as categorical and have no bins. None means no such columns.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
+        Number of threads; None means 1, -1 all processors. The result does not depend on it.
     random_state : int, default=None
-        Seed of LightGBM, and of the sample of rows that bins are learned from.
+        Seed of LightGBM and of the sample of rows from which the bins are learned.
     """
 
     _: KW_ONLY
@@ -108,22 +108,22 @@ class TreeGrowth:
 
 @parameters
 class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
-    """Transformer to indicators of the leaf of each tree that a row falls into, and of the bins that its values exceed.
+    """Map rows to indicators of the leaves that they fall into and of the bin edges that their values exceed.
 
-    ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings, and drops
-    their leaf values. :meth:`from_model` takes the trees of an existing model. A fitted object needs only NumPy and
-    Numba.
+    ``fit`` grows the trees with LightGBM (extra ``trees``), using LambdaRank gradients over whole rankings, and
+    discards their leaf values. :meth:`from_model` takes the trees of an existing model. A fitted object needs only
+    NumPy and Numba.
 
     Parameters
     ----------
     n_trees : int, default=300
-        If features interact, fewer trees rank worse: on synthetic data with products of features a hundred trees
-        reached a MAP of .61, three hundred .66.
+        Number of trees. If features interact, fewer trees rank worse: on synthetic data with products of features,
+        100 trees reached a MAP of .61 and 300 trees .66.
     relevance : float or None, default=1.0
-        Trees are grown for the labels ``y >= relevance``; None means for the original grades.
+        Trees are grown for the binary labels ``y >= relevance``; None means for the original grades.
     gain : {"exp2", "linear"}, default="exp2"
-        Gain of grade ``y`` without ``relevance``: ``2^y - 1`` (LightGBM's default) or ``y``. If the highest grades are
-        rare, ``2^y - 1`` lets their few documents decide the splits.
+        Gain of grade ``y`` if ``relevance`` is None: ``2^y - 1`` (LightGBM's default) or ``y``. If the highest grades
+        are rare, ``2^y - 1`` lets their few documents decide the splits.
     forest : Forest, optional
         Trees to use instead of growing any; see :meth:`from_model`.
     callback : callable, default=None
@@ -138,6 +138,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Columns ``starts_[t]:starts_[t + 1]`` of the output are the leaves of tree ``t``; those of the features' bins
         follow.
     n_features_in_ : int
+        Number of columns of ``X``.
     feature_names_in_ : ndarray of str
         Only when ``X`` has string column names.
 
@@ -175,15 +176,15 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
         """Return features from all trees of one or more models, including those grown after the best iteration.
 
-        If the model knows the names of its columns, frames with other columns or in another order are refused.
-        Without bins it is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
+        If the model stores its column names, frames whose columns differ in name or order are refused.
+        Without bins, the result is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters
         ----------
         model : fitted model
-            Of LightGBM, XGBoost, CatBoost (symmetric trees), or a forest, a tree or a boosted ensemble of scikit-learn.
-            A list or tuple of models gives the trees of all of them, for example if each was grown on a part of the
-            queries.
+            A LightGBM, XGBoost or CatBoost model (CatBoost: symmetric trees), or a forest, a tree or a boosted ensemble
+            of scikit-learn. A list or tuple of models gives the trees of all of them, for example if each was grown on
+            a part of the queries.
         n_bins, n_jobs : int, optional
             As in the constructor, except that there are no bins by default.
 
@@ -211,13 +212,13 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            NaN for missing values.
+            Features; NaN for missing values.
         y : array-like of numbers, shape (n_rows,)
-            Not used with a ``forest``.
+            Relevance grades; ignored if there is a ``forest``.
         qid : array-like, shape (n_rows,), optional
             Query ids, in any order; None means one query.
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0.
+            Weights >= 0; None means equal weights.
 
         Returns
         -------
@@ -226,7 +227,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Raises
         ------
         ImportError
-            Where trees are to be grown without LightGBM.
+            If trees must be grown and LightGBM is not installed.
         """
         self.check_options()
         self.check_numbers(X)
@@ -262,7 +263,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
                 "sample_weight",
                 f"expected a number up to {_LARGEST_WEIGHT:g}, got {weights.max():g}, as LightGBM sums them in single "
                 "precision",
-                "divide them all",
+                "divide all weights by the same number",
             )
         n_trees = int(self.n_trees)
         seed = int(check_random_state(self.random_state).randint(1 << 30))
@@ -279,7 +280,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             "lambda_l2": float(self.l2_regularization),
             "num_threads": count_threads(self.n_jobs),
             "deterministic": True,
-            "force_row_wise": True,  # the default is measured, and may change the result
+            "force_row_wise": True,  # by default LightGBM times both layouts, and its choice may change the result
             "bin_construct_sample_cnt": _SAMPLE,
             "verbosity": -1,
             "feature_pre_filter": False,  # otherwise LightGBM raises for constant columns or too few rows to split
@@ -337,11 +338,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return edges
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes a byte per tree instead."""
+        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` needs a byte per tree instead."""
         return self.transform_rows(X).tocsr()
 
     def transform_rows(self, X: Any) -> LeafRows:
-        """Return the same rows as numbers of leaves and bins; parameters and errors are as for :meth:`transform`."""
+        """Return the rows as leaf numbers and counts of edges; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "starts_")
         return self.rows(self._values(X, reset=False))
 
@@ -361,7 +362,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return LeafRows(kept, self.starts_, n_trees, n_pairs=n_pairs, checked=True)
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
-        """Return ``rows(X) @ coef`` without the codes in between."""
+        """Return ``rows(X) @ coef`` without storing the codes."""
         if coef.shape != (self.starts_[-1],):
             raise BadInput("coef", f"expected {self.starts_[-1]} weights, got shape {coef.shape}")
         scores = np.zeros(X.shape[0])
@@ -369,8 +370,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return scores
 
     def steps(self, coef: Float) -> list[Float]:
-        """Return the contribution of each feature's bins: a number for each count of edges exceeded, starting with
-        0."""
+        """Return the contribution of each feature's bins, indexed by the number of edges exceeded; entry 0 is 0."""
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
 
@@ -381,9 +381,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
+        """Return names such as ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
-        Features have the names of the training frame, or ``x0, x1, ...``, if none are given.
+        By default features have the names of the training frame, or ``x0, x1, ...`` if it had none.
         """
         check_is_fitted(self, "starts_")
         names = _check_feature_names_in(self, input_features)
@@ -396,7 +396,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return np.array(leaves + bins, dtype=object)
 
     def check_options(self) -> None:
-        """Raise for parameters that ``fit`` would refuse, without any data."""
+        """Raise for parameters that ``fit`` would refuse; no data are needed."""
         check_whole("n_trees", self.n_trees, 1)
         check_whole("n_leaves", self.n_leaves, 2, 1 << 16)
         check_positive("learning_rate", self.learning_rate)
@@ -425,8 +425,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return known[kind]
 
     def _check_arrays(self) -> None:
-        """Raise ValueError for arrays that compiled code would follow out of bounds, such as from a crafted model
-        file."""
+        """Raise ValueError for arrays that would make compiled code read out of bounds, as a crafted model file
+        might."""
         self.forest_.check()
         if self.forest_.n_features != self.n_features_in_ or len(self.thresholds_) not in (
             0,
@@ -468,7 +468,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return sorted(set(chosen))
 
     def check_numbers(self, X: Any) -> None:
-        """Raise for categorical columns given by number where the frame's own column names are numbers."""
+        """Raise if categorical columns are given by number and the frame's own column names are numbers."""
         for key in self.categorical_features or ():
             refuse_number("categorical_features", key, column_numbers(X))
 
@@ -483,9 +483,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
                 called = f"column {f}" if names is None else repr(str(names[f]))
                 raise BadInput(
                     "X",
-                    f"expected categories from 0 to {_LARGEST_CATEGORY} in whole numbers in {called}, got "
+                    f"expected integer categories from 0 to {_LARGEST_CATEGORY} in {called}, got "
                     f"{values[wrong][0]:g}",
-                    "number them by sklearn.preprocessing.OrdinalEncoder; NaN stands for a missing one",
+                    "encode them with sklearn.preprocessing.OrdinalEncoder; NaN stands for a missing category",
                 )
 
     def _values(self, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -497,7 +497,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         of_model = (
             not reset and not hasattr(self, "feature_names_in_") and self.forest_.feature_names is not None
         )
-        if of_model and names is not None:  # fit has not seen a frame to compare them with
+        if of_model and names is not None:  # ``fit`` stored no column names to compare with
             self.forest_.check_columns(len(names), names)
             return np.asarray(check_array(X, **options))
         return np.asarray(validate_data(self, X, reset=reset, **options))
@@ -511,7 +511,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
 
 def _forest_of_all(model: Any) -> Forest:
-    """Return the trees of one model, or of each of a list or tuple of them."""
+    """Return the trees of one model, or of all models in a list or tuple."""
     if not isinstance(model, (list, tuple)):
         return forest_of(model)
     if not model:
@@ -521,11 +521,11 @@ def _forest_of_all(model: Any) -> Forest:
     for i, forest in enumerate(forests):
         fault = ""
         if forest.n_features != first.n_features:
-            fault = f"expected models of {first.n_features} features as the first, got {forest.n_features}"
+            fault = f"expected {first.n_features} features as in the first model, got {forest.n_features}"
         elif None not in (forest.feature_names, first.feature_names) and (
             forest.feature_names != first.feature_names
         ):
-            fault = "expected models of the same columns in the same order as the first, got others"
+            fault = "expected the same columns in the same order as in the first model, got other columns"
         if fault:
             raise BadInput("model", fault, "train all on the same columns", at=f"[{i}]")
     return Forest.in_turn(forests)

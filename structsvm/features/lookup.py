@@ -1,9 +1,9 @@
-"""``Lookup``: the leaf of each row in each tree, and its bins, by compiled code over ranks of values.
+"""``Lookup``: the leaf of each row in each tree, and its bins, computed from ranks of values by compiled code.
 
 If no tree has more than 64 leaves, all conditions of a tree are evaluated for many rows at once: a condition that
-sends a row to the right strikes the leaves of its left subtree from the row's bit mask, and the lowest bit left is the
-row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger trees, such as those of random forests, are
-walked row by row. Both compare :class:`~structsvm.features.ranks.Ranks`, which are computed once for each value.
+sends a row to the right removes the leaves of its left subtree from the row's bit mask, and the lowest remaining bit is
+the row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger trees, such as those of random forests,
+are walked row by row. Both methods use :class:`~structsvm.features.ranks.Ranks`, which are computed once per value.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from structsvm.features.forest import Forest
 
 MOST_MASKED = 64
-"""Leaves of a tree whose conditions are evaluated all at once."""
+"""Maximum number of leaves of a tree whose conditions are evaluated all at once."""
 
 _ROWS_PER_TASK = 1 << 14
 _BLOCK = 512
-"""Rows evaluated at once: their ranks stay in the cache."""
+"""Number of rows evaluated at once, so that their ranks stay in the cache."""
 
 _WIDTH = 8
-"""Conditions that share the loads of a row's mask."""
+"""Number of conditions that share the loads of a row's mask."""
 
-# De Bruijn sequences: their product with each power of two has a different number in its highest bits
+# De Bruijn sequences: the highest bits of the product with a power of two are distinct for each power
 _DE_BRUIJN = {16: 0x09AF, 32: 0x077CB531, 64: 0x03F79D71B4CB0A89}
 
 
 class Lookup:
-    """Compiled look-up of leaves and bins for rows of one type; ``thresholds`` are empty, or from minus infinity."""
+    """Compiled look-up of leaves and bins for rows of one dtype; each array of ``thresholds`` starts at -infinity."""
 
     def __init__(self, forest: Forest, thresholds: Sequence[Float], kind: Any) -> None:
         self._n_features = forest.n_features
@@ -61,7 +61,7 @@ class Lookup:
             rank[conditions[first:last]] = np.searchsorted(_all_edges(edges[-1]), own)
         self._ranks = Ranks(edges, kind)
         # A missing value has rank 0, below every limit, and goes to the left. Conditions that send it to the right
-        # compare a copy of the feature's ranks in which a missing value is the highest number.
+        # use a copy of the feature's ranks in which a missing value has the highest number.
         to_right = (forest.sets < 0) & (forest.nan_left == 0)
         copied = np.unique(forest.feature[to_right])
         self._copied = np.searchsorted(self._used, copied)
@@ -81,7 +81,7 @@ class Lookup:
             self._walk = forest.nodes, forest.leaves, column, rank, forest.left, forest.right
 
     def _set_bins(self, edges: list[NDArray[Any]], bins: list[NDArray[Any]]) -> None:
-        """Tabulate how many edges of the bins each rank exceeds; the ranks count these edges and those of trees."""
+        """Tabulate how many bin edges each rank exceeds; ranks count the edges of bins and the limits of trees."""
         self._n_bins = np.array([one.shape[0] for one in bins], dtype=np.int64)
         exceeded = [
             np.concatenate(([0], np.cumsum(np.isin(_all_edges(all_of_it), own))))
@@ -91,7 +91,7 @@ class Lookup:
         self._exceeded_starts = offsets_of([len(e) for e in exceeded])
 
     def fill_codes(self, X: NDArray[Any], codes: NDArray[Any], *, n_jobs: int = 1) -> None:
-        """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature."""
+        """Fill ``codes`` with the leaf of each row in each tree, then with the edges exceeded in each feature."""
         self._run(X, _NOTHING, self._exceeded.astype(codes.dtype), _NOTHING, codes, _NOTHING, n_jobs)
 
     def add_scores(self, X: NDArray[Any], coef: Float, scores: Float, *, n_jobs: int = 1) -> None:
@@ -150,18 +150,18 @@ class Lookup:
             list(pool.map(part, tasks))
 
 
-# Empty arrays of the kernels' usual types, so that these are compiled only once for codes and scores.
+# Empty arrays of the usual types, so that each kernel is compiled only once for codes and scores.
 _NO_CODES = np.empty((0, 0), dtype=np.uint8)
 _NOTHING = np.empty(0)
 
 
 def _all_edges(finite: NDArray[Any]) -> NDArray[Any]:
-    """Return the edges of which a rank ``r`` exceeds the first ``r``; every number exceeds minus infinity."""
+    """Return all edges; a value of rank ``r`` exceeds the first ``r`` of them, and every number exceeds -infinity."""
     return np.concatenate(([-np.inf], finite)).astype(finite.dtype)
 
 
 class _Masks:
-    """Arrays for evaluating trees by bit masks, whose bits from the lowest on are the leaves from left to right."""
+    """Arrays for evaluating trees by bit masks, in which the lowest bit stands for the leftmost leaf, and so on."""
 
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
         n_trees, most = forest.n_trees, forest.most_leaves
@@ -176,7 +176,7 @@ class _Masks:
         left_of = [0] * int(forest.nodes[-1])
         groups: list[int] = []
         starts, set_nodes, set_starts = [0], [], [0]
-        # the number of a condition that strikes nothing, to pad a group of eight
+        # the number of a dummy condition that removes no leaves, to pad a group of eight
         nothing = int(forest.nodes[-1])
         for t in range(n_trees):
             a, b, first = int(forest.nodes[t]), int(forest.nodes[t + 1]), int(forest.leaves[t])
@@ -210,7 +210,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
     if not left:
         return [0]
     count = [0] * len(left)
-    for node in range(len(left) - 1, -1, -1):  # children are higher than their parents
+    for node in range(len(left) - 1, -1, -1):  # children have higher numbers than their parents
         count[node] = sum(1 if child < 0 else count[child] for child in (left[node], right[node]))
     begin = [0] * len(left)
     leaves = [0] * count[0]
@@ -227,7 +227,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
 
 @kernel(inline="always")
 def _in_set(value, set_values, first, last):
-    """Return whether a value, truncated to an integer, is in a sorted range."""
+    """Return whether a value, truncated to an integer, is in the sorted ``set_values[first:last]``."""
     if not value > -1.0 or value >= 9.0e18:
         return False
     whole = np.int64(value)
@@ -243,7 +243,7 @@ def _in_set(value, set_values, first, last):
 
 @kernel(inline="always")
 def _copy_ranks(ranks, copied, n_used, n):
-    """Copy ranks with the highest number for a missing value, for conditions that send it to the right."""
+    """Copy ranks, with the highest number for a missing value, for conditions that send it to the right."""
     for c in range(copied.shape[0]):
         s, t = np.uint64(copied[c]), np.uint64(n_used + c)
         for i in range(n):
@@ -279,7 +279,7 @@ def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
 
 @kernel(inline="always")
 def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
-    """For eight conditions, strike the leaves to the left of each from the rows that it sends to the right."""
+    """For eight conditions, remove the leaves of the left subtree from the masks of rows sent to the right."""
     c0, c1, c2, c3 = column[j], column[j + 1], column[j + 2], column[j + 3]
     c4, c5, c6, c7 = column[j + 4], column[j + 5], column[j + 6], column[j + 7]
     k0, k1, k2, k3 = limit[j], limit[j + 1], limit[j + 2], limit[j + 3]
@@ -298,7 +298,7 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 def _by_masks(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):  # fmt: skip
-    """Fill ``codes`` and add to ``scores``, whichever has rows."""
+    """Fill ``codes`` and add to ``scores``; an output without rows is skipped."""
     columns, bits, cells, ranks, masks = room
     feature, sets, set_starts, set_values = sets_of_nodes
     conditions, constants, numbers, values = trees
@@ -317,14 +317,14 @@ def _by_masks(
                     masks[u, i] = zero
                 for j in range(group_starts[t + u], group_starts[t + u + 1], 8):
                     _strike(ranks, column, limit, strikes, j, n, masks, u, zero)
-                # conditions by sets of categories look at the value itself, which has no rank
+                # conditions on categories test the value itself instead of a rank
                 for j in range(set_node_starts[t + u], set_node_starts[t + u + 1]):
                     node = set_nodes[j]
                     a, b = set_starts[sets[node]], set_starts[sets[node] + 1]
                     for i in range(n):
                         if not _in_set(X[first + i, feature[node]], set_values, a, b):
                             masks[u, i] |= node_strikes[node]
-                # m & -m is the lowest bit not struck, a power of two; the product hashes it to a slot of the tree
+                # m & -m is the lowest remaining bit, a power of two; the product hashes it to a slot of the tree
                 for i in range(n):
                     m = ~masks[u, i]
                     masks[u, i] = (((m & (~m + one)) * de_bruijn) & full) >> down
@@ -349,7 +349,7 @@ def _by_masks(
 def _by_walking(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):  # fmt: skip
-    """Do the same as :func:`_by_masks` one row after the other; unsigned indices, as in :func:`fill_ranks`."""
+    """Do the same as :func:`_by_masks`, row by row; indices are unsigned, as in :func:`fill_ranks`."""
     columns, bits, cells, ranks, _ = room
     feature, sets, set_starts, set_values = sets_of_nodes
     nodes, leaves, column, limit, left, right, values = trees

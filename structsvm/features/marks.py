@@ -1,4 +1,4 @@
-"""Labels for diverse selection from marks of useful, or clicked, documents."""
+"""Labels for diverse selection, derived from marks of useful or clicked documents."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ def soft_subtopics(
     ----------
     sets : sequence of CandidateSet
     marks : sequence of array-like of bool or 0 and 1, shape (n_documents,) each
+        1 for the useful documents of each set.
     complete : bool, default=True
-        Whether documents without a mark were examined and rejected, as by judges: then any similar document covers a
-        marked one. Use False for clicks: only marked documents cover others. Train with ``rounds=0`` in this case, as
-        additional rounds train on prefixes of the model's own choice, about which the clicks contain no information.
+        Whether documents without a mark were examined and rejected, as by judges. If so, every document covers the
+        marked documents that are similar to it. Use False for clicks: then only marked documents cover others. Train
+        with ``rounds=0`` in this case, because additional rounds train on prefixes that the model chooses, about which
+        the clicks contain no information.
     vectorizer : object, optional
         See :func:`structsvm.features.word_counts.count_words`.
 
     Returns
     -------
     list of ndarray, shape (n_documents, n_marked) each
-        Degrees from 0 to 1; no columns for a set without marks.
+        Degrees of coverage from 0 to 1; no columns for a set without marks.
 
     Examples
     --------
@@ -56,7 +58,7 @@ def soft_subtopics(
             raise BadInput(
                 "marks", f"expected 0 or 1 for each of {n} documents, got {one!r:.60}", at=f"[{i}]"
             )
-        # columns are the marked documents; one over the similarities of a group of n equal ones is 1 / n
+        # one column per marked document; each of n identical marked documents has the weight 1 / n
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
         # a marked document covers itself, even without words, when its similarities are 0

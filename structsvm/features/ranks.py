@@ -1,9 +1,9 @@
-"""``Ranks``: each value as an integer, the number of edges of its feature that it exceeds.
+"""``Ranks``: each value mapped to an integer, the number of edges of its feature that it exceeds.
 
-A condition ``x <= edge`` on a value is a condition on its rank, which takes two bytes. The rank is looked up: a
-monotone map sends each value to one of a few hundred cells, a table has the number of edges in the cells below, and
-the few edges in the value's own cell are compared with it. The map is linear in the value or in its bits, which is
-nearly a logarithm, whichever leaves fewer edges in one cell.
+A condition ``x <= edge`` on a value is equivalent to a condition on its rank, which takes two bytes. The rank is looked
+up: a monotone map sends each value to one of a few hundred cells, a table contains the number of edges in the cells
+below, and the few edges in the value's own cell are compared with the value. The map is linear either in the value or
+in its bits (nearly a logarithm), whichever leaves fewer edges in the fullest cell.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from structsvm.queries import offsets_of
 _CELLS_PER_EDGE = 16
 _MOST_CELLS = 1 << 16
 _TILE = 16
-"""Features whose values are copied together: those of a row fill one line of the cache or two."""
+"""Number of features copied at once: the values of a row then fill one or two cache lines."""
 
 
 class Ranks:
-    """Map from values of features of one type to ranks: 0 for NaN, else 1 plus the number of edges exceeded.
+    """Map from values of features of one dtype to ranks: 0 for NaN, else 1 plus the number of edges exceeded.
 
     ``code_type`` holds every rank, and a number that is higher than all ranks.
     """
@@ -38,7 +38,7 @@ class Ranks:
             np.concatenate([one, np.full(2 * grid.step, np.inf)])
             for one, grid in zip(edges, grids, strict=True)
         ]
-        # in the type of the values, as compiled code computes with mixed types in eight bytes
+        # stored in the dtype of the values, because compiled code widens mixed types to 64 bits
         self.arrays = (
             _flat(padded, kind),
             offsets_of(list(map(len, padded))),
@@ -55,7 +55,7 @@ class Ranks:
 
 
 def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
-    """Return the largest number of a dtype up to each edge; values of the dtype are on the same side of both."""
+    """Return the largest number of a dtype that is at most each edge: values of the dtype compare alike with both."""
     if np.dtype(kind) == np.float64:
         return edges
     with np.errstate(over="ignore"):
@@ -68,7 +68,7 @@ def rounding_to(threshold: Any) -> Float:
     low = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
         high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
-    # rounding to infinity begins where float32 would continue
+    # the largest float32 rounds up to infinity from the midpoint between it and 2**128
     high = np.where(np.isinf(high), 2.0**128, high)
     middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the number with an even last bit
     even = low.view(np.int32) & 1 == 0
@@ -93,7 +93,7 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
     if n == 0:
         return _Grid(np.zeros(1, dtype=np.int64), True, 0.0, 0.0, 0, 0, 0)
     n_cells = min(_MOST_CELLS, 1 << int(_CELLS_PER_EDGE * n - 1).bit_length())
-    # turns negative zero, whose bits are those of another number, into zero
+    # adding 0 turns negative zero, whose bits differ from those of zero, into zero
     edges = edges.astype(kind) + kind.type(0)
     cells = np.empty(n, dtype=np.uint32)
     last = kind.type(n_cells - 1)
@@ -134,7 +134,7 @@ def _place_linear(values, n, low, scale, last, cells):
 
 @kernel
 def _place_by_bits(bits, n, key_low, shift, last, cells):
-    """Find cells by the leading bits, of which negative numbers have those below the sign flipped to ascend."""
+    """Find cells by the leading bits; in negative numbers the bits below the sign are flipped, so that keys ascend."""
     if bits.itemsize == 4:
         for i in range(n):
             b = np.int64(bits[i])
@@ -149,7 +149,7 @@ def _place_by_bits(bits, n, key_low, shift, last, cells):
 
 @kernel(inline="always")
 def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):
-    """Fill ``codes[f]`` with ranks: the edges in the cells below, plus those exceeded in the value's own cell."""
+    """Fill ``codes[f]`` with ranks: the number of edges in lower cells, plus those exceeded in the value's own cell."""
     # indices are unsigned: with signed indices compiled code would test for negative values, which count from the end
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
     start = np.uint64(first_edge)
@@ -171,7 +171,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
             at += one if v > edges[at] else none
             codes[f, i] = at - start + one if v == v else none
     else:
-        # binary search by halving strides; edges are padded with infinity, so that it never leaves its feature's
+        # binary search by halving strides; edges are padded with infinity, so that the search stays in its feature
         for i in range(n):
             v = values[i]
             at = start + np.uint64(below[cell + np.uint64(cells[i])])
@@ -185,7 +185,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
 @kernel
 def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):
     """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
-    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as integers
+    # ``columns`` is scratch space of 16 rows, and ``bits`` a view of the same memory as integers
     edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays
     for tile in range(0, used.shape[0], _TILE):
         width = min(_TILE, used.shape[0] - tile)

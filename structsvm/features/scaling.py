@@ -1,4 +1,4 @@
-"""Scaling of features, over all rows or within each query, and medians for missing features."""
+"""Scaling of features, over all rows or within each query, and imputation by medians."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCALINGS = ("minmax", "zscore", "percentile")
 
 @parameters
 class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Scaling of features to comparable ranges, within each query or by statistics of the training data.
+    """Scale features to comparable ranges, within each query or by statistics of the training data.
 
     Scaling within queries makes scores comparable between systems whose range differs by topic (thesis 3.3.2: acc4 is
     ``"minmax"``, acc3 is ``"percentile"``); ``fit`` then learns nothing. A constant feature, such as any feature of a
@@ -39,7 +39,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     A missing value (NaN: the system did not retrieve the document) stays missing and does not affect the other values.
     :class:`~structsvm.features.binning.BinnedFeatures` accepts missing values and has an indicator for them. For other
-    models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces them by the lowest score of the query.
+    models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces missing values by the lowest score of the
+    query.
 
     Parameters
     ----------
@@ -47,11 +48,13 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ``minmax`` scales to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the
         other values that are smaller, where ties count half.
     within : {"query", "data"}, default="query"
-        Rows whose statistics are used. ``"percentile"`` is only defined within a query.
+        Rows over which the statistics are computed: those of the same query, or all training rows. ``"percentile"`` is
+        only defined within a query.
 
     Attributes
     ----------
     n_features_in_ : int
+        Number of columns of ``X``.
     shift_, scale_ : ndarray of float64, shape (n_features,)
         Only with ``within="data"``: the result is ``(X - shift_) / scale_``. The scale of a constant feature is
         infinite.
@@ -78,12 +81,12 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     within: Literal["query", "data"] = "query"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
-        """Learn the statistics (``within="data"``), or only the number of features.
+        """Learn the statistics (``within="data"``) or only the number of features (``within="query"``).
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Dense, as scaled zeros of a sparse matrix would not be zero. Missing values are NaN.
+            Features; dense, because the zeros of a sparse matrix would not stay zero. NaN where missing.
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; if given here, ``transform`` requires them, too.
@@ -138,7 +141,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
-    """Return ``scaler.transform(X, qid)`` without its warning: an estimator that scales issues its own."""
+    """Return ``scaler.transform(X, qid)`` without its warning, because an estimator that scales issues its own."""
     check_is_fitted(scaler, "n_features_in_")
     X = scaler._validate(X, reset=False)
     out = np.empty(X.shape, dtype=X.dtype)
@@ -163,8 +166,8 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
     """Return each column scaled to [0, 1] within each query; missing values (NaN) are ignored and kept."""
-    # Equal values, or a single one, become 1: none is better, and missing values, which count as 0 in sums of columns,
-    # are worse. Values are halved, as the difference of two finite values may overflow.
+    # Equal values, or a single value, become 1, so that they exceed missing values, which count as 0 in sums of
+    # columns. Values are halved, because the difference of two finite values may overflow.
     half = np.asarray(scores, dtype=np.float64) * 0.5
     lengths = np.diff(offsets)
     low = np.fmin.reduceat(half, offsets[:-1], axis=0)
@@ -177,7 +180,7 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
 def with_percentiles(data: QueryData) -> QueryData:
     """Return the same rows, dense, with the percentile of each feature within its query as additional features.
 
-    A model of both can use the quality of a document, and its quality relative to the others of the query.
+    A model can then use the value of a feature and also its rank relative to the other documents of the query.
     """
     is_sparse = bool(sparse.issparse(data.X))  # bool: the type guard would narrow to a type without toarray
     X = data.X.toarray() if is_sparse else data.X
@@ -196,7 +199,7 @@ def _figures(X: Any, method: str) -> tuple[Float, Float]:
     low, high = column_edges(X)
     if method == "minmax":
         return shift_and_scale(low, high, low, high - low)
-    # two passes: the sum of squares minus the squared mean would lose the digits of a feature far from 0
+    # two passes: the mean of squares minus the squared mean would lose precision for a feature far from 0
     total, n = column_sums(X)
     shift = total / np.maximum(1, n)
     squares, _ = column_sums(X, shift)
@@ -204,13 +207,13 @@ def _figures(X: Any, method: str) -> tuple[Float, Float]:
 
 
 def column_edges(X: Any) -> tuple[Float, Float]:
-    """Return the smallest and the largest value of each column, without missing ones."""
+    """Return the smallest and the largest value of each column, ignoring missing values."""
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     return low.astype(np.float64), high.astype(np.float64)
 
 
 def column_sums(X: Any, shift: Float | None = None) -> tuple[Float, Float]:
-    """Return the sum of each column, or of its squared differences from ``shift``, and its number of values."""
+    """Return the sum of each column, or of its squared differences from ``shift``, and the number of its values."""
     total, n = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for rows in _blocks(X):
         values = X[rows] if shift is None else np.square(X[rows] - shift)
@@ -227,16 +230,16 @@ def shift_and_scale(low: Float, high: Float, shift: Float, scale: Float) -> tupl
 
 
 def _blocks(X: Any) -> Iterator[slice]:
-    """Yield slices of rows, as differences are float64, and a float64 copy of all of X would be large."""
+    """Yield slices of rows, so that differences in float64 need no float64 copy of all of ``X``."""
     step = max(1, (1 << 20) // (8 * X.shape[1]))
     for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
 
 
 def _percentile(block: Any) -> Float:
-    """Return the share of the other values that are below each value, where ties count half; 1/2 for a single one."""
+    """Return the share of the other values that are below each value, where ties count half; 1/2 for a single value."""
     n = (~np.isnan(block)).sum(axis=0)
-    ranks = rankdata(block, axis=0, nan_policy="omit")  # missing values stay so
+    ranks = rankdata(block, axis=0, nan_policy="omit")  # missing values stay missing
     return np.asarray(np.where(n == 1, 0.5 * ranks, (ranks - 1) / np.maximum(n - 1, 1)))
 
 

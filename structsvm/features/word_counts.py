@@ -1,4 +1,4 @@
-"""Word counts of a candidate set, and similarities of its documents."""
+"""Word counts of a candidate set, and the similarities of its documents."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Words:
 
     @cached_property
     def vectors(self) -> Any:
-        """TFIDF vectors of titles and texts together; see :func:`tfidf`."""
+        """Return the TFIDF vectors of titles and texts together; see :func:`tfidf`."""
         return tfidf(self.text if self.title is None else sparse.csr_matrix(self.text + self.title))
 
     @cached_property
     def cosines(self) -> Float:
-        """Cosines of the documents' TFIDF vectors, shape (n_documents, n_documents)."""
+        """Return the cosines of the documents' TFIDF vectors, shape (n_documents, n_documents)."""
         return np.asarray((self.vectors @ self.vectors.T).toarray())
 
 
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
-    """Return a ``CountVectorizer``, optionally with a function from a word to its stem, applied after stop words.
+    """Return a ``CountVectorizer``; ``stem`` maps a word to its stem and is applied after stop words are removed.
 
-    Words are runs of two or more letters or digits of any script, in lower case. In scripts without spaces these are
-    whole phrases.
+    Words are runs of two or more letters or digits of any script, in lower case. In scripts without spaces, such runs
+    are whole phrases.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -64,10 +64,10 @@ class _Stemmed:
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
     """Return the words of a candidate set; for texts, a clone of the vectorizer is fitted on this set only."""
     n = len(candidates)
-    if candidates.documents is not None:  # the texts of a set of given similarities
+    if candidates.documents is not None:  # the texts that accompany given similarities
         candidates = candidates.documents
     if candidates.kind == "similarity":
-        raise TypeError(f"{candidates!r}: expected texts, words or counts, as the method reads words")
+        raise TypeError(f"{candidates!r}: expected texts, words or counts, because the method uses words")
     if candidates.kind == "counts":
         names = None if candidates.vocabulary is None else np.array(candidates.vocabulary, dtype=object)
         return _local(candidates.texts, candidates.titles, names)
@@ -109,12 +109,12 @@ def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
 def smooth_similarity(
     candidates: CandidateSet, n_neighbours: int = 10, rounds: int = 2, vectorizer: Any = None
 ) -> CandidateSet:
-    """Return a candidate set whose similarities are smoothed over neighbours, without labels.
+    """Return a candidate set whose similarities are smoothed over nearest neighbours; labels are not used.
 
     Two snippets on the same subtopic often share few words, but each shares some with a third, as in pseudo-relevance
     feedback. In each round, the mean of the vectors of its nearest neighbours, weighted by similarity, is added to the
-    vector of each document, and the cosines are computed again; the next round finds neighbours by these. More
-    documents for the same query help: smooth all results, then choose among a part of them.
+    vector of each document, and the cosines are computed again; the next round uses them to find neighbours. More
+    documents for the same query help: smooth all retrieved documents, then select from a part of them.
 
     Parameters
     ----------
@@ -122,7 +122,9 @@ def smooth_similarity(
         Texts, words or counts, whose similarity is the cosine of TFIDF vectors, or a set from
         :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`.
     n_neighbours : int, default=10
+        Number of nearest neighbours that are averaged for each document.
     rounds : int, default=2
+        Number of rounds of smoothing; 0 keeps the similarities.
     vectorizer : object, optional
         See :func:`structsvm.features.word_counts.count_words`.
 
@@ -148,7 +150,7 @@ def smooth_similarity(
 
 
 def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
-    """Return the similarities of :func:`smooth_similarity` for given similarities."""
+    """Return given similarities, smoothed as in :func:`smooth_similarity`."""
     now, n = given.copy(), len(given)
     # The vectors after a round are combinations M v of the original ones, so that their Gram matrix is M G M'; the
     # vectors themselves are not needed.
@@ -167,7 +169,7 @@ def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
 
 
 def _cosines(gram: Float) -> Float:
-    """Return the cosines of vectors from their products."""
+    """Return the cosines of vectors from their Gram matrix."""
     lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
     lengths = np.where(lengths > 0, lengths, 1.0)
     return np.clip(gram / lengths / lengths[:, None], -1.0, 1.0)
@@ -186,7 +188,7 @@ def tfidf(counts: Any) -> Any:
 
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
-    """Return words without the columns that have no entries, as a vocabulary may be much larger than a set's."""
+    """Return words without empty columns, because a vocabulary may be much larger than that of the set."""
     # texts and titles share the new numbers of columns
     n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
     used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))

@@ -21,15 +21,15 @@ THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
 """Document frequencies, as shares of the candidates, at which a new bin begins."""
 
 DOCUMENT_FEATURES = ("rank", "centroid")
-"""Document features that are computed here: position in the original order (1 for the first, 0 for the last), and
-cosine of the TFIDF vector with the mean of the set."""
+"""Document features that :class:`WordFeatures` computes: position in the original order (1 for the first, 0 for the
+last), and cosine of the TFIDF vector with the mean of the set."""
 
 _LARGEST_LEVEL = 2**31 - 1
-"""Largest count of words in a level, a 32-bit integer."""
+"""Largest count of words in a level, because counts are 32-bit integers."""
 
 COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
 SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
-"""Thresholds of similarity, of texts and of given similarities, at which documents count as neighbours."""
+"""Thresholds from which on documents count as neighbours: for cosines of texts, and for given similarities."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 _SHOWN_AS = {
@@ -42,7 +42,7 @@ _SHOWN_AS = {
 class Level:
     """An importance level: the condition under which a document covers a word (thesis, figure 4.2).
 
-    Create levels by the class methods.
+    Create levels with the class methods.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Level:
 
     @classmethod
     def share(cls, least: float) -> Level:
-        """Return the level "at least this share of the words of the text is the word", ``0 < least <= 1``."""
+        """Return the level "the word makes up at least a share ``least`` of the text", ``0 < least <= 1``."""
         return cls("share", least)
 
     @classmethod
@@ -97,7 +97,7 @@ class Level:
         number = isinstance(self.value, numbers.Real)
         whole = self.kind in ("count", "top_tfidf")
         if whole and not (number and 1 <= self.value <= _LARGEST_LEVEL and self.value == int(self.value)):
-            raise BadInput(f"Level.{self.kind}", f"expected a whole number >= 1, got {self.value!r:.60}")
+            raise BadInput(f"Level.{self.kind}", f"expected an integer >= 1, got {self.value!r:.60}")
         if self.kind in ("share", "neighbours") and not (number and 0 < self.value <= 1):
             raise BadInput(f"Level.{self.kind}", f"expected a share in (0, 1], got {self.value!r}")
 
@@ -115,11 +115,11 @@ NAMED_LEVELS = {
     "svm-div2": (*_WORDS_AND_TITLES, *map(Level.top_tfidf, (3, 5, 10))),
 }
 """Levels by name. The thesis does not list its levels: these follow the kinds in its section 4.4.1, with the examples
-of figure 4.2 and some more."""
+of figure 4.2 and a few others."""
 
 
 def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
-    """Return the levels of a name; models of version 0.1 have None instead of "neighbours"."""
+    """Return the levels with a name, or the given levels; models of version 0.1 have None instead of "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
         return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
@@ -135,7 +135,7 @@ def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
 
 
 class WordFeatures:
-    """Function from candidate sets to :class:`~structsvm.common.candidates.Coverage`, and from weights to benefits.
+    """Map candidate sets to :class:`~structsvm.common.candidates.Coverage`, and weights to benefits of words.
 
     The joint feature of a subset has, for each level and threshold ``t``, the number of words that are covered at the
     level and whose document frequency is at least a share ``t`` of the candidates (thesis, equation 4.3), followed by
@@ -145,8 +145,9 @@ class WordFeatures:
     Parameters
     ----------
     levels : sequence of Level
+        Importance levels, each at most once.
     thresholds : sequence of float
-        Ascending, in [0, 1]. Words below the first are ignored.
+        Ascending, in [0, 1]. Words whose document frequency is below the first threshold are ignored.
     vectorizer : object, optional
         See :func:`~structsvm.features.word_counts.count_words`.
     document_features : sequence of str
@@ -191,9 +192,9 @@ class WordFeatures:
         return len(self.levels) * len(self.thresholds)
 
     def bins(self, scale: Float | None = None) -> Float:
-        """Return ``B``, shape (n_bins, n_bins), so that ``B @ weights`` are the benefits of the bins.
+        """Return the matrix ``B``, shape (n_bins, n_bins), for which ``B @ weights`` are the benefits of the bins.
 
-        ``scale`` has a factor for each level.
+        ``scale`` has a factor for each level; None means 1.
         """
         t = len(self.thresholds)
         factors = np.ones(len(self.levels)) if scale is None else np.asarray(scale)
@@ -203,7 +204,7 @@ class WordFeatures:
         """Return the elements and document features of a candidate set."""
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         incidences = self.incidences(candidates, words)
-        # the patterns of all levels one after the other: start[level, d] is where document d begins in ``elements``
+        # join the patterns of all levels: ``start[level, d]`` is the index in ``elements`` where document d begins
         start = np.concatenate([p for p, _, _ in incidences]).reshape(len(incidences), -1).astype(np.int64)
         sizes = np.array([i.shape[0] for _, i, _ in incidences], dtype=np.int64)
         start += (np.cumsum(sizes) - sizes)[:, None]
@@ -247,7 +248,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words | None) -> t
     if level.kind == "title":
         if words.title is None:
             raise BadInput(
-                "Level.title()", f"expected a candidate set with titles, got {candidates!r} without"
+                "Level.title()", f"expected a candidate set with titles, got {candidates!r} without titles"
             )
         return words.title.indptr, words.title.indices, words.title.shape[1]
     if level.kind == "appears" or level == Level.count(1):
@@ -277,8 +278,8 @@ def unit_range(values: Float) -> Float:
 
 @kernel
 def _compact(indptr, indices, kept):
-    """Return the pattern of the entries with a flag."""
-    # most of the time of a set is spent here, where a loop is several times faster than masks and sums of NumPy
+    """Return the pattern of the entries whose flag in ``kept`` is set."""
+    # most of the time for a set is spent in this function: a loop is several times faster than NumPy's masks and sums
     start = np.empty(indptr.shape[0], dtype=np.int64)
     kept_indices = np.empty(indices.shape[0], dtype=np.int32)
     n = 0
@@ -294,7 +295,7 @@ def _compact(indptr, indices, kept):
 
 @kernel
 def _top(indptr, indices, data, rarity, k):
-    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; ties go to the smaller index."""
+    """Return flags of the ``k`` largest positive ``data * rarity`` in each row; ties go to the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
     value = np.empty(k)
@@ -327,7 +328,7 @@ def _top(indptr, indices, data, rarity, k):
 
 @kernel
 def _build(start, elements, n_elements, thresholds):
-    """Return the arrays of :class:`Coverage`, except for its features, of all levels.
+    """Return the arrays of :class:`Coverage` for all levels, without the document features.
 
     ``elements[start[level, d]:start[level, d + 1]]`` are the elements of document ``d``, from 0 to
     ``n_elements[level] - 1``.

@@ -1,14 +1,14 @@
 """Readers from files to :class:`structsvm.queries.QueryData`.
 
-The same rules apply to all text files. They are plain, gzip, bzip2, xz or zstd, recognised by their first bytes, and
-UTF-8; a leading byte order mark is skipped. Errors name the file and line of ids that are not UTF-8 or contain a NUL
-byte, of a later byte order mark, of numbers that are not finite, and of lines of more than 32 MB. A compressed file
-with more than 64 MB of text and more than 200 times its size is refused as a decompression bomb; ``max_expansion=`` of
-the readers of LETOR, TREC and candidate files allows more, and so does ``structsvm --max-expansion N ...`` for every
-command.
+The same rules apply to all text files. A file is plain or compressed by gzip, bzip2, xz or zstd, which is recognised by
+its first bytes; its text is UTF-8, and a leading byte order mark is skipped. Errors name the file and line of ids that
+are not UTF-8 or contain a NUL byte, of a later byte order mark, of numbers that are not finite, and of lines of more
+than 32 MB. A compressed file with more than 64 MB of text and more than 200 times its size is refused as a
+decompression bomb; a higher limit is set by ``max_expansion=`` of the readers of LETOR, TREC and candidate files, or by
+``structsvm --max-expansion N ...`` for every command.
 
-The names below load their modules on first use, as the text parser is compiled and ``import structsvm`` should stay
-fast.
+The names below load their modules on first use, because the text parser is compiled and ``import structsvm`` should
+stay fast.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _EACH_LINE = "expected JSON Lines, an object on each line"
 
 
 class LabelledSets(NamedTuple):
-    """Candidate sets, with the labels of each, (n_documents, n_subtopics), and the names of its subtopics.
+    """Candidate sets and, for each, labels of shape (n_documents, n_subtopics) and the names of its subtopics.
 
     Examples
     --------
@@ -36,19 +36,21 @@ class LabelledSets(NamedTuple):
 
 
 def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> LabelledSets:
-    """Read JSON Lines: a query with its documents on each line.
+    """Read candidate sets from JSON Lines, one query with its documents per line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and for a document
-    ``text``, which may be a list of words, or ``embedding``: the set then uses the cosines of embeddings, and its texts
-    if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
-    ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
-    document of a set has a title, those without get an empty one; if one has a ``cost``, such as its number of tokens,
-    all need one. Queries, ids and names of subtopics are strings or integers. Other keys are ignored.
+    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and in each document
+    ``text``, a string or a list of words, or ``embedding``. A set with embeddings uses their cosines, and also its
+    texts if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
+    ``subtopics`` is a list of names, or an object with the grade of each name; without it in any document, the set has
+    no subtopics. If one document of a set has a title, documents without one get an empty title; if one has a ``cost``,
+    such as its number of tokens, all need one. Queries, ids and names of subtopics are strings or integers. Other keys
+    are ignored.
 
     Parameters
     ----------
     path : path
+        File of JSON Lines, plain or compressed.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
@@ -59,8 +61,8 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     Raises
     ------
     ValueError
-        With file and line: for anything but JSON of that form, an empty list of documents, duplicate ids, and grades or
-        features that are not finite numbers. For an empty file.
+        For a line that is not JSON of this form, an empty list of documents, duplicate ids, and grades or features that
+        are not finite numbers; the message names file and line. For an empty file.
 
     Examples
     --------
@@ -85,13 +87,13 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
 
 
 def write_candidates(found: LabelledSets, path: AnyPath) -> None:
-    """Write JSON Lines that :func:`read_candidates` reads back; sets of counts cannot be written.
+    """Write JSON Lines that :func:`read_candidates` reads back; sets of counts or similarities cannot be written.
 
     Parameters
     ----------
     found : LabelledSets
-        Sets of texts or token lists, labels of shape (n_documents, n_subtopics) each, and names of the subtopics that
-        are distinct within a set.
+        Sets of texts or lists of words, labels of shape (n_documents, n_subtopics) each, and names of the subtopics,
+        which are distinct within a set.
     path : path
         As for :func:`write_letor`.
 
@@ -140,22 +142,21 @@ def read_ambient(
     ----------
     folder : path
         Folder with ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
-    relevant_only : bool, default=False
-        Whether to keep only documents that cover some subtopic, to leave relevance out of consideration (thesis 4.4).
-        Topics without such documents are left out.
+        Whether to keep only documents that cover some subtopic, so that relevance plays no role (thesis 4.4). Topics
+        without such documents are dropped.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
     Returns
     -------
     LabelledSets
-        Documents in the order of the search engine. Subtopics have their descriptions as names; those without documents
-        are left out.
+        Documents are in the order of the search engine. Subtopics are named by their descriptions; subtopics without
+        documents are dropped.
 
     Raises
     ------
     ValueError
-        With file and line: for a wrong number of columns, or an unknown id. If no topic is left.
+        For a wrong number of columns, or an unknown id; the message names file and line. If no topic remains.
     OSError
         If a file is missing.
 
@@ -213,19 +214,20 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     Parameters
     ----------
     path : path
+        File of judgments, plain or compressed.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
     Returns
     -------
     Qrels
-        With subtopics ``"1"``, ``"2"``, ...; a judged document has a row for each aspect of the topic.
+        Judgments with subtopics ``"1"``, ``"2"``, ...; a judged document has a row for each aspect of the topic.
 
     Raises
     ------
     ValueError
-        With file and line: for any other form, or a number of aspects that differs from that of the topic's first line.
-        For an empty file.
+        For a line of any other form, or a number of aspects that differs from that of the topic's first line; the
+        message names file and line. For an empty file.
 
     Examples
     --------
@@ -270,23 +272,25 @@ def judged_candidates(
 
     Candidates of a topic are the first ``depth`` documents of every run; without runs, the judged documents that have
     a text. The scores in the runs become document features, NaN if a run lacks the document. Topics without
-    candidates are left out.
+    candidates are dropped.
 
     Parameters
     ----------
     qrels : Qrels
         Judgments with subtopics: ``read_qrels(path, subtopics=True)``. Grades above zero cover the subtopic.
     runs : sequence of Run
+        Runs whose documents are pooled; may be empty if there are ``texts``.
     texts, titles : mapping of docid to str, optional
-        Texts of the documents; a document without one has no words.
+        Texts of the documents; a document that is not in the mapping has an empty text.
     depth : int, default=100
+        Number of documents taken from the top of each run.
     relevant_only : bool, default=False
         As for :func:`read_ambient`.
 
     Returns
     -------
     LabelledSets
-        ``query`` is the topic.
+        The ``query`` of each set is its topic.
 
     Examples
     --------
@@ -325,7 +329,7 @@ def judged_candidates(
         columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
         _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
-        problem = "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
+        problem = "expected a judged topic with candidates, got none: check the ids of topics and documents"
         raise BadInput("qrels", problem)
     return labelled
 
@@ -333,7 +337,7 @@ def judged_candidates(
 def _add(
     labelled: LabelledSets, query: str, columns: Any, labels: Float, subtopics: list[str], relevant_only: bool
 ) -> None:
-    """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
+    """Append the set of a query; with ``relevant_only``, without documents that cover no subtopic."""
     kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
     if kept.size:
         given = {name: column for name, column in columns.items() if column is not None}
@@ -361,7 +365,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
     documents = record["documents"]
-    # the first document says whether all need an embedding, and whether all need a text
+    # the first document determines whether all documents need an embedding, and whether all need a text
     embedded = bool(documents) and isinstance(documents[0], dict) and "embedding" in documents[0]
     spoken = not embedded or "text" in documents[0]
     for i, document in enumerate(documents):
@@ -407,9 +411,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if "\0" in word:  # NUL is refused as in every other file, since NumPy ends a string there
+        if "\0" in word:  # NUL is refused as in every other file, because NumPy ends strings there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
-    # a set with embeddings is one of similarities, whose texts are a set of their own
+    # embeddings give a set of similarities; its texts, if any, are stored as a set of their own
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
@@ -432,7 +436,7 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
             expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
             raise _wrong(i, expected, document.get("embedding"))
         rows.append(row / length)
-    # row by row in fixed order: sums of BLAS depend on the processor
+    # computed row by row in fixed order, because sums by BLAS depend on the processor
     unit = np.stack(rows)
     return np.stack([products(unit, row) for row in rows])
 
@@ -442,9 +446,9 @@ def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
 
 
 def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
-    """Return a string, or an integer as a string; ``numbered`` has the names so far, to distinguish 1 from "1"."""
+    """Return a string, or an integer as a string; ``numbered`` holds the earlier names, to tell 1 from "1"."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f"{field}: expected a string or a whole number, got {json.dumps(value)[:60]}")
+        raise ValueError(f"{field}: expected a string or an integer, got {json.dumps(value)[:60]}")
     name = str(value)
     if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
         problem = f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
@@ -463,7 +467,7 @@ def _number(value: Any, field: str, what: str) -> float:
 
 
 def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:
-    """Yield tab-separated rows without the header, each with its file and line."""
+    """Yield the tab-separated rows after the header, each with its file and line."""
     path = folder / name
     if not path.exists():
         path = folder / f"{name}.gz"

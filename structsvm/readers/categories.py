@@ -24,7 +24,7 @@ _MOST = 1000
 """Maximum number of values of a column; columns with more probably hold ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
-"""Codes and words of each column."""
+"""Codes of the rows, and distinct words, of each column."""
 
 
 def columns_of(path: Path) -> list[str]:
@@ -33,7 +33,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def column_of(feature: str, known: Iterable[str]) -> str | None:
-    """Return the column whose value a feature is; None if there is no such column."""
+    """Return the column of a feature such as ``brand=acme``; None if no known column fits."""
     at = feature.find("=")
     while at >= 0:
         if feature[:at] in known:
@@ -51,7 +51,7 @@ def category_features(
     docid: str = "docid",
     features: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return the names of the features of some tables: columns of numbers, then the values of the others."""
+    """Return the names of the features of tables: numeric columns, then the values of categorical columns."""
     values: dict[str, set[str]] = {name: set() for name in categorical}
     n_rows = 0
     for path in files:
@@ -72,7 +72,7 @@ def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[s
     known = [name for name in columns_of(path) if name not in others]
     for name in categorical:
         if name not in known:
-            expected = f"expected columns of features of {path}, which are {name_some(known)}"
+            expected = f"expected feature columns of {path}, which are {name_some(known)}"
             problem = f"{expected}, got {shorten(name)}"
             raise BadInput("categorical", problem, did_you_mean(name, known))
     return known
@@ -84,11 +84,11 @@ def _named(
     for name, words in values.items():
         words.discard("")
         if not 0 < len(words) <= _MOST:
-            problem = f"expected 1 to {_MOST:,} different values in {path}, got {len(words):,}"
+            problem = f"expected 1 to {_MOST:,} distinct values in {path}, got {len(words):,}"
             raise BadInput("categorical", problem, value=name)
         if len(words) > max(20, n_rows // 2):
             warnings.warn(
-                f"{path}: column {name!r} has {len(words):,} different values in {n_rows:,} rows, of which "
+                f"{path}: column {name!r} has {len(words):,} distinct values in {n_rows:,} rows, from which "
                 "little can be learned; does it hold ids?",
                 stacklevel=3,
             )
@@ -99,7 +99,7 @@ def _named(
 def read_to_train(
     path: Path, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
 ) -> QueryData:
-    """Read a table to train on, in one pass: columns of numbers, and one feature for each value of the other
+    """Read a table for training, in one pass: numeric columns, and one feature per value of the categorical
     columns."""
     named = [options.get(role, role) for role in ("label", QID, "docid")]
     known = _check_categories(path, categorical, named)
@@ -118,9 +118,10 @@ def read_categories(
     unknown: Callable[[str, int, str], None] | None = None,
     **options: Any,
 ) -> QueryData:
-    """Read the features ``wanted`` of a table: columns of numbers, and indices of values of columns. For the columns
-    ``places`` the feature is the index of the value, NaN for unknown values. ``unknown`` is called with each column
-    with unknown values, the number of their rows, and the first of them.
+    """Read the features ``wanted`` of a table: numeric columns, and indicators of values such as ``brand=acme``.
+
+    For a column in ``places``, the feature is the index of the value, NaN for an unknown value. ``unknown`` is called
+    for each column with unknown values: with the column, the number of their rows, and the first of them.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}
@@ -147,7 +148,7 @@ def _with_categories(
             X[:, j] = rows.X[:, number[feature]]
             continue
         column = feature if feature in places else column_of(feature, words)
-        assert column is not None, "looked for before"
+        assert column is not None, "checked above"
         codes, distinct = words[column]
         if feature in places:
             values = [places[feature].get(word, np.nan) for word in distinct]
@@ -158,11 +159,11 @@ def _with_categories(
 
 
 def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known: set[str]) -> None:
-    """Raise for a feature that is neither a column nor the value of one."""
+    """Raise for a feature that is neither a column nor a value of a categorical column."""
     for name in names:
         if name not in known:
             column = name.partition("=")[0]
-            nor = f", nor a column of words {shorten(column)} of which it is a value" * (column != name)
+            nor = f", nor a categorical column {shorten(column)}" * (column != name)
             problem = f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}{nor}"
             remedy = f"its columns are {name_some(sorted(known))}"
             if len(known) == 1:

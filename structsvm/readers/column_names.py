@@ -1,4 +1,4 @@
-"""Columns of tables by name: labels, ids and features; the name of query ids is ``common.names.QID``."""
+"""Choice of table columns by name: labels, ids and features. ``common.names.QID`` names the column of query ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.ids_and_times import NUMBER
 
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
-"""Names that pandas writes for an unnamed column, and after a second round trip."""
+"""Names of an unnamed column written by pandas: empty, or ``Unnamed: 0`` after a second round trip."""
 
 
 def choose_columns(
@@ -25,7 +25,7 @@ def choose_columns(
     whose: str = "requested",
     words: Sequence[str] = (),
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the columns of labels, of document ids (or None) and of features; raise if names do not fit."""
+    """Return the columns of labels, of document ids (or None) and of features; raise if one is missing or ambiguous."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         problem = f"expected each column once, got {shorten(twice[0])} twice"
@@ -35,7 +35,7 @@ def choose_columns(
         if name is not None and name not in names:
             remedy = separated_otherwise(names) or f"name it by {{{role}}}"
             if role == "label" and {"score", "rank"} <= set(names):
-                remedy += "; it looks like scores of predict, which come after the data"
+                remedy += "; it looks like scores of predict, which are given after the data"
             remedy = _without_names(names) or remedy
             raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label
@@ -47,7 +47,7 @@ def choose_columns(
             raise BadInput(
                 file,
                 f"expected names for all columns, got {numbers[0]!r} for column {names.index(numbers[0]) + 1}, as "
-                "pandas writes the numbers of rows",
+                "pandas writes row numbers",
                 "write the table without them, or name the columns to read by {features}",
                 code="frame.to_csv(path, index=False)",
             )
@@ -68,12 +68,12 @@ def _without_names(names: Sequence[str]) -> str:
     if 2 * len(numbers) <= len(names):
         return ""
     first = int(numbers[0]) if numbers[0].isdigit() else 0
-    counted = [str(first + j) for j in range(len(numbers))]  # names of columns that pandas writes
+    counted = [str(first + j) for j in range(len(numbers))]  # the default names that pandas writes
     return "" if numbers == counted else "write the column names in its first line"
 
 
 def separated_otherwise(names: Sequence[str]) -> str:
-    """Return the remedy for a table whose only column has cells with another separator; else an empty string."""
+    """Return a remedy if the cells of the only column contain another separator, otherwise an empty string."""
     mark = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if mark is None:
         return ""

@@ -30,7 +30,7 @@ def convert_letor(
     max_expansion: float | None = None,
     **options: Any,
 ) -> None:
-    """Convert LETOR text to a store, block by block: neither has to fit into memory.
+    """Convert LETOR text to a store, block by block: neither the text nor the store has to fit into memory.
 
     The result is the same as from ``write_store(read_letor(source), path)``. If the rows of a query are not contiguous,
     all rows are sorted in a temporary file as large as the store, in the same folder. Files with ``query_sizes`` and
@@ -39,10 +39,11 @@ def convert_letor(
     Parameters
     ----------
     source : path
+        LETOR text, plain or compressed.
     path : path
-        As for :class:`StoreWriter`; if the source is refused, no store is left.
+        As for :class:`StoreWriter`; if the conversion fails, no store is left behind.
     block_bytes : int
-        Bytes of text read at a time; memory use is a few times that. Each query has to fit.
+        Number of bytes of text read at a time; memory use is a few times as large. Each query has to fit into memory.
     max_expansion, **options
         As for :func:`read_letor`.
 
@@ -56,7 +57,7 @@ def convert_letor(
            [0., 4.]])
     """
     source, path = Path(source), Path(path)
-    place_of(path)  # before a long text is read
+    place_of(path)  # raises before a long text is read
     checked = letor.check_options(**options)
     if checked.with_qid and not is_stream(source):
         texts = partial(read_blocks, source, block_bytes, max_expansion=max_expansion)
@@ -79,7 +80,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised if the largest feature index differs from the assumption."""
+    """Raised if the number of features differs from the assumption."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class Description:
-    """Description of the content of a file."""
+    """Description of the content of a file, as returned by :func:`describe`."""
 
     path: str
     kind: str
@@ -34,7 +34,7 @@ class Description:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain objects for ``json.dumps``."""
+        """Return the fields as plain objects for ``json.dumps``."""
         return asdict(self)
 
 
@@ -44,17 +44,17 @@ def describe(path: AnyPath, **options: Any) -> Description:
     Parameters
     ----------
     path : path
-        A LETOR or SVMlight text, a TREC run or judgments (judgments by subtopic too), JSON Lines, plain or
+        A LETOR or SVMlight text, a TREC run, TREC judgments (also by subtopic) or JSON Lines, plain or
         compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
+        Options of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
 
     Returns
     -------
     Description
         ``path``; ``kind``, one of "letor", "store", "table", "run", "qrels" and "json-lines"; ``counts`` of queries,
         rows and other items of the kind; ``labels``, the number of rows by label (empty if there are none); and
-        ``warnings``, irregularities that may affect training or evaluation. ``to_dict()`` returns the same for
+        ``warnings``, irregularities that may affect training or evaluation. ``to_dict()`` returns these fields for
         ``json.dumps``.
 
     Raises
@@ -78,12 +78,12 @@ def describe(path: AnyPath, **options: Any) -> Description:
     if is_table(path) and not is_json_lines(path):
         return _describe_queries(path, "table", readers.read_queries(path, **rows))
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
+        raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got no such path")
     if path.is_dir():
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())
             problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
-            raise BadInput(path, problem, "describe one")
+            raise BadInput(path, problem, "describe one of them")
         return _describe_queries(path, "store", readers.open_store(path))
     line = first_line(path)
     kind = kind_of(line)
@@ -110,7 +110,7 @@ def first_line(path: Path) -> bytes:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a text by its first line: letor, run, qrels or json-lines; empty for another kind."""
+    """Return the kind of a text by its first line: letor, run, qrels or json-lines; empty if it is none of them."""
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"
@@ -149,8 +149,8 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 
 def _columns(data: QueryData) -> tuple[Any, int]:
-    """Return the number of missing values of each feature, and of features with one value in all rows.
-    It reads blocks of rows, as a store may be larger than memory.
+    """Return the number of missing values of each feature, and the number of features with one value in all rows.
+    Rows are read in blocks, because a store may be larger than memory.
     """
     check_sparse(data.X)
     missing = np.zeros(data.n_features, dtype=np.int64)
@@ -163,7 +163,7 @@ def _columns(data: QueryData) -> tuple[Any, int]:
         else:
             missing += np.isnan(block).sum(axis=0)
             least, most = np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)
-        np.fmin(low, least, out=low)  # past missing values
+        np.fmin(low, least, out=low)  # ignores missing values
         np.fmax(high, most, out=high)
     return missing, int((low == high).sum())
 
@@ -175,7 +175,7 @@ def _describe_run(path: Path) -> Description:
     same[1:] = run.scores[1:] == run.scores[:-1]
     same[run.offsets[:-1]] = False
     most = int(lengths.max())
-    tied = "the score of the one before: order by docid"
+    tied = "the same score as the one above; such ties are ordered by docid"
     warnings = [
         _says(int(same.sum()), "document has", "documents have", tied),
         _says(int((lengths < most).sum()), "topic has", "topics have", f"fewer than {most} documents"),
@@ -188,7 +188,7 @@ def _describe_run(path: Path) -> Description:
 def _describe_qrels(path: Path) -> Description:
     try:
         qrels = readers.read_qrels(path)
-    except ValueError:  # it may be judgments by subtopic; anything else fails again below
+    except ValueError:  # perhaps judgments by subtopic; any other file raises again
         qrels = readers.read_qrels(path, subtopics=True)
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     n_relevant = int((qrels.grades > 0).sum())

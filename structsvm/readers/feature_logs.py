@@ -1,4 +1,4 @@
-"""``read_feature_log``: the features that a search engine logged for its hits, as rows to train on."""
+"""``read_feature_log``: the features that a search engine logged for its hits, as training rows."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def read_feature_log(
     unmatched: str | Mapping[str, str],
     log: str = "features",
 ) -> QueryData:
-    """Read the features of the hits of a search engine, so that training sees what the engine will compute.
+    """Read the features that a search engine logged, so that a model is trained on the values that the engine computes.
 
     Parameters
     ----------
     answers : path, mapping of query ids to dicts, or iterable of (query id, dict)
-        A file of JSON lines, each a response of the engine with the additional key ``qid``; or pairs. For OpenSearch
-        and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, without ``value`` if they do
-        not match; for Solr they are in ``[features]`` of a document, and are 0 if they do not match.
+        A file of JSON lines, each a response of the engine with the additional key ``qid``; or responses by query id. For OpenSearch and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, and
+        have no ``value`` if they do not match; for Solr they are in ``[features]`` of a document, and are 0 if they do
+        not match.
     qrels : Qrels, optional
         Judgments; a hit without a judgment has the label 0.
-    unmatched : {"zero", "missing"}, or mapping of names to these
-        Value of a feature without a value: 0, or missing (NaN), which trees and imputers accept. Features not in a
-        mapping are "missing". :func:`~structsvm.export.export_model` finds the missing ones in the trained model.
+    unmatched : {"zero", "missing"}, or mapping of feature names to these
+        Value of a feature for which a hit has none: 0, or missing (NaN), which trees and imputers accept. Features not
+        in the mapping are "missing". :func:`~structsvm.export.export_model` finds them in the trained model.
     log : str, default="features"
-        For the plugin: ``name`` in the ``log_specs`` of the request.
+        For OpenSearch and Elasticsearch: ``name`` in the ``log_specs`` of the request.
 
     Returns
     -------
     QueryData
-        Float64, with ids of documents and names of features in the order in which they first occur.
+        Rows in float64, with document ids, and with feature names in the order in which they first occur.
 
     Raises
     ------
     BadInput
-        For a response without logged features, naming query and document.
+        For a response without logged features; the message names query and document.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, fl
     elif "response" in answer:
         for document in answer["response"]["docs"]:
             if _SOLR not in document:
-                problem = f"expected {_SOLR}, requested by fl"
+                problem = f"expected {_SOLR}, as requested in fl"
                 raise BadInput(f"{place}, document {document.get('id')}", problem)
             parts = (part.rpartition("=") for part in document[_SOLR].split(",") if part)
             yield str(document["id"]), {name: float(value) for name, _, value in parts}

@@ -1,7 +1,8 @@
 """LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at nearly memory speed.
 
-The bytes are read in two passes, each in chunks of whole lines that threads share: one counts lines and entries, one
-parses directly into the arrays that are returned. The kernels are in :mod:`structsvm.readers.letor_scanner`.
+The bytes are read in two passes, each in chunks of whole lines that threads share. The first counts lines and entries;
+the second parses directly into the arrays that are returned. The kernels are in
+:mod:`structsvm.readers.letor_scanner`.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def read_letor(
 ) -> QueryData:
     """Read a LETOR or SVMlight text file.
 
-    Features may be in any order; missing ones are 0. Blank lines and lines with only a comment are skipped. Rows of a
-    query need not be contiguous; they are gathered in their order.
+    Features may be in any order; missing features are 0. Blank lines and lines with only a comment are skipped. Rows of
+    a query need not be contiguous; they are grouped, and keep their order.
 
     Parameters
     ----------
@@ -65,29 +66,30 @@ def read_letor(
     dtype : {float64, float32}
         Type of ``X``. Numbers are read as float64 and rounded once.
     sparse : {"auto", True, False}
-        Whether ``X`` is a CSR matrix (of non-zero values). "auto" means: if fewer than a tenth of the cells are in the
-        file, estimated by counting ``:`` (a dense product is about ten times as fast per cell).
+        Whether ``X`` is a CSR matrix (of non-zero values). "auto" chooses CSR if fewer than a tenth of the cells are in
+        the file, estimated by counting ``:`` (a dense product is about ten times as fast per cell).
     one_based : bool
         Whether feature ``k`` is column ``k - 1`` (LETOR, SVMlight) or column ``k``.
     fill : float, optional
-        Value for ``nan`` features, an error by default. NaN keeps them missing. Infinite values are always an error.
+        Value that replaces ``nan`` features, which are an error by default. NaN keeps them missing. Infinite values are
+        always an error.
     query_sizes : path or iterable of int, optional
-        For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of them
-        (LightGBM's ``.query`` files). The queries are then numbered from 0.
+        For files without ``qid:``: the number of rows of each query, in file order, as an array or a text file (such as
+        LightGBM's ``.query`` files). The queries are then numbered from 0.
     label : {"grade", None}
-        None: all rows may begin with ``qid:``, without a grade; then ``y`` is None.
+        With None, all rows may begin with ``qid:``, without a grade; ``y`` is then None.
     n_jobs : int or None
-        Threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
+        Number of threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
     max_expansion : float, optional
         Maximum number of bytes of text per byte of a compressed file, after the first 64 MB of text, as protection
-        against decompression bombs. ``inf`` means no limit. Default: 200; public LETOR files have up to 83, runs about
+        against decompression bombs. ``inf`` means no limit. Default: 200; public LETOR files reach 83, runs about
         10.
 
     Returns
     -------
     QueryData
-        ``query_ids`` are int64 if each id in the file is a plain integer (``7`` or ``7.0``; not ``007``), else str;
-        numbers that were rounded (``1.73e+18``) are refused if all are numbers. ``docid`` is the id in a comment
+        ``query_ids`` are int64 if each id in the file is a plain integer (``7`` or ``7.0``; not ``007``), else str. If
+        all ids are numbers, rounded ones (``1.73e+18``) are refused. ``docid`` is the id in a comment
         ``docid = <id>``, otherwise the stripped comment (``""`` without a comment), and None if no row has a comment.
 
     Raises
@@ -96,7 +98,7 @@ def read_letor(
         With file, line, expectation and offender: for a line that is not a row, a feature index below the first, above
         ``n_features`` or above 2^31, a feature twice in a row, NaN or infinite numbers, a line of more than 32 MB, a
         query id of more than 1024 bytes, an id or comment that is not UTF-8 or has a NUL byte; for an empty, truncated
-        or damaged file, one beyond ``max_expansion``; for ``query_sizes`` that do not add up; for a dense matrix or
+        or damaged file, one beyond ``max_expansion``; for ``query_sizes`` with a wrong sum; for a dense matrix or
         docids larger than the memory of this machine.
 
     Examples
@@ -137,6 +139,8 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
     Parameters
     ----------
     data : QueryData
+        Rows to write.
+    path : path
     path : path
         Compressed if it ends in ``.gz``, ``.bz2`` or ``.xz``.
 
@@ -144,7 +148,7 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
     ------
     ValueError
         If an id contains ASCII white space, ``#`` or NUL, begins with a byte order mark, or is a query id of more than
-        1024 bytes: the format cannot represent these.
+        1024 bytes: the format cannot represent such ids.
     OSError
         If the file cannot be written.
 
@@ -201,7 +205,7 @@ def _check_word(word: Any, what: str) -> str:
     # as bytes, since only ASCII white space ends a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         expected = "expected a word of text without ASCII white space, '#' or NUL"
-        raise BadInput(f"{what} {text!r:.80}", expected, "LETOR text has no quotes")
+        raise BadInput(f"{what} {text!r:.80}", expected, "remove them: LETOR text has no quotes")
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise BadInput(f"{what} {text!r:.80}", f"expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
@@ -215,7 +219,7 @@ class Block(NamedTuple):
     lines_before: int = 0
 
     def line(self, at: int) -> str:
-        """Return the file and line of a byte."""
+        """Return the file and line of the byte at ``at``."""
         return f"{self.path}:{self.lines_before + 1 + int(np.count_nonzero(self.text[:at] == 10))}"
 
     def decode(self, at: int, length: int) -> str:
@@ -227,7 +231,7 @@ class Block(NamedTuple):
             return decode(raw, self.line(at))  # lines are counted only for errors
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the position and text of each row, up to a line that is too long."""
+        """Yield the position and text of each row; stop at a line that is too long."""
         at = 0
         while at < self.text.shape[0]:
             end = _line_end(self.text, at, MAX_LINE_BYTES)
@@ -293,7 +297,7 @@ def check_fill(fill: float | None, dtype: Any = np.float64) -> None:
 
 
 class TooWide(BadInput):
-    """A dense matrix of this ``width`` would exceed the memory."""
+    """Error for a dense matrix of ``width`` features that would exceed the memory."""
 
     def __init__(self, place: str | Path, problem: str, remedy: str, *, width: int = 0) -> None:
         super().__init__(place, problem, remedy)
@@ -301,7 +305,7 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text from a first pass: number of rows, approximate number of features, and probable width.
+    """Size of a text, estimated by a first pass: number of rows, number of features, and probable width.
     For a block also the byte ranges of the threads, with their numbers of rows and features.
     """
 
@@ -325,7 +329,7 @@ class Rows:
 
 
 def is_sparse(options: Options, size: Size) -> bool:
-    """Return whether ``sparse="auto"`` means a sparse matrix."""
+    """Return whether the matrix is sparse; ``sparse="auto"`` compares the number of features with the size."""
     if options.sparse != "auto":
         return bool(options.sparse)
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
@@ -340,7 +344,7 @@ def measure(block: Block, options: Options) -> Size:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row belongs to qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
     if width > _MAX_COLUMN + 1:
-        width = 1  # an error, or a number in a comment, is no reason to allocate
+        width = 1  # do not allocate for an invalid index, or for a number in a comment
     return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width, chunks, counts[:, :2])
 
 
@@ -358,7 +362,7 @@ def parse(block: Block, options: Options) -> Rows | None:
         rows = _parse_as(block, options, size)
         if options.n_features is not None or rows.width == size.width:
             return rows
-        # the guess assumed that the last index of each line is its largest, but the file is unsorted
+        # the estimate assumes that the last index of each line is its largest, but the file is unsorted
         size = size._replace(width=rows.width)
 
 
@@ -368,7 +372,7 @@ def _is_too_large(options: Options, size: Size) -> bool:
 
 def _check_dense_size(block: Block, options: Options, size: Size) -> None:
     """Raise TooWide for a dense matrix larger than memory.
-    The first pass may have taken a comment for the largest index, so the width is that of a parse into a sparse matrix.
+    The first pass may have taken a comment for the largest index, so the width is that of a sparse parse.
     """
     rows = _parse_as(block, replace(options, sparse=True), size)
     if options.n_features is None and rows.width != size.width:
@@ -378,7 +382,7 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
         rows = _parse_as(block, replace(options, sparse=True), size)
     gigabytes = float(size.n_rows) * size.width * options.dtype.itemsize / 1e9
     problem = (
-        f"a dense matrix of {size.n_rows} rows and {size.width} features needs {gigabytes:.0f} GB of this machine's "
+        f"a dense matrix of {size.n_rows} rows and {size.width} features needs {gigabytes:.0f} GB; this machine has "
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
@@ -389,7 +393,7 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
         block.line(next(at for i, (at, _) in enumerate(block.rows()) if i == row)),
-        f"{problem}, most of it zeros; feature {highest} here is the highest in the file",
+        f"{problem}; most values are zeros, and feature {highest} in this line is the highest in the file",
         "number the features without gaps, or specify {sparse=True}",
         width=size.width,
     )
@@ -452,7 +456,7 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
 
 
 def _settle(token: bytes, target: int, flat: Any, y: Float) -> int:
-    """Parse a number that the kernel could not decide with Python, and store it where it belongs."""
+    """Parse with Python a number that the kernel left undecided, and store it at ``target``."""
     value = float(token)
     if target < 0:
         y[-1 - target] = value
@@ -463,7 +467,7 @@ def _settle(token: bytes, target: int, flat: Any, y: Float) -> int:
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
-    """Return a CSR matrix of the entries, moved together in place: chunk ``i`` wrote ``written[i]`` at ``first[i]``."""
+    """Return a CSR matrix of the entries, compacted in place: chunk ``i`` wrote ``written[i]`` at ``first[i]``."""
     end = 0
     for start, count in zip(first[:-1].tolist(), written.tolist(), strict=True):
         if start != end:
@@ -483,7 +487,7 @@ def _cut(block: Block) -> list[tuple[int, int]]:
     while (first := edges[-1]) < text.shape[0]:
         end = _line_end(text, min(first + _CHUNK_BYTES, text.shape[0]) - 1, MAX_LINE_BYTES)
         if end is None or end - first > MAX_LINE_BYTES:
-            # a long line may have begun just before the end
+            # a long line may have begun just before the end of the chunk
             feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
@@ -570,7 +574,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
         scanner.MALFORMED: (f"expected '{grammar}'", ""),
         scanner.NO_QID: (
             f"expected '{grammar}'",
-            "if the file has no query ids, write qid:<id> behind each grade, or in Python give the rows of each query "
+            "if the file has no query ids, write qid:<id> after each grade, or in Python pass the rows of each query "
             "as query_sizes=...",
         ),
         scanner.QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is given", "specify one of the two"),
@@ -580,7 +584,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
             "",
         ),
         scanner.TWICE: ("expected each feature once per row", ""),
-        scanner.NAN: ("expected finite features", "specify a value for missing ones by {fill}"),
+        scanner.NAN: ("expected finite features", "specify a value for missing features by {fill}"),
         scanner.INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
         scanner.BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
     }[code]

@@ -1,8 +1,9 @@
-"""The scanner of LETOR text: compiled kernels from bytes to numbers, used only by :mod:`structsvm.readers.letor`.
+"""Compiled kernels that scan LETOR text from bytes to numbers, used only by :mod:`structsvm.readers.letor`.
 
-Numbers agree with ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of ten up to
-22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021), and
-``float()`` itself if that is undecided. No token contains the line feed that ends each line: scans need no bound.
+Numbers agree with ``float()`` to the last bit. Clinger's exact case (at most 53 bits of digits, power of ten up to 22)
+comes first, then the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021),
+and ``float()`` itself if that is undecided. No token contains a line feed, and each line ends with one, so that scans
+need no bound.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def power_tables() -> tuple[Float, Words, Words]:
 
 
 class Outcome(NamedTuple):
-    """Result for a chunk of lines: ``code`` is OK, an error at byte ``at``, or means that ``rare`` is too short."""
+    """Result for a chunk of lines: ``code`` is OK, RARE_FULL (``rare`` is too short) or an error at byte ``at``."""
 
     code: int
     at: int
@@ -71,7 +72,7 @@ def _blank(c: Any) -> bool:
 
 @kernel
 def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Count rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
+    """Count the rows and colons of ``buf[start:end]``; also return the largest index that seems to end a line."""
     rows = colons = last = 0
     line = start
     p = start
@@ -114,11 +115,11 @@ def parse_lines(
     rare: Int,
 ) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
-    Values go into ``singles``, or ``doubles`` if that is empty: one compilation serves both types. ``nan`` becomes
-    ``fill``, and is an error if that is infinite.
+    Values are written to ``singles``, or to ``doubles`` if that is empty, so that one compilation serves both types.
+    ``nan`` becomes ``fill``, and is an error if ``fill`` is infinite.
     """
-    # Numbers that Python has to parse go into `rare`: (start, end, position in the values; -1 - row for a grade). It is
-    # not replaced by a longer array here, as Numba would then count references to it for every number read.
+    # Numbers that Python has to parse go into `rare`: (start, end, position in the values; -1 - row for a grade). The
+    # kernel does not grow `rare` itself, as Numba would then count references to it for every number read.
     n_rare = 0
     max_column = -1
     unsorted = False
@@ -203,7 +204,7 @@ def parse_lines(
             max_column = max(max_column, column)
             if dense:
                 if column >= width:
-                    continue  # wider than guessed: only the width matters now, as the text will be parsed again
+                    continue  # wider than estimated: only the width matters now, because the text is parsed again
                 target = row_at + column
             else:
                 target = entry
@@ -245,7 +246,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
     while buf[p] != _LF and buf[p] != _HASH:
         n += buf[p] == _COLON
         p += 1
-    # sort the features by index, with their positions: repeats are then neighbours
+    # sort the features by index, with their positions: repeated indices are then adjacent
     keys = np.empty(n, dtype=np.int64)
     n = 0
     p = start
@@ -284,13 +285,13 @@ def _first_repeat(buf: Bytes, p: int) -> int:
 
 @kernel
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
-    """Return the end of the line after its features, and the start and length of the id or text of its comment."""
+    """Return the end of the line after its features, and the start and length of the docid or text in its comment."""
     if buf[p] == _LF:
         return p, p, 0
     p += 1
     while _blank(buf[p]):
         p += 1
-    # ``docid = <id>`` counts at the start of a word; otherwise the whole stripped comment counts
+    # ``docid = <id>`` is recognised at the start of a word; otherwise the whole stripped comment is the docid
     start = p
     stop = p
     word = True
@@ -323,8 +324,8 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
 @kernel(inline="always")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """Parse the number at ``p``: return value, end, and which of ``_FINITE`` to ``_UNDECIDED`` it is."""
-    # digits with or without a point, as one integer and a power of ten; it wraps around beyond 18 digits, in which case
-    # the leading digits are read again
+    # digits with or without a point, as one integer and a power of ten; the integer wraps around beyond 18 digits, in
+    # which case the leading digits are read again
     c = buf[p]
     negative = c == 45
     if negative or c == 43:
@@ -356,7 +357,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         if not _ZERO <= buf[p] <= _NINE:
             return 0.0, p, _NO_NUMBER
         while _ZERO <= buf[p] <= _NINE:
-            # beyond any mantissa length that could compensate it
+            # capped at a value that no number of digits could compensate
             explicit = min(explicit * 10 + (buf[p] - _ZERO), 1_000_000_000_000)
             p += 1
         if down:
@@ -384,7 +385,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
 
 @kernel
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
-    """Return the first 18 significant digits, their power of ten, and whether others were dropped."""
+    """Return the first 18 significant digits, their power of ten, and whether non-zero digits were dropped."""
     m = np.int64(0)
     power: Any = 0
     kept: Any = 0
@@ -410,7 +411,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """Parse ``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
-        # lower case; a line feed does not become a letter
+        # converts letters to lower case; a line feed does not become a letter
         a, b, c = buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32
         if a == 110 and b == 97 and c == 110:
             return np.nan, p + 3, _IS_NAN
@@ -439,7 +440,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 
 @kernel
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
-    """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
+    """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if the rounding is undecided.
     ``high`` and ``low`` are the leading bits of ``5^power``.
     """
     # 64 bits of the number times the leading bits of the power; the second word is needed if the result is close to a
@@ -491,7 +492,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
 
 @kernel
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
-    """Return the rows whose word differs from that of the previous row."""
+    """Return the rows whose word differs from that of the previous row, including row 0."""
     starts = np.empty(at.shape[0], dtype=np.int64)
     n = 0
     for i in range(at.shape[0]):

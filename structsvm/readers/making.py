@@ -1,4 +1,4 @@
-"""Synthetic data sets, each with a known answer."""
+"""Synthetic data sets, for each of which the correct answer is known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dataset:
 
 
 def list_datasets() -> tuple[Dataset, ...]:
-    """Return what :func:`make_dataset` can write.
+    """Return the data sets that :func:`make_dataset` can write.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
         memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
         with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
     path : path
-        A file or folder that does not exist yet. It appears once it is complete.
+        A file or folder that does not exist yet. It is created only when it is complete.
     **options
         Sizes, ``noise`` and ``random_state``: see :func:`list_datasets`. The same options give the same bytes.
 
@@ -91,7 +91,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
             raise BadInput(name, f"expected options among {', '.join(dataset.options)}, got {option!r}")
     check_whole("random_state", options.get("random_state", 0), 0)
     path = Path(path)
-    destination(path)  # refuse an impossible path before any work
+    destination(path)  # raises for an impossible path before any work
     if path.exists():
         problem = f"{path}: expected a new path, got one that exists; remove it or name another"
         raise FileExistsError(problem)
@@ -119,15 +119,18 @@ def make_runs(
     Parameters
     ----------
     n_topics, n_docs, n_runs : int
-        Every run ranks all ``n_docs`` documents of a topic.
+        Numbers of topics, of documents per topic and of runs; every run ranks all documents of a topic.
     best_noise, worst_noise : float
+        Standard deviations of the noise of the first and the last run.
     random_state : int
+        Seed.
 
     Returns
     -------
     runs : list of structsvm.readers.Run
-        Scores rounded to 4 digits after the point.
+        Scores are rounded to 4 decimals.
     qrels : structsvm.readers.Qrels
+        Grades of all documents.
     weights : ndarray, shape (n_runs,)
         Best weights of the raw scores, scaled to sum to one.
 

@@ -30,11 +30,11 @@ class Qrels(trec.Listing):
     Attributes
     ----------
     topics, offsets, docid
-        As of a :class:`Run`.
+        As in :class:`Run`.
     grades : ndarray of int64, shape (n_rows,)
         Grades as in the file; assessors use negative grades for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
-        The second column, if it was read as a subtopic; a document then has one row for each.
+        The second column, if it was read as a subtopic; a document then has one row per subtopic.
 
     Examples
     --------
@@ -55,16 +55,18 @@ class Qrels(trec.Listing):
     def from_arrays(
         cls, topic: Any, docid: Any, grades: Any, *, subtopic: Any = None, duplicates: Duplicates = "error"
     ) -> Qrels:
-        """Group rows into judgments.
+        """Return judgments from rows in any order.
 
         Parameters
         ----------
         topic, docid : array-like of str or int, shape (n_rows,)
             Rows in any order.
         grades : array-like of int, shape (n_rows,)
+            Integers of either sign, of at most 32 bits.
         subtopic : array-like of str or int, shape (n_rows,), optional
+            Subtopics of the rows; None if judgments are not by subtopic.
         duplicates : {"error", "best"}, default="error"
-            Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
+            Whether a document that occurs twice in a topic (and subtopic) is an error, or its highest grade is kept.
 
         Returns
         -------
@@ -78,10 +80,10 @@ class Qrels(trec.Listing):
         trec.check_duplicates(duplicates)
         values = np.asarray(grades)
         if values.dtype.kind not in "iubf":
-            raise BadInput("grades", f"expected whole numbers, got {values.dtype}")
+            raise BadInput("grades", f"expected integers, got {values.dtype}")
         with np.errstate(invalid="ignore"):
             wrong = ~(np.abs(values.astype(np.float64)) < 2**31) | (values != np.floor(values))
-        refuse_first("grades", values, wrong, "a whole number of 32 bits")
+        refuse_first("grades", values, wrong, "a 32-bit integer")
         topics, code, documents = trec.number_topics(topic, docid, values, "grades")
         parts = None if subtopic is None else id_texts("subtopic", subtopic, empty=True)
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
@@ -112,7 +114,7 @@ class Qrels(trec.Listing):
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
-        """Return the judgments of a mapping ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
+        """Return the judgments in a mapping ``{topic: {document: grade}}``, the format of pytrec_eval and ranx.
 
         Examples
         --------
@@ -150,11 +152,11 @@ def read_qrels(
     Parameters
     ----------
     path : path
-        As for :func:`read_run`, of four columns ``<topic> <iteration> <docid> <grade>``.
+        As for :func:`read_run`, with four columns ``<topic> <iteration> <docid> <grade>``.
     subtopics : bool, default=False
         Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored otherwise.
     duplicates : {"error", "best"}, default="error"
-        Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
+        Whether a document that occurs twice in a topic (and subtopic) is an error, or its highest grade is kept.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
@@ -196,6 +198,7 @@ def write_qrels(qrels: Qrels, path: AnyPath) -> None:
     Parameters
     ----------
     qrels : Qrels
+        Judgments to write.
     path : path
         As for :func:`write_letor`.
 
@@ -225,7 +228,7 @@ def _grouped_qrels(
     topics: list[str], code: Int, docid: list[str], grades: Int, subtopic: Any, duplicates: Duplicates
 ) -> Qrels:
     if (np.diff(code) < 0).any() or duplicates == "best":
-        # with "best" the highest grade comes first, as the first row of each document is kept; else file order
+        # with "best" the highest grade comes first, because the first row of each document is kept; else file order
         order = np.lexsort((-grades, code)) if duplicates == "best" else np.argsort(code, kind="stable")
         code, grades = code[order], grades[order]
         docid = [docid[i] for i in order.tolist()]

@@ -1,4 +1,4 @@
-"""Writers of rows to a store: in the order of a text or table, or gathered by query in pieces on disk."""
+"""Writers of rows to a store: in file order, or sorted by query on disk if the rows of a query are not contiguous."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from structsvm.queries import stacked
 from structsvm.readers.store import StoreWriter, naming
 
 _RUN_BYTES = 3 << 24
-"""Bytes of rows that are sorted at once, and that are read back at once."""
+"""Number of bytes of rows that are sorted at once and read back at once."""
 
 
 class Apart(Exception):
-    """Raised if rows cannot be written in file order: a query continues after another began, or ids of the columns
-    ``settle`` ("qid", "docid") are written as floats, which can be interpreted only with all ids.
+    """Raised if rows cannot be written in file order: a query continues after another began, or ids in the columns
+    ``settle`` ("qid", "docid") are written as floats, which can be interpreted only when all ids are known.
     """
 
     def __init__(self, *settle: str) -> None:
@@ -39,14 +39,14 @@ def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
 
 
 def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
-    """Return a writer of rows to a store. With ``place``, which is named in errors, ids are words of a text."""
+    """Return a writer of rows to a store. If ``place`` is given, ids are words of a text, and errors name ``place``."""
     if apart is None:
         return QueryWriter(writer, place is not None)
     return GatheringWriter(writer, place, column, apart.settle)
 
 
 class QueryWriter:
-    """Append rows to a store block by block; the last query of a block waits for the next one."""
+    """Append rows to a store block by block; the last query of a block is held back until the next block arrives."""
 
     def __init__(self, writer: StoreWriter, text: bool) -> None:
         self._writer, self._text = writer, text
@@ -86,22 +86,22 @@ class QueryWriter:
 
 
 class _Run(NamedTuple):
-    """Rows on disk, sorted by query: where each array is, with its type and shape."""
+    """Rows on disk, sorted by query: position, dtype and shape of each array."""
 
     codes: NDArray[Any]
-    """Numbers of their queries, memory-mapped: a search touches only a few pages."""
+    """Query numbers of the rows, memory-mapped: a search touches only a few pages."""
 
     columns: list[list[tuple[int, np.dtype[Any], tuple[int, ...]]]]
-    """Numbers of queries, X, y, ids of documents and numbers of rows: an array each, three for a sparse X, none for a
+    """Arrays of query numbers, X, y, document ids and row numbers: one array each, three for a sparse X, none for a
     missing column."""
 
 
 class GatheringWriter:
-    """Sort rows by query on disk, and append them at the end: memory grows with the queries, not with the rows.
+    """Sort rows by query on disk and append them at the end; memory grows with the queries, not with the rows.
 
-    An external merge sort. Rows are collected up to 48 MB, sorted by query, and written as a run. Then the next queries
-    of about 48 MB, which are contiguous in each run, are read from all runs and appended. Queries are numbered in the
-    order of their first rows and each sort is stable, as in :func:`~structsvm.queries.group_queries`.
+    This is an external merge sort. Rows are collected up to 48 MB, sorted by query, and written as a run. Then queries
+    of about 48 MB at a time, which are contiguous in each run, are read from all runs and appended. Queries are
+    numbered in the order of their first rows and each sort is stable, as in :func:`~structsvm.queries.group_queries`.
     """
 
     def __init__(self, writer: StoreWriter, place: Any, column: str, settle: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ class GatheringWriter:
         self._last, self._ascending = 0, True
 
     def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
-        """Add rows whose ids are ``ids``, each repeated ``lengths`` times."""
+        """Add rows whose query ids are ``ids``, each repeated ``lengths`` times."""
         if "qid" in self._settle:
             ids = settled_words(ids, self._place, self._column).tolist()
         number = self._number
@@ -180,11 +180,11 @@ class GatheringWriter:
                 docid=None if docid is None else docid[order], order=None if self._ascending else rows[order],
             )  # fmt: skip
             first, at = last, to
-        self._runs.clear()  # and their maps, before the file is deleted
+        self._runs.clear()  # closes the memory maps before the file is deleted
         self._file.close()
 
     def _read(self, first: Int, last: Int) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows between two numbers from each run that has any."""
+        """Yield the rows ``first`` to ``last`` of each run, if any."""
         for run, a, b in zip(self._runs, first.tolist(), last.tolist(), strict=True):
             if a < b:
                 yield tuple(self._rows_of(arrays, a, b) for arrays in run.columns)

@@ -1,4 +1,4 @@
-"""``read_queries``: rows of queries from a store, tables or LETOR text."""
+"""``read_queries``: read rows of queries from a store, from tables or from LETOR text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
         The folder of a store; Parquet files or CSV files, whose names end in ``.csv`` or ``.tsv`` (one, a folder or a
         pattern); a file of JSON lines (``.jsonl``, ``.ndjson``); or any other text, which is LETOR.
     **options
-        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store accepts only ``label=None``, which
-        makes labels optional in all formats: ``y`` is None without labels.
+        Options of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`. A store accepts only ``label=None``,
+        which makes labels optional in all formats: ``y`` is None without labels.
 
     Returns
     -------
@@ -34,9 +34,9 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     Raises
     ------
     FileNotFoundError
-        If nothing is there.
+        If ``path`` does not exist.
     ValueError
-        As for the readers; for options if ``path`` is a store, and for names of columns if it is not a table.
+        As for the readers; also for options if ``path`` is a store, and for column names if it is not a table.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     if path.is_dir():
         optional = options.pop("label", "") is None
         if options:
-            problem = f"{', '.join(options)}: for reading text, got a store"
-            raise BadInput(path, problem, "pass them at conversion")
+            problem = f"{', '.join(options)}: options for reading text, got a store"
+            raise BadInput(path, problem, "pass them when converting")
         data = open_store(path)
         if data.y is None and not optional:
-            raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")
+            raise BadInput(path, "expected labels, got a store without labels", "convert rows with labels")
         return data
-    from structsvm.readers.letor import read_letor  # compiled, and not needed for a store
+    from structsvm.readers.letor import read_letor  # imported late: it loads compiled code
 
     return read_letor(path, **options)

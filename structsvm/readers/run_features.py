@@ -1,4 +1,4 @@
-"""Rows for evaluating a run, and pools of documents to re-rank, from runs and judgments."""
+"""Rows for the evaluation of a run, and pools of documents for re-ranking, built from runs and judgments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
 
 _SEVERAL = 10
-"""Number of ranked documents above which it is no accident if none is judged."""
+"""Number of ranked documents from which a warning is issued if none of them is judged."""
 
 
 Runs = Sequence[Run] | Mapping[str, Run]
@@ -38,12 +38,13 @@ class JudgedRows(NamedTuple):
 def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     """Return the rows on which a run is evaluated: every retrieved or judged document of the judged topics.
 
-    A retrieved document without a judgment has grade 0; a judged one that was not retrieved has score minus
-    infinity. Topics without judgments are left out.
+    A retrieved document without a judgment has grade 0; a judged document that was not retrieved has score minus
+    infinity. Topics without judgments are dropped.
 
     Parameters
     ----------
     run : Run
+        Run to evaluate.
     qrels : Qrels
         Judgments without subtopics.
     complete : bool, default=True
@@ -59,7 +60,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     Raises
     ------
     ValueError
-        If the judgments have subtopics, or none of the run's topics.
+        If the judgments have subtopics, or share no topic with the run.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
         which = f"judged are {_few(qrels.topics)}, ranked are {_few(run.topics)}"
-        raise BadInput(f"run {run.tag!r}", "expected topics of the judgments, got none of them", which)
+        raise BadInput(f"run {run.tag!r}", "expected at least one judged topic, got none", which)
     y: list[float] = []
     s: list[float] = []
     docid: list[str] = []
@@ -107,7 +108,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
 @dataclass(frozen=True)
 class Candidates(ByTopic):
-    """The documents of several runs, topic by topic; :func:`candidates` describes the fields."""
+    """Documents of several runs, topic by topic; :func:`candidates` describes the fields."""
 
     topics: NDArray[Any]
     offsets: Int
@@ -123,7 +124,7 @@ class Candidates(ByTopic):
 
     @cached_property
     def qid(self) -> NDArray[Any]:
-        """Topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
+        """Return the topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
         return np.repeat(self.topics, np.diff(self.offsets))
 
     def select(self, topics: Any) -> Candidates:
@@ -142,7 +143,7 @@ class Candidates(ByTopic):
         return replace(self, scores=self.scores[:, columns], names=tuple(names))
 
     def to_run(self, scores: Any, *, tag: str = "structsvm") -> Run:
-        """Rank the candidates by ``scores``, shape (n_rows,), which are finite, or NaN for "leave out"."""
+        """Rank the candidates by ``scores``, shape (n_rows,), finite or NaN; NaN leaves a candidate out."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
             problem = f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
@@ -158,20 +159,21 @@ class Candidates(ByTopic):
 def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
-    A document that any run has among its first ``depth`` is a candidate of the topic. It gets the score of every run
-    that ranks it, at any rank.
+    The candidates of a topic are the documents that any run ranks among its first ``depth``. A candidate gets the score
+    of every run that ranks it, at any rank.
 
     The topics of all runs are included, in the order of the first run that has them; scores of runs without the topic
     are missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking
-    are left out.
+    are dropped.
 
     Parameters
     ----------
     runs : sequence of Run, or mapping of names to Run
-        The names are the tags by default; a repeated tag gets a number (``indri``, ``indri#2``).
+        Runs of a sequence are named by their tags; a repeated tag gets a number (``indri``, ``indri#2``).
     qrels : Qrels, optional
         Judgments without subtopics. Default: no topic is judged.
     depth : int, default=1000
+        Number of documents taken from the top of each run.
 
     Returns
     -------
@@ -194,7 +196,7 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
            [nan,  9.]]), array([0., 0.]))
     >>> candidates([a, b]).docid.tolist()
     ['x', 'y', 'z']
-    >>> pool.select(pool.judged).to_run([1.0, 2.0]).docid.tolist()  # of the topics to train on
+    >>> pool.select(pool.judged).to_run([1.0, 2.0]).docid.tolist()  # only the judged topics, for training
     ['z', 'x']
     """
     check_whole("depth", depth)
@@ -242,7 +244,7 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
 
 
 def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
-    """Return one or several runs by key or tag, with a number from the second use of a tag."""
+    """Return one or several runs by key or by tag; from the second use on, a tag gets a number."""
     if isinstance(runs, Mapping):
         return {str(name): run for name, run in runs.items()}
     used: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
 
-A run is in the order of its scores, descending, equal scores by descending docid, as in trec_eval (which compares
-scores as float32; here they keep their precision). The rank column counts only with ``by="rank"``.
+A run is in descending order of its scores; equal scores are in descending order of docid, as in trec_eval (which
+compares scores as float32; this module keeps their precision). The rank column is used only with ``by="rank"``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Run(trec.Listing):
     Attributes
     ----------
     topics : ndarray of str (object), shape (n_topics,)
-        In the order of their first row.
+        Topics in the order of their first row.
     offsets : ndarray of int64, shape (n_topics + 1,)
         Rows ``offsets[t]:offsets[t + 1]`` belong to topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
+        Ids of the documents.
     scores : ndarray of float64, shape (n_rows,)
         Descending within a topic; equal scores are in descending order of docid.
     tag : str
@@ -58,17 +59,18 @@ class Run(trec.Listing):
     def from_arrays(
         cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
     ) -> Run:
-        """Sort rows into a run.
+        """Return a run from rows in any order.
 
         Parameters
         ----------
         topic, docid : array-like of str or int, shape (n_rows,)
             Rows in any order.
         scores : array-like of float, shape (n_rows,)
-            Finite; higher is better.
+            Finite scores; higher is better.
         tag : str
+            Name of the system.
         duplicates : {"error", "best"}, default="error"
-            Whether a document that occurs twice in a topic is an error, or the higher score is kept.
+            Whether a document that occurs twice in a topic is an error, or its highest score is kept.
 
         Returns
         -------
@@ -98,6 +100,7 @@ class Run(trec.Listing):
             Names of the columns; by default the first that exists among: "topic", "qid", "query_id",
             "q_id", "query"; "docno", "docid", "doc_id", "document"; "score".
         tag : str
+            Name of the system.
 
         Returns
         -------
@@ -114,7 +117,7 @@ class Run(trec.Listing):
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
-        """Return the run of a mapping ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
+        """Return the run in a mapping ``{topic: {document: score}}``, the format of pytrec_eval and ranx.
 
         Examples
         --------
@@ -158,16 +161,16 @@ def read_run(
     ----------
     path : path
         Plain or compressed, as for :func:`read_letor`. Six columns ``<topic> Q0 <docid> <rank> <score> <tag>``; the
-        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is taken
+        second and the rank may be any word. Topics may be interleaved; blank lines are skipped. The tag is taken
         from the first line.
     depth : int, optional
         Number of documents of each topic to keep. Default: all.
     by : {"score", "rank"}, default="score"
         Column that orders the documents. The default follows trec_eval, with a warning if ranks contradict scores on
-        most topics: at least a quarter of the neighbours by rank are in reverse order, as in runs with many equal
-        scores. With "rank" the scores are minus the ranks, which have to be integers.
+        most topics, that is, if at least a quarter of the documents adjacent by rank are in reverse order of score, as
+        in runs with many equal scores. With "rank" the scores are minus the ranks, which have to be integers.
     duplicates : {"error", "best"}, default="error"
-        Whether a document that occurs twice in a topic is an error, or the higher score is kept.
+        Whether a document that occurs twice in a topic is an error, or its highest score is kept.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
@@ -180,7 +183,7 @@ def read_run(
     ValueError
         With file, line, expectation and offender: for a wrong number of columns, a column of more than 1024
         bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id that is not UTF-8, a NUL
-        byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
+        byte, a duplicate; for an empty, truncated or damaged file, or one that exceeds ``max_expansion``.
 
     Examples
     --------
@@ -208,13 +211,13 @@ def read_run(
         if (bad := np.isnan(stated)).any():
             row = int(bad.argmax())
             whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
-            problem = f"expected a whole number as rank, got another word for {whose}"
+            problem = f"expected an integer as rank, got another word for {whose}"
             raise BadInput(path, problem, "order by the scores")
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):
         warn_user(
-            f"{path}: the rank column has another order than the scores on {n} of {len(topics)} topics; scores count, "
-            "equal ones by document id, as in trec_eval; read_run(by='rank') and fuse --by-rank go by the ranks"
+            f"{path}: the rank column contradicts the order of the scores on {n} of {len(topics)} topics; documents "
+            "are ordered by score, ties by docid, as in trec_eval; read_run(by='rank') and fuse --by-rank use ranks"
         )
     try:
         run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)
@@ -224,11 +227,12 @@ def read_run(
 
 
 def write_run(run: Run, path: AnyPath) -> None:
-    """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
+    """Write a TREC run that :func:`read_run` reads back bit for bit; ranks count from 1.
 
     Parameters
     ----------
     run : Run
+        Run to write.
     path : path
         As for :func:`write_letor`.
 
@@ -255,10 +259,10 @@ def write_run(run: Run, path: AnyPath) -> None:
 
 
 def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
-    """Return the number of topics where ranks contradict the order of scores; 0 unless most do."""
+    """Return the number of topics where ranks contradict the order of scores; 0 unless these are most topics."""
     order = np.lexsort((ranks, code))
     one, other = order[:-1], order[1:]
-    pairs = (code[one] == code[other]) & (ranks[one] < ranks[other])  # equal ranks and words give no order
+    pairs = (code[one] == code[other]) & (ranks[one] < ranks[other])  # equal or missing ranks give no order
     wrong = scores[one] < scores[other]
     for k in np.flatnonzero(pairs & (scores[one] == scores[other])).tolist():
         wrong[k] = docid[one[k]] < docid[other[k]]
@@ -280,7 +284,7 @@ def _sorted_run(
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
-    """Sort equal scores by descending docid, in place; code points order strings as trec_eval orders their bytes."""
+    """Sort equal scores by descending docid, in place; strings sort by code point, as their bytes do in trec_eval."""
     new = np.ones(code.shape[0] + 1, dtype=np.bool_)
     new[1:-1] = (code[1:] != code[:-1]) | (scores[1:] != scores[:-1])
     starts = np.flatnonzero(new)

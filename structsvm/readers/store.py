@@ -1,9 +1,9 @@
-"""The store: a folder of ``.npy`` files that opens in milliseconds whatever its size, as its data are not read.
+"""The store: a folder of ``.npy`` files that opens in milliseconds at any size, because its data are not read.
 
-``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and its own CRC-32; the arrays
-are mapped read-only. Values are validated when they are written, but files may be damaged afterwards: opening compares
-the sizes and the checksums of arrays of up to 8 MB, and checks the boundaries of queries and of sparse rows, which
-compiled code relies on; ``check_store`` reads everything.
+``meta.json`` contains format, version, the dtype, shape and CRC-32 of each array, and its own CRC-32; the arrays are
+mapped read-only. Values are validated when they are written, but files may be damaged afterwards. Opening therefore
+checks the sizes, the checksums of arrays of up to 8 MB, and the boundaries of queries and of sparse rows, on which
+compiled code relies; ``check_store`` reads everything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BLOCK_BYTES = 1 << 26
 _STRINGS_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1 << 26
 _CHEAP_BYTES = 1 << 23
-"""Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
+"""Arrays of up to 8 MB are compared with their checksums on opening, which takes a few milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
 
@@ -44,18 +44,18 @@ _TYPES = {
     "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
     "order": "<i8", "query_ids": ".[iuU].*", "docid": ".U.*", "feature_names": ".U.*",
 }  # fmt: skip
-"""Types that the arrays of a store may have, as regular expressions."""
+"""Dtypes that the arrays of a store may have, as regular expressions."""
 
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
 
 def open_store(path: AnyPath) -> queries.QueryData:
-    """Open a store. ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
+    """Open a store; ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
 
     Parameters
     ----------
     path : path
-        The folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
+        Folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
 
     Returns
     -------
@@ -86,19 +86,19 @@ def open_store(path: AnyPath) -> queries.QueryData:
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], queries.QueryData]:
-    """Return the description, the arrays and the data of a store."""
+    """Return the description, the arrays and the data of the store at ``path``."""
     put_back(path, is_store)
     meta = _read_meta(path)
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
     if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
-        problem = "expected a store that is not replaced meanwhile, got another"
+        problem = "expected a store that is not replaced while it is opened, got another"
         raise BadInput(path, problem, "open it again")
     return meta, arrays, data
 
 
 def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.QueryData:
-    """Return the arrays that ``meta`` describes, checked, as data."""
+    """Check the arrays that ``meta`` describes, and return them as data."""
     shape, specs = _stated(path, meta)
     for name, array in arrays.items():
         if array.nbytes <= _CHEAP_BYTES:
@@ -117,7 +117,7 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.Q
         offsets = arrays["offsets"]
         queries.check_offsets(offsets, shape[0])
         if offsets[-1] != shape[0] or (offsets[1:] == offsets[:-1]).any():
-            raise BadInput("offsets", f"expected queries of one row at least that end at row {shape[0]}")
+            raise BadInput("offsets", f"expected queries of at least one row that end at row {shape[0]}")
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     names = arrays.get("feature_names")
@@ -129,9 +129,10 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.Q
 
 
 def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = None) -> bool:
-    """Read a whole store; raise unless it agrees with its checksums and contains only valid values. Return whether
-    all arrays have checksums: in stores of earlier versions, which have none, a change to another valid value goes
-    unnoticed. ``callback(n_bytes, n_all)`` is called after each block.
+    """Read a whole store; raise unless it agrees with its checksums and contains only valid values.
+
+    Return whether all arrays have checksums. Stores of earlier versions have none, so that a change to another valid
+    value is not detected. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)
@@ -169,13 +170,15 @@ def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = 
 def write_store(data: queries.QueryData, path: AnyPath) -> None:
     """Write a store, in chunks, as a :class:`StoreWriter` does.
 
-    ``order`` is stored only if rows of a query were scattered in the source, so that scores can be written in the order
-    of the source.
+    ``order`` is stored only if rows of a query were not contiguous in the source, so that scores can be written in the
+    order of the source.
 
     Parameters
     ----------
     data : QueryData
+        Rows to write.
     path : path
+        As for :class:`StoreWriter`.
 
     Examples
     --------
@@ -197,7 +200,7 @@ def write_store(data: queries.QueryData, path: AnyPath) -> None:
 
 
 class StoreWriter:
-    """Write a store piece by piece, in whole queries; it may be larger than memory.
+    """Write a store piece by piece, each of whole queries; the store may be larger than memory.
 
     Use it as a context manager. The folder is built under a temporary name beside ``path`` and renamed when the block
     succeeds; only then is an earlier store at ``path`` replaced. If the block fails, nothing remains.
@@ -205,13 +208,15 @@ class StoreWriter:
     Parameters
     ----------
     path : path
-        Becomes a folder, by convention called ``<name>.store``.
+        Folder to create or replace, by convention called ``<name>.store``.
     n_features : int
+        Number of columns of ``X``.
     dtype : {float64, float32}
+        Type in which ``X`` is stored.
     sparse : bool
         Whether the pieces of ``X`` are CSR matrices.
     feature_names : sequence of str, optional
-        One per feature.
+        Names of the features, one per feature.
 
     Raises
     ------
@@ -248,13 +253,13 @@ class StoreWriter:
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             problem = f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
             raise BadInput("feature_names", problem)
-        self._part: Path  # from the beginning of the block on
+        self._part: Path  # set on entering the ``with`` block
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
         self._crc: dict[str, int] = {}
         self._sizes: list[NDArray[np.int64]] = []
         self._ids: list[NDArray[Any]] = []
-        self._docid_width = 0  # not stored unless one is not empty
+        self._docid_width = 0  # docids are not stored if all are empty
         self._n_rows = self._n_stored = 0
 
     def __enter__(self) -> StoreWriter:
@@ -276,13 +281,15 @@ class StoreWriter:
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
-            NaN is a missing value, which trees accept.
+            Features; NaN is a missing value, which trees accept.
         y : array-like, shape (n,), or None
+            Labels.
         sizes : array-like of int, shape (k,)
-            Rows of each query, >= 1; they add up to n.
+            Number of rows of each query, >= 1; the sum is n.
         query_ids : array-like of int or str, shape (k,)
+            Ids of the queries.
         docid : array-like of str, shape (n,), optional
-            Not stored if all are empty.
+            Ids of the documents; not stored if all are empty.
         order : array-like of int, shape (n,), optional
             The index of each row in the source, if the source has a different order.
         """
@@ -328,7 +335,7 @@ class StoreWriter:
                     raise BadInput("order", problem)
                 self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
-                # the final width is known only at the end: until then each piece has its own width, in a plain sequence
+                # the final width is known only at the end; until then each piece is saved with its own width
                 words = np.asarray(docid).astype(np.str_)
                 if (words != "").any():
                     self._docid_width = max(self._docid_width, words.dtype.itemsize // 4)
@@ -350,7 +357,7 @@ class StoreWriter:
         return self._files[name]
 
     def temporary(self, name: str) -> IO[bytes]:
-        """Return a new file beside the arrays, which is removed at the end of the block."""
+        """Return a new file beside the arrays, which is removed when the ``with`` block ends."""
         self._files[name] = (self._part / f"{name}.tmp").open("w+b")
         return self._files[name]
 
@@ -368,7 +375,7 @@ class StoreWriter:
                     self._finish()
         finally:
             for file in self._files.values():
-                # a failed flush was or is being reported
+                # a failed flush has been reported, or is being reported
                 with contextlib.suppress(OSError):
                     file.close()
             discard(self._part)
@@ -436,7 +443,7 @@ class StoreWriter:
         put_in_place(part, self._target, is_store)
 
     def _check_order(self) -> None:
-        """Raise for an order that lacks or repeats a row; memory bounds the number of rows checked at a time."""
+        """Raise for an order that lacks or repeats a row; a limited number of rows is checked at a time."""
         for first in range(0, self._n_rows, _ROWS_AT_ONCE):
             there = np.zeros(min(_ROWS_AT_ONCE, self._n_rows - first), dtype=np.bool_)
             with (self._part / "order.tmp").open("rb") as file:
@@ -447,7 +454,7 @@ class StoreWriter:
                 raise BadInput("order", f"expected each of the {self._n_rows} rows once")
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
-        """Write row counts as ``indptr``, and indices as int64 if there are too many entries for 32 bits."""
+        """Write the row counts as ``indptr``, and the indices as int64 if there are too many entries for 32 bits."""
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -461,7 +468,7 @@ class StoreWriter:
                     self._write("indices", block.astype(np.int64))
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
-        """Write the pieces, each with its own width, as one array."""
+        """Write the pieces, each with its own width, into one array."""
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
@@ -483,17 +490,17 @@ def place_of(path: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
     if place.exists() and not is_store(place):
-        problem = f"{path}: expected a new name or a store to replace, got something else there; choose another name"
+        problem = f"{path}: expected a new name or a store to replace, got another file or folder; choose another name"
         raise FileExistsError(problem)
     if others := _no_part_of(place):
-        problem = f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
+        problem = f"{path}: expected a store to replace, got {others[0]!r} beside its files; move it away"
         raise FileExistsError(problem)
     return place
 
 
 def _no_part_of(store: Path) -> list[str]:
-    """Return the names in the folder of a store that are not in its description; none while another writer replaces
-    it."""
+    """Return the names in the folder of a store that its description does not list; none while another writer
+    replaces the store."""
     try:
         own = {_META, *(f"{name}.npy" for name in _read_meta(store)["arrays"])}
         return sorted({each.name for each in store.iterdir()} - own)
@@ -511,7 +518,7 @@ def is_store(path: Path) -> bool:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got nothing there")
+        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got no such path")
     try:
         with (path / _META).open("rb") as file:
             raw = file.read(_MOST_META_BYTES + 1)
@@ -537,13 +544,13 @@ def _damaged(path: Path, what: str) -> ValueError:
 
 
 def _meta_crc(meta: dict[str, Any]) -> str:
-    """Return the CRC-32 of the description without this entry, independent of the layout of its text."""
+    """Return the CRC-32 of the description without its own entry, independent of the layout of the JSON text."""
     rest = {key: value for key, value in meta.items() if key != "crc32"}
     return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
 
 def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return (rows, features) and the arrays of a description; raise unless they agree with each other."""
+    """Return (rows, features) and the arrays of a description; raise unless they are consistent."""
 
     def fail(what: str) -> ValueError:
         return _unfit(path / _META, "the description of a store", f"a damaged one ({what})")
@@ -589,9 +596,9 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     """Map an array; raise unless its header agrees with ``meta.json`` and the file is complete."""
     file = path / f"{name}.npy"
     try:
-        if not stat.S_ISREG(file.stat().st_mode):  # first, as opening a pipe would wait for its other end
+        if not stat.S_ISREG(file.stat().st_mode):  # checked first, because opening a pipe would block
             raise Damaged("no file")
-        # the size of the open file, as its name may already refer to another file
+        # the size of the open file, because the name may already refer to another file
         with file.open("rb") as raw:
             header = read_header(raw)
             found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
@@ -600,7 +607,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
             size, whole = os.fstat(raw.fileno()).st_size, header.start + header.n_bytes
             if size != whole:
                 raise _unfit(file, f"a complete array of {whole} bytes", f"a damaged file of {size}")
-            # the map stays its base; a memmap object costs time at every slice
+            # the memmap stays the base of the array, because slicing a memmap object is slow
             mapped: Any = np.memmap(raw, header.dtype, "r", header.start, header.shape)
             return np.asarray(mapped.view(np.ndarray))
     except FileNotFoundError as error:
@@ -626,12 +633,12 @@ def _compare(path: Path, name: str, array: Any, spec: Any, tell: Any = lambda n_
 
 
 def _check_ascending(X: Any) -> None:
-    """Raise for rows whose columns are not in ascending order."""
+    """Raise for rows whose columns are not in strictly ascending order."""
     step = max(1, _BLOCK_BYTES // X.indices.itemsize)
     for start in range(0, X.indices.shape[0] - 1, step):
         chunk = X.indices[start : start + step + 1]
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
-        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins there
+        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at such an index
         if inside.any():
             problem = "expected the columns of a row in order, each once"
             raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")
@@ -644,11 +651,11 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
         codes = words[start : start + _STRINGS_AT_ONCE].view(np.uint32)
         if codes.max(initial=0) > 0x10FFFF:
-            raise BadInput(name, "expected text, got other bytes")
+            raise BadInput(name, "expected text, got invalid characters")
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return a version 1.0 ``.npy`` header, padded to the bytes reserved for it."""
+    """Return a version 1.0 ``.npy`` header, padded to the reserved number of bytes."""
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
@@ -656,11 +663,11 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the store in errors of the operating system."""
+    """Add the path of the store to errors of the operating system."""
     try:
         yield
     except OSError as error:
         if error.errno is None:
             raise
-        told = f"store not written, any earlier one is untouched ({error.strerror})"
+        told = f"store not written, an earlier store is unchanged ({error.strerror})"
         raise OSError(error.errno, told, str(path)) from error

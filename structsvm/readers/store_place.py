@@ -1,4 +1,4 @@
-"""Replace a store by a new one, such that readers always find one of the two, complete."""
+"""Replacement of a store by a new one, such that readers always find one of the two complete."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ IsStore = Callable[[Path], bool]
 
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
-    """Move the finished folder to its path; an earlier store is moved aside, and back if that fails."""
-    # each step moves a whole folder, so that either the earlier or the new store remains whenever the writer is killed
+    """Move the finished folder to its path; an earlier store is moved aside, and moved back if this fails."""
+    # each step moves a whole folder, so that the earlier or the new store remains if the writer is killed at any point
     old = beside(path, f"{_tag(path)}.old")
     with contextlib.suppress(FileNotFoundError):
         path.rename(old)
     try:
         if old.exists() and not is_store(old):
-            raise FileExistsError(f"{path}: expected a store to replace, got something else there")
+            raise FileExistsError(f"{path}: expected a store to replace, got another file or folder")
         part.rename(path)
     except OSError:
         with contextlib.suppress(OSError):
             old.rename(path)
         raise
-    for left in _set_aside(path, is_store):  # including those of writers that were killed
+    for left in _set_aside(path, is_store):  # including stores moved aside by writers that were killed
         discard(left)
 
 
 def _tag(path: Path) -> str:
-    """Return the part of the name of a store moved aside that identifies its original path."""
+    """Return the part of the name of a moved store that identifies its original path."""
     return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps only the beginning of a name
 
 
@@ -48,9 +48,9 @@ def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
 def put_back(path: Path, is_store: IsStore) -> None:
     """Restore the earlier store if a writer was killed between moving it aside and putting its own in place.
 
-    A writer that is still between these two steps finds the path taken and moves the store aside again.
+    A writer that is still between these two steps finds that the path exists and moves the store aside again.
     """
-    path = Path(os.path.realpath(path))  # writers replace what a link points to
+    path = Path(os.path.realpath(path))  # writers replace the target of a link
     if not path.exists():
         for old in _set_aside(path, is_store)[:1]:
             with contextlib.suppress(OSError):

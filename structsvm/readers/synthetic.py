@@ -1,4 +1,4 @@
-"""Synthetic ranking data with a known answer: graded labels from a noisy linear model.
+"""Synthetic ranking data with known weights: graded labels from a noisy linear model.
 
 Each query has its own random stream, so that its data depend only on the seed and the index of the query, not on the
 chunk size or the number of queries.
@@ -24,8 +24,8 @@ _CHUNK_BYTES = 1 << 25
 
 
 def planted_weights(n_features: int, random_state: int = 0) -> Float:
-    """Return the unit vector from which :func:`make_ranking` derives grades; without noise it ranks every query
-    perfectly."""
+    """Return the unit vector from which :func:`make_ranking` derives grades; without noise, this vector ranks every
+    query perfectly."""
     w = np.random.default_rng([random_state, 0]).standard_normal(n_features)
     return w / norm(w)
 
@@ -44,19 +44,21 @@ def make_ranking(
 
     Features are standard normal. Within a query, documents are ordered by ``x . w + noise * e`` with ``w`` of
     ``structsvm.readers.synthetic.planted_weights`` and ``e`` standard normal, and the best get the highest grades: 1 %
-    grade 4, 2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, with cuts at
-    rounded ranks; each query with two or more documents has one above grade 0).
+    grade 4, 2 % grade 3, 13 % grade 2, 32 % grade 1, and half grade 0. These are about the shares of MSLR-WEB30K, cut
+    at rounded ranks; each query with two or more documents has at least one document above grade 0.
 
     Parameters
     ----------
     n_queries, n_docs, n_features : int
+        Numbers of queries, of documents per query and of features.
     noise : float
-        Standard deviation of the noise; that of ``x . w`` is 1.
+        Standard deviation of the noise; the standard deviation of ``x . w`` is 1.
     grades : int, 2 to 5
-        Number of grades; the highest are merged.
+        Number of grades; the highest grades are merged into one.
     dtype : {float64, float32}
         Type of ``X``. The labels are computed from the rounded features.
     random_state : int
+        Seed.
 
     Returns
     -------
@@ -116,7 +118,7 @@ def write_ranking_store(
 
 
 def check_sizes(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
-    """Raise for impossible sizes."""
+    """Raise for invalid sizes, noise or number of grades."""
     check_whole("n_queries", n_queries)
     check_whole("n_docs", n_docs)
     check_whole("n_features", n_features)
@@ -141,6 +143,6 @@ def _queries(
 
 
 def grades_by_rank(n_docs: int, grades: int, shares: Sequence[float]) -> Float:
-    """Return the grades of the documents, best first, by the share of each grade from 0 on; high grades are merged."""
+    """Return the grades of documents, best first, by the share of each grade, lowest first; high grades are merged."""
     ends = np.round(np.cumsum(shares[::-1])[:-1] * n_docs)  # documents with at least grade 4, 3, ...
     return np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1).astype(np.float64)

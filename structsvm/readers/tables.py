@@ -28,12 +28,12 @@ from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
-    "ids by {docid}, those to read by {features}, or in train those of words by --categorical"
+    "ids by {docid}, the columns to read by {features}, or in train those of words by --categorical"
 )
 
 
 Units = Sequence[tuple[Table, Sequence[int] | None]]
-"""Tables, or some row groups of them."""
+"""Tables, or some row groups of each."""
 
 
 class Layout(NamedTuple):
@@ -43,20 +43,20 @@ class Layout(NamedTuple):
     qid: str
     docid: str | None
     features: tuple[str, ...]
-    """Columns of numbers."""
+    """Numeric columns."""
 
     dtype: np.dtype[Any]
     """float32 if every feature of every file is a float of at most 32 bits."""
 
     fill: float | None = None
-    """Value for missing features, which are an error without it."""
+    """Value that replaces missing features; None means that they are an error."""
 
     needs_labels: bool = True
     words: tuple[str, ...] = ()
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The role of each column."""
+        """Return the role of each column."""
         named: list[tuple[str | None, Role]] = [(self.label, "number"), (self.qid, "id"), (self.docid, "id")]
         named += [(name, "number") for name in self.features] + [(name, "category") for name in self.words]
         return {name: role for name, role in named if name is not None}
@@ -78,22 +78,23 @@ def read_csv(
     ----------
     path : path
         A file, plain or compressed as for :func:`read_letor`, a folder or a pattern, as for :func:`read_parquet`.
-        Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the like), else by commas; a name
-        that ends with ``.jsonl`` or ``.ndjson`` means one JSON object per line.
+        Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the like), otherwise by commas; a
+        name that ends in ``.jsonl`` or ``.ndjson`` means one JSON object per line.
     label : str or None
-        Column of labels (numbers). None makes labels optional: a column ``label`` is read; if it is absent or
+        Column of labels, which are numbers. None makes labels optional: a column ``label`` is read; if it is absent or
         incomplete, ``y`` is None.
     qid : str
-        Column of query ids (whole numbers or strings). If all are written like ``7`` or ``1.0``, as pandas writes a
-        column of floats, they become integers; numbers that were rounded (``1.73e+18``) are refused. Other ids are
-        text as written: ``1.10`` and ``1.1`` are two, whereas ``qid`` in Python refuses floats with a fraction.
+        Column of query ids (integers or strings). If all are written like ``7`` or ``1.0``, as pandas writes a column
+        of floats, they become integers; rounded numbers (``1.73e+18``) are refused. Other ids
+        are text as written: ``1.10`` and ``1.1`` are distinct, whereas ``qid`` in Python refuses floats with a fraction.
     docid : str
-        Column of document ids; the default is used if there is such a column.
+        Column of document ids; the default column need not exist.
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others, which must have names. ``true`` and ``false``,
-        in any case, are 1 and 0.
+        Columns of the features, in this order; by default all other columns, which must have names. ``true`` and
+        ``false``, in any case, are 1 and 0.
     fill : float, optional
-        Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
+        Value that replaces missing features (empty cells and ``nan``), which are an error by default. NaN keeps them
+        missing.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
@@ -107,8 +108,8 @@ def read_csv(
     FileNotFoundError
         If there is no such file.
     ValueError
-        With file and line: for a column that is missing or given twice, a row of another length, missing ids, and cells
-        that are not finite numbers.
+        For a missing or repeated column, a row of another length, missing ids, and cells that are not finite numbers;
+        the message names file and line.
 
     Examples
     --------
@@ -140,12 +141,12 @@ def read_parquet(
     label, docid : str
         As for :func:`read_csv`.
     qid : str
-        Column of query ids (whole numbers, strings or categories).
+        Column of query ids (integers, strings or categories).
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others, in the order of the first file, except the index
-        that pandas adds. Columns are found by name in every file.
+        Columns of the features, in this order; by default all other columns, in the order of the first
+        file, except the index that pandas adds. Columns are found by name in every file.
     fill : float, optional
-        Value for missing features (null and NaN), which are an error without it. NaN: they stay missing.
+        Value that replaces missing features (null and NaN), which are an error by default. NaN keeps them missing.
 
     Returns
     -------
@@ -155,12 +156,12 @@ def read_parquet(
     Raises
     ------
     ValueError
-        With the file: if none exists, one cannot be read, or one has other columns than the first; for columns that are
-        not numeric, and missing values.
+        If no file exists, a file cannot be read, or its columns differ from those of the first file; for columns that
+        are not numeric, and for missing values. The message names the file.
 
     Notes
     -----
-    Memory use is the result plus 65,536 rows; :func:`convert_parquet` needs only the latter.
+    Memory use is that of the result plus 65,536 rows; :func:`convert_parquet` needs only the latter.
 
     Examples
     --------
@@ -176,16 +177,18 @@ def read_parquet(
 
 
 def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: Any) -> None:
-    """Convert CSV files to a store, a block at a time, as :func:`convert_parquet` does.
+    """Convert CSV files to a store, block by block, as :func:`convert_parquet` does.
 
     Parameters
     ----------
     source : path
+        As for :func:`read_csv`.
     path : path
-        As for :class:`StoreWriter`; if the source is refused, no store is left.
+        As for :class:`StoreWriter`; if the conversion fails, no store is left behind.
     dtype : {float64, float32}
+        Type in which ``X`` is stored.
     **options
-        Of :func:`read_csv`.
+        Options of :func:`read_csv`.
 
     Examples
     --------
@@ -199,21 +202,21 @@ def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **op
 
 
 def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **options: Any) -> None:
-    """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
+    """Convert Parquet files to a store, 65,536 rows at a time: neither files nor store have to fit into memory.
 
-    If the rows of some query are not contiguous, all rows are sorted in a temporary file of the size of the store,
-    beside it. About 600 MB of memory are enough for any number of rows, and some 200 bytes for each query.
+    If the rows of some query are not contiguous, all rows are sorted in a temporary file of the size of the store, in
+    the same folder. About 600 MB of memory are enough for any number of rows, plus some 200 bytes per query.
 
     Parameters
     ----------
     source : path
         As for :func:`read_parquet`.
     path : path
-        As for :class:`StoreWriter`; if the source is refused, no store is left.
+        As for :class:`StoreWriter`; if the conversion fails, no store is left behind.
     dtype : {float32, float64}, optional
-        By default the type of the files.
+        Type in which ``X`` is stored; by default that of the files.
     **options
-        Of :func:`read_parquet`.
+        Options of :func:`read_parquet`.
 
     Examples
     --------
@@ -249,7 +252,7 @@ def layout_of(
     fill: float | None = None,
     words: Sequence[str] = (),
 ) -> Layout:
-    """Check the names and types of columns before any row is read."""
+    """Check the names and types of columns before any row is read, and return them as a layout."""
     check_fill(fill)
     chosen = None if features is None else tuple(features)
     first, narrow = tables[0].source, all(table.kinds for table in tables)
@@ -269,7 +272,7 @@ def layout_of(
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
             what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
-            remedy = "write all files with the same columns, or name those to read by {features}"
+            remedy = "write all files with the same columns, or name the columns to read by {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
         remedy = "name the columns to read by {features}, or in train those of words by --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
@@ -303,7 +306,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
     if layout.fill is not None:
         X[np.isnan(X)] = layout.fill
     if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
-        remedy = "specify a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
+        remedy = "specify a value for missing features by {fill}" if np.isnan(X[bad]) else ""
         raise batch.wrong(bad[0], layout.features[bad[1]], "a finite number", value_at(X, *bad), remedy)
     y = None
     if layout.label is not None:
@@ -318,7 +321,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
 
 
 class _Column:
-    """Ids or words of all batches."""
+    """Ids, or words, of one column in all batches."""
 
     def __init__(self, name: str) -> None:
         self._name, self._spelling, self._text = name, Spelling(), False
@@ -344,11 +347,11 @@ class _Column:
 
     @property
     def of_floats(self) -> bool:
-        """Whether all ids are numbers and some are written as floats, which become integers or are refused."""
+        """Return whether all ids are numbers and some are written as floats, which become integers or are refused."""
         return self._text and self._spelling.of_floats
 
     def codes(self) -> tuple[NDArray[Any], Any]:
-        """Return the codes of all words, and the words."""
+        """Return the code of each row, and the distinct words."""
         whole = pa.chunked_array(self._chunks).unify_dictionaries().combine_chunks()
         return to_numpy(whole.indices)[0], whole.dictionary
 
@@ -367,7 +370,7 @@ class _Column:
 def read_rows(
     path: Any, *, max_expansion: float | None = None, **options: Any
 ) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
-    """Read a table; also return codes and words of the columns ``words``, with codes in the order of the data."""
+    """Read a table; also return codes and distinct words of the columns ``words``, in the order of the data."""
     tables = open_tables(path, max_expansion=max_expansion)
     return read_units([(table, None) for table in tables], layout_of(tables, **options))
 
@@ -404,7 +407,7 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
 
 
 def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
-    """Return blocks as one matrix; the memory of each is freed once it is copied."""
+    """Return blocks as one matrix; the memory of each block is freed after it is copied."""
     if len(blocks) == 1:
         return blocks[0]
     X, start = np.empty((n_rows, len(layout.features)), dtype=layout.dtype), 0
@@ -422,11 +425,11 @@ def _batches(units: Units, layout: Layout) -> Iterator[tuple[Batch, _Rows]]:
 
 
 class _Unlabelled(Exception):
-    """Raised if optional labels are incomplete."""
+    """Raised if optional labels are incomplete; the store is then written without labels."""
 
 
 def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apart: Apart | None) -> None:
-    """Make one attempt; its arguments come from the failure of the last one."""
+    """Make one attempt to write the store; ``apart`` is the reason for which the last attempt failed."""
     seen, documents = _Column(layout.qid), _Column(layout.docid or "")
     source, settle = tables[0].source, () if apart is None else apart.settle
     place, column = (source, f"column {shorten(layout.qid)}: ") if tables[0].kinds is None else (None, "")
@@ -464,7 +467,7 @@ def warn_of_repeats(file: Path, data: QueryData) -> None:
     repeats = []
     for query, first, last in zip(data.query_ids, data.offsets, data.offsets[1:], strict=False):
         documents = data.docid[first:last].tolist()
-        if len(set(documents)) < len(documents):  # counted only then
+        if len(set(documents)) < len(documents):  # names are counted only if there are repeats
             repeats += [(query, name) for name, n in Counter(documents).items() if n > 1 and name != ""]
     if repeats:
         query, document = repeats[0]

@@ -1,8 +1,8 @@
-"""Common parts of runs and judgments: the columns of TREC files, data frames and nested dictionaries.
+"""Common parts of runs and judgments: columns of TREC files, data frames and nested dictionaries.
 
-Files are read in blocks of whole lines, and a block is split at once, without its blank lines; if a line lacks a column
-or has an invalid one, the first such line is located and named. Columns are separated by any blanks or tabs. Ids may
-contain any character except these and NUL: escape them for display.
+Files are read in blocks of whole lines. A block is split at once, without its blank lines; only if a line lacks a
+column or has an invalid one, the lines are parsed singly to name the first such line. Columns are separated by any
+number of blanks or tabs. Ids may contain any other character except NUL: escape them for display.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"^[ \t\r\f\v]*\n", re.MULTILINE)
 _LONGEST = 1024
-"""Maximum number of bytes per column, more than any id in use, so that an endless line is refused before it fills
-memory."""
+"""Maximum number of bytes per column: more than any id in use, but it refuses an endless line before memory is
+exhausted."""
 
 _USUAL = {
     "topic": ("topic", "qid", "query_id", "q_id", "query"),
@@ -37,8 +37,8 @@ _USUAL = {
     "score": ("score",),
     "grade": ("grade", "label", "relevance", "rel"),
 }
-"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx, in order of precedence: ``docid`` in PyTerrier is an
-internal number, ``query`` the text of a topic.
+"""Column names of trec_eval, PyTerrier, ir_measures and ranx, in order of precedence: in PyTerrier, ``docid`` is an
+internal number and ``query`` the text of a topic.
 """
 
 _NUMBERS = ("score", "grade")
@@ -46,7 +46,7 @@ _CALLED = {"topic": "topic", "docid": "document"}
 
 
 class Numbering(dict[Any, int]):
-    """Numbers of keys, in the order in which they are first requested."""
+    """Mapping that numbers its keys in the order in which they are first requested."""
 
     def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
@@ -70,7 +70,7 @@ class ByTopic:
 
 
 def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
-    """Return the rows of each topic."""
+    """Return the rows of each topic as slices."""
     bounds = zip(grouped.offsets[:-1].tolist(), grouped.offsets[1:].tolist(), strict=True)
     return dict(zip(grouped.topics.tolist(), (slice(a, b) for a, b in bounds), strict=True))
 
@@ -86,8 +86,8 @@ class Listing(ByTopic):
     from_arrays: ClassVar[Callable[..., Any]]
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return ``{topic: {document: number}}``: the scores of a run, best first, or grades (with subtopics, the last
-        grade).
+        """Return ``{topic: {document: number}}``: the scores of a run, best first, or the grades of judgments. With
+        subtopics, the last grade of a document counts.
 
         Examples
         --------
@@ -100,7 +100,7 @@ class Listing(ByTopic):
         return {t: dict(zip(self.docid[at].tolist(), numbers[at].tolist(), strict=True)) for t, at in rows}
 
     def _frame(self, **columns: Any) -> Any:
-        """Return a pandas DataFrame of topics, documents and other columns."""
+        """Return a pandas DataFrame of topics, documents and the given columns."""
         topic = np.repeat(self.topics, np.diff(self.offsets))
         return pandas_frame({"topic": topic, "docid": self.docid, **columns})
 
@@ -114,8 +114,8 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
 
 
 def columns_of(frame: Any, **named: str | None) -> list[Any]:
-    """Return columns of a frame, each by its name or the first conventional name that exists: ids as text, and
-    numbers."""
+    """Return columns of a frame, ids as text and numbers as arrays. A column without a given name is the first
+    conventional name that exists."""
     from structsvm.common.tables.batches import Batch, Role, checked
     from structsvm.common.tables.columns import ids, numbers
     from structsvm.common.tables.opening import open_tables
@@ -150,7 +150,7 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
 
 
 class Columns(NamedTuple):
-    """A format: grammar, number of columns (``width``), columns that hold ids, and the position and kind of the
+    """A file format: grammar, number of columns (``width``), columns that hold ids, and the position and type of the
     number."""
 
     grammar: str
@@ -161,7 +161,7 @@ class Columns(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some lines, column by column: the words, decoded docids, and the numbers."""
+    """Parsed lines: words by column, decoded docids, and the numbers."""
 
     words: list[list[bytes]]
     docid: list[str]
@@ -171,7 +171,7 @@ class Block(NamedTuple):
 def read_rows(
     path: Path, columns: Columns, max_expansion: float | None, look: Callable[[Block], object]
 ) -> tuple[list[str], Int, list[str], NDArray[Any]]:
-    """Return the topics of a file, and of each row the index of its topic, the document and the number.
+    """Return the topics of a file and, for each row, the index of its topic, the document and the number.
     ``look`` is called with each block of lines, except blocks of blank lines.
     """
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
@@ -192,7 +192,7 @@ def read_rows(
 
 
 def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str]) -> None:
-    """Write a run or judgments from the text of each topic."""
+    """Write a run or judgments; ``text_of`` returns the lines of a topic."""
     check_words(rows.topics.tolist(), "topic")
     check_words(rows.docid.tolist(), "docid")
     with replacing(Path(path)) as file:
@@ -201,9 +201,9 @@ def write_rows(rows: ByTopic, path: AnyPath, text_of: Callable[[str, slice], str
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:
-    """Split all lines at once; return None if any must be parsed separately."""
+    """Split all lines at once; return None if any line has to be parsed separately."""
     step, n_lines = columns.width + 1, text.count(b"\n")
-    # searching for one byte first is faster than for three
+    # testing for one byte first is faster than for three
     if b"\0" in text or (_BOM[:1] in text and b"\n" + _BOM in b"\n" + text):
         return None
     words = text.replace(b"\n", b" \0 ").split()  # mark line ends, to check the number of words per line
@@ -255,7 +255,7 @@ def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoRetur
             except UnicodeDecodeError:
                 refuse("ids in UTF-8", words[k])
         if _number(words[columns.number_at], columns.whole) is None:
-            refuse("a whole number as grade" if columns.whole else "a finite score", words[columns.number_at])
+            refuse("an integer as grade" if columns.whole else "a finite score", words[columns.number_at])
     raise AssertionError("no invalid line")
 
 
@@ -278,8 +278,8 @@ def _fits(grades: Sequence[int]) -> bool:
 
 
 def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
-    """Return the distinct topics, the number of the topic of each row, and the docids as text.
-    Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
+    """Return the distinct topics, the index of the topic of each row, and the docids as text.
+    Raise ValueError unless there are as many topics and docids as ``values``, the argument called ``name``.
     """
     topics = id_texts("topic", topic, what="the id of a topic", empty=True)
     documents = id_texts("docid", docid, what="the id of a document", empty=True)
@@ -294,9 +294,9 @@ def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[
 def once_each(
     topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
 ) -> tuple[Int, list[Any]]:
-    """Return offsets and columns of rows in the order of topics, each key once in a topic.
+    """Return offsets and columns of rows in the order of topics, with each key once per topic.
 
-    ``best`` describes, for the message, which of several rows would be kept.
+    ``best`` describes, in the message, which of several rows would be kept.
     """
     numbers = np.arange(len(topics) + 1)
     offsets = np.searchsorted(code, numbers).astype(np.int64)

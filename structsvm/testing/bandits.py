@@ -1,4 +1,4 @@
-"""The check of dueling bandits."""
+"""``check_bandit``: the properties that a dueling bandit must have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from structsvm.testing.require import Requirement
 def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
     """Check that a dueling bandit follows its protocol (:class:`structsvm.online.bandits.Bandit`).
 
-    It selects duels of its own arms, without a change of its state, and the same duels for the same seed. A duel
-    contains all that ``update`` needs, also after JSON and in any order. A saved state continues identically. Invalid
-    duels and outcomes raise an error and change nothing. Arms are treated equally, whatever their indices. The best of
-    four arms with well-spaced utilities, of two, and of one is found.
+    ``select`` returns duels of the bandit's own arms, does not change its state, and returns the same duel for the same
+    seed. A duel contains all that ``update`` needs, also after a round trip through JSON, and duels may be reported in
+    any order. A saved state continues identically. Invalid duels and outcomes raise an error and change nothing. Arms
+    are treated equally, whatever their indices. The best arm is found among four arms with well-spaced utilities, among
+    two arms, and with a single arm.
 
     Parameters
     ----------
@@ -27,6 +28,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     steps : int, default=4000
         Number of comparisons after which ``best`` must be correct (arms win with probability 0.65, 0.8, 0.95).
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -42,7 +44,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     _check_restart(make, require, random_state)
     _check_refused_duels(make, require, random_state)
     _check_permuted_arms(make, require, random_state)
-    # the best arm has the smallest number in ``order``, wherever it stands
+    # the best arm has the smallest number in ``order``, whatever its index
     utilities = np.array([0.9, 0.6, 0.3, 0.0])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2], [0, 3], [3, 0]):
         bandit, played = make(len(order)), _Played(utilities[order], random_state)
@@ -84,7 +86,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
             duel = bandit.select(played.rng)
             again = np.random.default_rng()
             again.bit_generator.state = state
-            require(bandit.select(again) == duel, "the same state and seed give another duel")
+            require(bandit.select(again) == duel, "the same state and seed give a different duel")
             require(bandit.best() == bandit.best(), "best without rng is not always the same")
             require(0 <= bandit.best(again) < n_arms, f"best: expected an arm from 0 to {n_arms - 1}")
             require(bandit.to_json() == before, "select or best changes the state")
@@ -96,7 +98,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
                 and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms),
                 f"select: expected a Duel of arms from 0 to {n_arms - 1}, got {duel!r}",
             )
-            message = f"select: expected a pair or a set of different arms, got {arms}"
+            message = f"select: expected a pair or a set of distinct arms, got {arms}"
             require(len(arms) == 2 or len(set(arms)) == len(arms), message)
             # The twin never selects: it learns from duels that were sent as JSON.
             sent = _sent(duel, require)
@@ -105,7 +107,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
             twin.update(sent, outcome)
             require(
                 bandit.to_json() == twin.to_json(),
-                "a bandit that did not select the duel, or read it from JSON, learns something else from it",
+                "a bandit that did not select the duel, or read it from JSON, is updated differently by it",
             )
         # outcomes may arrive later than the next duels, in any order
         late = [bandit.select(played.rng) for _ in range(5)]
@@ -114,7 +116,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
 
 
 def _sent(duel: Any, require: Requirement) -> Any:
-    """Return the duel as it arrives on another machine."""
+    """Return the duel after a round trip through JSON, as it arrives on another machine."""
     try:
         note = json.loads(json.dumps(duel.note, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -159,7 +161,7 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
 
 
 def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
-    """Require that arms play, and are the answer early on, equally often under any numbering."""
+    """Require that each arm plays, and is the answer early on, equally often under any numbering of the arms."""
     # Counts per run: duels of each arm, and answers after 0 and 8 steps; means of two numberings may differ by five
     # standard errors.
     utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40

@@ -1,4 +1,4 @@
-"""The check of simulated users."""
+"""``check_click_model``: the properties that a simulated user must have."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     """Check a simulated user (:class:`structsvm.online.users.ClickModel`).
 
     ``tables`` contain probabilities. ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
-    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents further down
-    the list do not change the clicks above. Bad grades and clicks raise a ``ValueError``.
+    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents lower in the
+    list do not affect clicks above them. Invalid grades and clicks raise a ``ValueError``.
 
     Parameters
     ----------
     model : ClickModel
+        Simulated user to check.
     length : int, default=4
-        Documents on the lists; all ``2^length`` vectors of clicks are enumerated.
+        Number of documents per list; all ``2^length`` vectors of clicks are enumerated.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -54,7 +56,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         require(marginal.shape == (length,), f"probability: expected {length} numbers")
         message = f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}"
         require((np.abs(marginal - chance @ np.array(every)) <= 1e-12).all(), message)
-        message = "likelihood: not what the tables say"
+        message = "likelihood: does not agree with the tables"
         require((np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(), message)
         # a user reads from the top: a shorter list has the same clicks
         for k in range(length):
@@ -63,7 +65,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     _check_sampled_clicks(model, lists, every, require, random_state)
     require(np.asarray(model.probability([])).shape == (0,), "an empty list has clicks")
     good = [0] * length
-    # bad grades for all three methods, then bad clicks for the likelihood
+    # invalid grades for all three methods, then invalid clicks for the likelihood
     for what, grades in (
         ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
         ("half a grade", [0.5, *good[1:]]), ("a missing grade", [np.nan, *good[1:]]), ("a table", [good, good]),

@@ -1,4 +1,4 @@
-"""The check of interleaving methods."""
+"""``check_interleaver``: the properties that an interleaving method must have."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def check_interleaver(
     """Check an interleaving method (:class:`structsvm.online.interleaving.Interleaver`).
 
     Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object gives
-    a logged record, read from JSON, the same credit. Permuted rankers get the permuted credits and outcomes. Identical
-    rankings have the same credit on average. Clicks that ignore the documents favour no ranker, to the extent of
-    ``fair``. Bad input raises a ``ValueError``. Expectations are sums over all lists and clicks.
+    a logged record, read from JSON, the same credit. If the rankers are permuted, credits and outcomes are permuted
+    alike. Identical rankings have the same credit on average. Clicks that ignore the documents favour no ranker, to the
+    extent of ``fair``. Invalid input raises a ``ValueError``. Expectations are sums over all lists and clicks.
 
     Parameters
     ----------
     interleaver : Interleaver
+        Method to check.
     multileaves : bool, default=True
-        Whether it accepts more than two rankings; otherwise it must refuse three.
+        Whether the method accepts more than two rankings; otherwise it must refuse three.
     prefix : bool, default=True
         Whether each document is the best remaining one of some ranking.
     fair : {"outcome", "credit", "even credit"} or None
@@ -44,6 +45,7 @@ def check_interleaver(
         "even credit" means the difference in credit if clicks are equally likely at all ranks. None skips the check
         (for a biased method).
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -63,7 +65,7 @@ def check_interleaver(
         records = interleaver.distribution(rankings, 3)
         here = Requirement(f"{interleaver!r}, rankings {group}")
         here(abs(sum(p for _, p in records) - 1) <= 1e-9, "probabilities do not sum to 1")
-        here(min(p for _, p in records) > 0, "a list of the distribution has no probability")
+        here(min(p for _, p in records) > 0, "a list of the distribution has probability 0")
         for shown, _ in records:
             _check_list(interleaver, fresh, shown, rankings, here, prefix)
         # the lists with their credits, as a distribution, under every order of the rankers
@@ -100,7 +102,7 @@ def _check_list(
     if prefix:
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
-            require(document in heads, f"{documents}: {document!r} is not the best one left of any ranking")
+            require(document in heads, f"{documents}: {document!r} is not the next document of any ranking")
     # Every vector of clicks: shapes, symmetry, no credit without clicks, the same credit from the log.
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
@@ -158,7 +160,7 @@ def _check_fairness(
             )
             message = f"expected equal credit if clicks ignore the documents, got {credit}"
             require(float(np.ptp(credit)) <= 1e-9, message)
-    # Weaker promises, in terms of credit only. Optimised methods may have slack where no exact solution exists.
+    # Weaker guarantees, in terms of credit only. Optimised methods may have slack where no exact solution exists.
     slack = max(shown.slack for shown, _ in records)
     by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
     for examined in by_rank if not slack else []:
@@ -177,7 +179,7 @@ def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
         rng, counts = np.random.default_rng(seed), dict.fromkeys(chances, 0)
         for _ in range(n):
             documents = interleaver.show(rankings, length=length, rng=rng).documents
-            require(documents in counts, f"show gave {documents}, which distribution does not know")
+            require(documents in counts, f"show gave {documents}, which distribution does not contain")
             counts[documents] += 1
         require.frequencies(counts, chances, "show gave")
     # few documents have few lists: one could be drawn twice by chance, 32 in a row are not

@@ -1,4 +1,4 @@
-"""The check of ranking oracles."""
+"""``check_oracle``: the properties that a ranking oracle must have."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def check_oracle(
 ) -> None:
     """Check a ranking oracle: the properties that trainers need (:class:`structsvm.protocols.Oracle`).
 
-    It fills every loss and coefficient. The result of a query does not depend on the queries around it, on earlier
-    calls or on other threads. The value is never negative. For exact oracles, no output for other scores is violated
-    more. Scores in the order of the labels have no loss if they are wide enough apart, and equal scores have a loss
-    exactly where ``informative`` is True. A permutation of the documents permutes the problem.
+    Every loss and coefficient is filled. The result of a query does not depend on the queries around it, on earlier
+    calls or on other threads. The value is never negative. For exact oracles, no output found at other scores is
+    violated more. Scores in the order of the labels have no loss if they are far enough apart, and equal scores have a
+    loss exactly where ``informative`` is True. A permutation of the documents permutes the problem.
 
     Parameters
     ----------
     oracle : Oracle
+        Oracle to check.
     shift_invariant : bool, default=True
         Whether adding a constant to the scores of a query changes nothing (if the joint feature consists of
         differences).
@@ -59,7 +60,7 @@ def check_oracle(
     n_queries = offsets.shape[0] - 1
     require(
         informative.shape == (n_queries,) and informative.dtype == np.bool_,
-        f"informative: expected {n_queries} flags of bool, got {informative.dtype} of shape {informative.shape}",
+        f"informative: expected {n_queries} booleans, got {informative.dtype} of shape {informative.shape}",
     )
     factors = separator.query_weights
     require(
@@ -180,10 +181,10 @@ class _Bound:
 
         with ThreadPoolExecutor(4) as pool:
             same = list(pool.map(one, list(range(self.offsets.shape[0] - 1))[::-1] * 4))
-        self.require(all(same), "a query's answer depends on its neighbours, earlier calls or other threads")
+        self.require(all(same), "the result of a query depends on other queries, calls or threads")
 
     def check_extremes(self) -> None:
-        # untrained: equal scores; trained: margins so wide that no other ranking is worth its loss
+        # equal scores, as before training; then margins so wide that no other ranking is worth its loss
         loss, _ = self.separate(np.zeros(self.y.shape[0]))
         agrees = (loss > 0) == self.separator.informative
         self.require(agrees.all(), "informative: expected True exactly where equal scores have a loss")
@@ -205,7 +206,7 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
 
 
 def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator[Float]:
-    """Yield scores from untrained to trained, with ties, and zeros and the reverse order."""
+    """Yield scores like those of untrained to trained models, with ties, and also zeros and the reverse order."""
     noise = rng.normal(size=len(y))
     yield noise
     yield np.zeros(y.shape[0])

@@ -1,4 +1,4 @@
-"""The checks of problems, structured models and solvers of the small QP."""
+"""Checks of problems, structured models and solvers of the small quadratic programme."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     Parameters
     ----------
     problem : Problem
+        Problem to check.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -99,9 +101,11 @@ def check_structured_model(
     Parameters
     ----------
     model : StructuredModel
+        Model to check.
     xs, ys : sequences
         Inputs and true outputs.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------
@@ -142,16 +146,18 @@ def check_structured_model(
 def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0) -> None:
     """Check a solver of the small dual (:class:`structsvm.protocols.QPSolver`) on problems of several shapes.
 
-    ``alpha`` is feasible, ``value`` is the objective there, and the duality gap, computed here, is at most ``tol``
-    relative to it and at most the returned ``gap``. The problems have repeated planes, a cap of 0, an empty group, and
-    starting points.
+    ``alpha`` is feasible, ``value`` is the objective at ``alpha``, and the duality gap, which the check computes, is at
+    most ``tol`` relative to the objective and at most the returned ``gap``. The problems have repeated planes, a
+    cap of 0, an empty group, and starting points.
 
     Parameters
     ----------
     solve : QPSolver
-    tol : float, default=1e-8
+    solve : QPSolver
+        Solver to check.
         Relative duality gap to request.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------

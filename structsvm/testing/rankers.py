@@ -1,4 +1,4 @@
-"""The check of ranking estimators, on top of scikit-learn's own checks."""
+"""``check_ranker``: the properties that a ranking estimator must have besides those that scikit-learn checks."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def check_ranker(
 ) -> None:
     """Check a ranking estimator: the contract of this package on top of scikit-learn's.
 
-    It ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the queries, rows
-    of queries that are not contiguous, and any number of threads. It does not change its parameters or its input. It
-    accepts float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
-    equal. ``rank`` agrees with ``predict``. Bad input raises a ``ValueError`` that names it, and leaves a fitted model
-    unchanged.
+    The estimator ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the
+    queries, rows of queries that are not contiguous, and any number of threads. ``fit`` changes neither parameters nor
+    input. The estimator accepts float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone,
+    pickle and file are equal. ``rank`` agrees with ``predict``. Invalid input raises a ``ValueError`` that names it
+    and leaves a fitted model unchanged.
 
     Parameters
     ----------
     estimator : estimator
-        Unfitted; cloned for every fit.
+        Unfitted estimator, which is cloned for every fit.
     shift_invariant : bool, default=True
         Whether a constant added to a feature of all documents of a query changes nothing: True for losses of score
         differences, False for pointwise losses.

@@ -1,4 +1,4 @@
-"""The check of worlds in which bandits are simulated."""
+"""``check_world``: the properties that a world for simulated bandits must have."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     Parameters
     ----------
     world : World
+        World to check.
     n_comparisons : int, default=400
         Comparisons of each pair among at most five arms.
     random_state : int, default=0
+        Seed.
 
     Examples
     --------

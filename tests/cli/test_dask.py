@@ -47,7 +47,7 @@ def files(cli):
 def test_train_predict_and_evaluate(scheduler, cli):
     there = f"--dask {scheduler}"
     said = cli.refuses("train 'part-*.parquet' -o m.npz", there)
-    assert "is cut" in said
+    assert "is split" in said
     assert "use --groups mend" in said
     assert not Path("m.npz").exists()
     said = cli("train 'part-*.parquet' -o m.npz --groups mend --checkpoint c", there)

@@ -86,7 +86,7 @@ def shop():
 def test_an_export_is_checked(cli, shop, to):
     cli(f"export trees.npz --to {to} -o model.json --check gaps.csv")
     assert "gaps.csv: largest difference" in cli.err
-    assert "of the spread, 0 of" in cli.err
+    assert "of the range, 0 of" in cli.err
     options = "--unmatched price=zero,title=zero -o model.json --check rows.csv"
     cli(f"export trees.npz --to {to} {options}")
     if to in ("opensearch", "solr"):

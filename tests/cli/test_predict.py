@@ -77,7 +77,7 @@ def test_a_store_of_rows_without_labels(predict, table, cli):
         answers = [cli(predict, source, "-o - --format", form) for source in ("rows.store", table)]
         assert answers[0] == answers[1]
     said = cli.refuses("train rows.store -o n.npz")
-    assert "expected labels, got a store of rows without" in said
+    assert "expected labels, got a store without labels" in said
     assert "expected a column 'label' for the label" in cli.refuses("train", table, "-o n.npz")
     said = cli.refuses("convert", table, "s.store --label grade")
     assert "expected a column 'grade' for the label" in said

@@ -168,7 +168,7 @@ def test_a_column_of_words_that_is_not_there(products, cli):
     cli(f"train {products}/train.csv --qid query --categorical brand --fill 0 -o m.npz")
     Path("new.csv").write_text("query,price,stock\nq1,2,1\n")
     assert (
-        "got no column 'brand=Zeta, Ltd', nor a column of words 'brand' of which it is a value; its columns are "
+        "got no column 'brand=Zeta, Ltd', nor a categorical column 'brand'; its columns are "
         "'price', 'query', 'stock'" in cli.refuses("predict m.npz new.csv --qid query -o s")
     )
     Path("a.txt").write_text("1 qid:1 1:2\n0 qid:2 1:1\n")
@@ -176,12 +176,12 @@ def test_a_column_of_words_that_is_not_there(products, cli):
     assert "--categorical: requires a table, got" in said
 
 
-@pytest.mark.filterwarnings("default:.*different values:UserWarning")
+@pytest.mark.filterwarnings("default:.*distinct values:UserWarning")
 def test_a_column_of_ids_among_the_words_is_said(cli):
     lines = [f"q{k // 2},p{k},{'xy'[k % 2]},{k % 2}" for k in range(30)]
     Path("t.csv").write_text("\n".join(["qid,product,brand,label", *lines]))
     cli("train t.csv -o m.npz --categorical brand,product")
-    said = "t.csv: column 'product' has 30 different values in 30 rows, of which little can be learned"
+    said = "t.csv: column 'product' has 30 distinct values in 30 rows, from which little can be learned"
     assert said in cli.err
     cli("train t.csv -o m.npz --categorical brand --docid product")
     assert cli.err == ""

@@ -221,7 +221,7 @@ def test_bad_options():
     for options, message in [
         ({"prior": -1}, "prior=-1: expected a finite number >= 0"),
         ({"solver": "sgd"}, "solver='sgd': expected 'newton' or 'em'"),
-        ({"n_rounds": 0.5}, "n_rounds=0.5: expected a whole number"),
+        ({"n_rounds": 0.5}, "n_rounds=0.5: expected an integer"),
     ]:
         refused(message, PositionBasedModel(**options).fit, cells)
     refused("query=7: expected the id of a query of the log", PositionBasedModel().fit(cells).user, 7)

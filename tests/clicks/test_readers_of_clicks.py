@@ -381,14 +381,14 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
     )
     assert read_table(frame, session="session").docid.tolist() == [i for i in ids if i]
     frame["document"] = pd.Series([2**70, *ids[1:], *ids], dtype=object)
-    with pytest.raises(BadInput, match=f"column 'document': expected whole numbers of 64 bits, got {2**70}"):
+    with pytest.raises(BadInput, match=f"column 'document': expected integers of 64 bits, got {2**70}"):
         read_table(frame, session="session")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (HEAD + "1,2\n", "t.csv:2: expected 4 cells, as the first line has, got 2"),
+        (HEAD + "1,2\n", "t.csv:2: expected 4 cells, as in the first line, got 2"),
         (HEAD + "1,2,x,0\n", "t.csv:2: column 'position': expected a number, got 'x'"),
         (HEAD + "1,2,,true\n\n1,3,2,yes\n", "t.csv:4: column 'clicked': .* got 'yes'; write 1 for a"),
         ("query,document\n", "expected a column 'position'"),
@@ -409,7 +409,7 @@ def test_what_is_no_table(tmp_path):
     (tmp_path / "t.parquet").write_text("no")
     for table, message in (
         (tmp_path / "t.parquet", "expected a Parquet file"),
-        ([1], "table: expected a frame of pandas or polars, a table of Arrow, or a path, got list"),
+        ([1], "table: expected a pandas or polars frame, an Arrow table, or a path, got list"),
     ):
         refused(message, read_table, table)
 

@@ -48,7 +48,7 @@ def test_ends_of_a_range():
     assert checks.check_whole("k", np.int32(1)) == 1
     assert checks.check_whole("k", 10**400) == 10**400
     refused(r"^x=2.5: expected a number from 1 to 2$", checks.check_number, "x", 2.5, 1, 2)
-    refused(r"^k=1.0: expected a whole number >= 1$", checks.check_whole, "k", 1.0)
+    refused(r"^k=1.0: expected an integer >= 1$", checks.check_whole, "k", 1.0)
     refused(r"^k=True: ", checks.check_whole, "k", True)
     refused(r"^x=0: expected a number in \(0, 1\)$", checks.check_fraction, "x", 0)
 

@@ -125,7 +125,7 @@ def test_a_folder_that_is_no_store_comes_back(tmp_path):
     readers.write_store(readers.make_ranking(2, 3, 2, random_state=0), part)
     path.mkdir()  # by somebody else, while the store was being written
     (path / "mine.txt").write_text("kept")
-    with pytest.raises(FileExistsError, match="expected a store to replace, got something else there"):
+    with pytest.raises(FileExistsError, match="expected a store to replace, got another file or folder"):
         readers.store_place.put_in_place(part, path, readers.store.is_store)
     assert (path / "mine.txt").read_text() == "kept"
     assert names(tmp_path) == ["finished.part", "rows.store"]

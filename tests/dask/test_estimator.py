@@ -136,7 +136,10 @@ def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, tm
     ranks = model.rank(whole(frame), "qid").compute(scheduler="sync").to_numpy()
     np.testing.assert_array_equal(ranks, local_model.rank(frame[NAMES], data.qid))
     refused(
-        r"is cut: .*; ranks stay with their rows, whatever groups= is: sort the data", model.rank, ddf, "qid"
+        r"is split: .*; ranks stay with their rows, whatever groups= is: sort the data",
+        model.rank,
+        ddf,
+        "qid",
     )
 
 
@@ -160,14 +163,14 @@ def test_a_cut_query_is_made_whole(groups, client, data, frame, local, tmp_path)
     with pytest.raises(BadInput) as error:
         ranker(client).fit([str(tmp_path / f"part-{k}.parquet") for k in range(3)])
     # files make as many as threads
-    assert re.search("query (30|80) is cut: it has rows in", str(error.value))
+    assert re.search("query (30|80) is split: it has rows in", str(error.value))
     assert "groups='mend'" in str(error.value)
     same_optimum(ranker(client, groups=groups).fit(path), local, data)
 
 
 def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, frame, local):
     X = [part_of(frame.iloc[a:b]) for a, b in ((0, 365), (365, 366), (366, 369), (369, 1440))]
-    refused(r"query 30 is cut: .* partition 0, partition 1 and 2 more", ranker(client).fit, X)
+    refused(r"query 30 is split: .* partition 0, partition 1 and 2 more", ranker(client).fit, X)
     same_optimum(ranker(client, groups="mend").fit(X), local, data)
 
 
@@ -176,7 +179,7 @@ def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, lo
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
     ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
-    with pytest.raises(BadInput, match=r"query 'q\d+' is cut.*and 119 more are.*groups='shuffle'"):
+    with pytest.raises(BadInput, match=r"query 'q\d+' is split.*and 119 more are.*groups='shuffle'"):
         ranker(client).fit(ddf, "label", qid="qid")
     with pytest.raises(BadInput, match=r"not only at their common borders; use groups='shuffle'"):
         ranker(client, groups="mend").fit(ddf, "label", qid="qid")
@@ -329,7 +332,7 @@ def test_C_by_cross_validation(client, data, frame):
         one = StructuralRanker("map", C=10.0, tol=1e-6).fit(kept.X, kept.y, qid=kept.qid)
         expected = one.score(out.X, out.y, qid=out.qid)
         assert found[0].scores_[folds == fold, 1].mean() == pytest.approx(expected, abs=0.02)
-    refused("cv=1: expected a whole number >= 2", DaskStructuralRankerCV(cv=1, client=client).fit, "none")
+    refused("cv=1: expected an integer >= 2", DaskStructuralRankerCV(cv=1, client=client).fit, "none")
     refused("Cs=\\[\\]: expected a sequence", DaskStructuralRankerCV(Cs=[], client=client).fit, "none")
 
 
@@ -395,7 +398,7 @@ def at(values, row, value, kind=None):
         (lambda c: {"X": c["X"][NAMES[::-1]]}, "expected the columns of partition 0 in their order"),
         (lambda c: {"y": c["y"].iloc[1:]}, r"partition 1: y: expected 1080 values"),
         (lambda c: {"y": at(c["y"], 3, np.nan, float)}, r"1: y\[3\]: expected a finite number, got nan"),
-        (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are whole numbers"),
+        (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are integers"),
         (lambda c: {"qid": at(c["qid"], 3, np.nan, float)}, r"1: qid\[3\]: expected an int or a string"),
         (lambda c: {"qid": at(c["qid"], 3, np.nan, "category")}, r"1: qid\[3\]: expected .*, got a missing one"),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
@@ -449,7 +452,7 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
         (path, None, {}, r"numbers in the column 'title', got .*; name the columns .* by features="),
         (path, "grade", {}, r"expected a column 'grade' for the label, .*; name it by y="),
         (wide, "label", {"qid": "qid", "features": ["f9"]}, "features: expected columns of X, got 'f9'"),
-        (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, as only a DataFrame and Parq"),
+        (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, because only a DataFrame"),
     ):  # fmt: skip
         refused(message, ranker(client).fit, X, y, **options)
 
@@ -507,7 +510,7 @@ def test_invalid_inputs_are_refused(client, data, frame):
         (ddf, "grade", "qid", {}, "expected a column of X, got 'grade'"),
         (ddf, frame["label"], "qid", {}, "y: expected a dask Series"),
         (ddf, "label", "qid", {"relevance": 9.0, "groups": "mend"}, "no query carries a constraint"),
-        (empty, None, None, {}, "expected rows, got 1 partitions without any"),
+        (empty, None, None, {}, "expected rows, got only empty partitions"),
         (rows, shorter, ids, {}, "y: expected 1440 values, one for each row of X, got 1439"),
     ):
         refused(message, ranker(client, **options).fit, X, y, qid=qid)

@@ -164,7 +164,7 @@ def test_no_scheduler_and_no_workers_are_said(new_cluster, tables, monkeypatch):
         future = client.submit(time.sleep, 60, workers=["tcp://127.0.0.1:1"], pure=False)
         with (
             client.as_current(),
-            pytest.raises(ClusterError, match=r"nothing came from the cluster for 1.5 s"),
+            pytest.raises(ClusterError, match=r"no result from the cluster for 1.5 s"),
         ):
             gather(client, [future], 1.5)
         future.cancel()
@@ -248,9 +248,9 @@ def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):
     assert [sum(part.data.n_rows for part in parts) for parts in before] == [len(frame)] * 3
     write(frame.assign(f0=frame["f0"] * np.float32(1.5)))
     for source, path in zip(sources, (parquet, text, store), strict=True):
-        message = f"{path.name}.*: expected the file that it was when this call began"
+        message = f"{path.name}.*: expected a file that is unchanged since this call began"
         refused(message, dask.compute, *source.delayed, scheduler="sync")
-    refused("expected the file that it was when this call began", pickle.loads, unpickled[0])
+    refused("expected a file that is unchanged since this call began", pickle.loads, unpickled[0])
 
 
 SCRIPT = """

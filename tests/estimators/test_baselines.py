@@ -141,7 +141,7 @@ def test_common_behaviour(baseline):
     if baseline is not RandomChoice:
         assert chosen[1].tolist() == [0, 1, 2]
     for bad in (0, 1.5, True):
-        rejected("whole number", baseline(bad).predict, [candidates])
+        rejected("integer", baseline(bad).predict, [candidates])
     with pytest.raises(TypeError, match="list of CandidateSet"):
         baseline().predict(candidates)
 

@@ -191,9 +191,9 @@ def test_of_equal_losses_the_smaller_C():
 @pytest.mark.parametrize(
     ("Cs", "folds", "message"),
     [
-        ([1.0], 1, "folds=1: expected a whole number from 2 to 8; sets without a subtopic"),
-        ([1.0], 9, "folds=9: expected a whole number from 2 to 8"),
-        ([1.0], 2.0, r"folds=2\.0: expected a whole number from 2"),
+        ([1.0], 1, "folds=1: expected an integer from 2 to 8; sets without a subtopic"),
+        ([1.0], 9, "folds=9: expected an integer from 2 to 8"),
+        ([1.0], 2.0, r"folds=2\.0: expected an integer from 2"),
         ([], 2, r"Cs=\[\]: expected a sequence"),
         ([-1.0], 2, r"C=-1\.0: expected a finite number > 0"),
     ],

@@ -124,7 +124,7 @@ def test_every_parameter_refuses_nonsense_by_name(estimator):
         (PairwiseSVM("squared_hinge", solver="one_slack"), "solver='one_slack'.*'newton'"),
         (OrdinalSVM(solver="newton"), "solver='newton'"),
         (PairwiseSGD(eta_0=0.0), "eta_0=0.0: expected a finite number > 0"),
-        (PairwiseSGD(n_steps=0), "n_steps=0: expected a whole number >= 1"),
+        (PairwiseSGD(n_steps=0), "n_steps=0: expected an integer >= 1"),
         (PairwiseSGD(n_steps=1.5), "n_steps=1.5"),
         (PairwiseSGD(validation_fraction=1.0), "validation_fraction=1.0"),
         (PairwiseSGD(n_iter_no_change=0), "n_iter_no_change=0"),

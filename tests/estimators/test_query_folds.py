@@ -55,7 +55,7 @@ def test_refusals():
     rejected(message, next, QueryKFold(3).split(DATA.X))
     rejected("n_splits=31: expected up to the 30 queries", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
     assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
-    rejected("n_splits=1: expected a whole number", QueryKFold, 1)
+    rejected("n_splits=1: expected an integer", QueryKFold, 1)
     with pytest.raises(BadInput, match=r"random_state=3: expected none, .* not shuffled; pass shuffle=True"):
         QueryKFold(5, random_state=3)
 
@@ -74,7 +74,7 @@ def test_refusals():
 def test_folds_that_cut_queries_are_noticed(model, scoring):
     options = {"params": {"qid": DATA.qid}, "scoring": None if scoring is None else make_scorer(scoring)}
     with pytest.warns(
-        UserWarning, match=r"\d+ of \d+ queries of a test part .* scores are not those of whole"
+        UserWarning, match=r"\d+ of \d+ queries of a test part .* scores do not refer to whole"
     ):
         cross_val_score(model, DATA.X, DATA.y, cv=KFold(3, shuffle=True, random_state=0), **options)
     # warnings are errors here

@@ -243,7 +243,7 @@ test_bad_losses_are_named = rejections(
 
 def test_a_bad_cutoff_or_loss_object_is_named():
     for k in (0, -1, 2.5, "ten"):
-        rejected(r"^k=.*: expected a whole number >= 1; None", SVMNDCG(k=k).fit, X, Y, qid=QID)
+        rejected(r"^k=.*: expected an integer >= 1; None", SVMNDCG(k=k).fit, X, Y, qid=QID)
     with pytest.raises(TypeError, match=r"expected a name .* or an oracle with a method bind"):
         StructuralRanker(loss=3).fit(X, Y, qid=QID)
 

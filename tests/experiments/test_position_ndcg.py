@@ -34,7 +34,7 @@ def test_value_equals_the_maximum_over_all_permutations(k):
 
 
 def test_bad_settings_are_refused():
-    rejected("k=0: expected a whole number", PositionNDCG, k=0)
+    rejected("k=0: expected an integer", PositionNDCG, k=0)
     rejected("finite sum, got a label 2000", PositionNDCG().bind, np.array([0.0, 2000.0]), np.array([0, 2]))
 
 

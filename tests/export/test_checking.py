@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLear
 
 N = 4
 VERSIONS = {"opensearch": "3.8"}
-SAID = ("slack", "the same in float32", "large beside their differences", "no intercept")
+SAID = ("slack", "equal in float32", "large relative to their differences", "no intercept")
 
 
 def random_tree(rng, unit):
@@ -147,7 +147,7 @@ def test_a_version_that_takes_the_wrong_branch_is_checked_on_what_matches():
 
 def test_a_model_that_the_store_of_solr_may_lose_is_said(monkeypatch):
     monkeypatch.setattr("structsvm.export.bodies._LARGEST_SOLR_MODEL", 100)
-    with pytest.warns(UserWarning, match="SolrCloud holds all models of a collection in 1 MB"):
+    with pytest.warns(UserWarning, match="SolrCloud by default stores at most 1 MB of models"):
         export_model(stump(0.5), "solr")
 
 
@@ -176,7 +176,7 @@ def test_what_the_check_refuses():
     seconds = np.stack([1.7e9 + np.arange(40) * 3.0, np.arange(40) % 7], axis=1)
     model = SVMMap(C=1.0, scale="minmax").fit(seconds, np.arange(40) % 10 > 4, qid=np.arange(40) // 10)
     with (
-        pytest.warns(UserWarning, match="feature_1: values are large beside their differences"),
+        pytest.warns(UserWarning, match="feature_1: values are large relative to their differences"),
         pytest.raises(ValueError, match=r"pairs reversed: feature_1; see the warnings"),
     ):
         export_model(model, "opensearch", check=seconds)

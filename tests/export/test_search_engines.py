@@ -50,7 +50,7 @@ def model(request):
 def without_warning(model, to, **options):
     """Return the export, and the difference of its scores that the warning states."""
     if to in ("solr", "elasticsearch", "opensearch") and linear_form(model).intercept:
-        with pytest.warns(UserWarning, match=r"no intercept: its scores are lower by"):
+        with pytest.warns(UserWarning, match=r"no intercept: the scores of all documents are lower by"):
             return export_model(model, to, **options), linear_form(model).intercept
     return export_model(model, to, **options), 0.0
 

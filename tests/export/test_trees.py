@@ -148,7 +148,7 @@ def said_of(model, to, names, **options):
         ("opensearch", None, ["3.2 to 3.7", "before 3.2 counts"]), ("opensearch", "3.8", []),
         ("opensearch", "3.5", ["3.2 to 3.7"]), ("opensearch", "3.1", ["before 3.2 counts"]),
         ("elasticsearch", None, ["releases of the plugin before 2024"]), ("elastic", None, []),
-        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts those as 0"]),
+        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts these as 0"]),
         ("lightgbm", None, []), ("onnx", None, []),
     ],
 )  # fmt: skip
@@ -199,7 +199,7 @@ def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
     model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
     said, _ = said_of(model, to, ["published", "title"])
     assert len(said) == (to != "lightgbm")
-    assert all(one.startswith("published: thresholds are the same in float32") for one in said)
+    assert all(one.startswith("published: thresholds are equal in float32") for one in said)
 
 
 def test_without_bins_and_trees_of_one_leaf(tmp_path):

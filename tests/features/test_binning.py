@@ -183,9 +183,9 @@ def test_a_pipeline_passes_qid_along():
 
 test_wrong_options = rejections(
     lambda options: BinnedFeatures(**options).fit([[1.0]]),
-    ({"n_bins": 0}, "n_bins=0: expected a whole number from 1 to 255"),
-    ({"n_bins": 256}, "n_bins=256: expected a whole number from 1 to 255"),
-    ({"n_bins": 2.5}, "n_bins=2.5: expected a whole number"),
+    ({"n_bins": 0}, "n_bins=0: expected an integer from 1 to 255"),
+    ({"n_bins": 256}, "n_bins=256: expected an integer from 1 to 255"),
+    ({"n_bins": 2.5}, "n_bins=2.5: expected an integer"),
     ({"spacing": "log"}, "spacing='log': expected 'even' or 'quantile'"),
     ({"within": "topic"}, "within='topic': expected 'data' or 'query'"),
 )

@@ -74,7 +74,7 @@ def test_wrong_input(fuse):
     rejected("scores: expected one row per document", fuse, [1.0, 2.0], [0, 2])
     rejected("scores, row 1: expected finite scores, or NaN", fuse, [[1.0], [np.inf]], [0, 2])
     for offsets in ([0, 1], [1, 2], [0, 0, 2], [0, 3, 2], [2], [[0, 2]]):
-        rejected("offsets: expected 0 to 2 in increasing steps", fuse, [[1.0], [2.0]], offsets)
+        rejected("offsets: expected increasing offsets from 0 to 2", fuse, [[1.0], [2.0]], offsets)
 
 
 def test_a_wrong_k():

@@ -109,7 +109,7 @@ def grown_elsewhere(library, rng, X, y):
             return pd.DataFrame(columns).assign(d=pd.Categorical.from_codes(codes, categories=names))
 
         if names != list(range(5)):
-            refused = r"pandas column of the categories .*cat\.codes|train with zero"
+            refused = r"pandas column with the categories .*cat\.codes|train with zero"
         return model.fit(frame(X), y), refused, lambda rows: model.predict(frame(rows), pred_leaf=True)
     if library == "xgboost":
         xgboost = pytest.importorskip("xgboost")
@@ -219,7 +219,7 @@ def test_names_of_the_model_are_those_of_the_rows():
                 ValueError, match="X column 0: expected the columns that the trees were grown on"
             ):
                 refused(moved, y, qid=qid) if refused.__name__ == "fit" else refused(moved)
-        with pytest.raises(ValueError, match=r"model\[1\]: expected models of the same columns"):
+        with pytest.raises(ValueError, match=r"model\[1\]: expected the same columns"):
             LeafFeatures.from_model([model, next(named_models(moved, y, qid))])
     unnamed = lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)
     assert forest_of(unnamed).feature_names is None
@@ -264,7 +264,7 @@ def test_what_is_no_category_is_refused(value):
     X, y, qid = make_data()
     X[[10, 11], 3] = value
     shown = f"got {value:g}"
-    message = f"X: expected categories from 0 to 1000000 in whole numbers in column 3, {re.escape(shown)}"
+    message = f"X: expected integer categories from 0 to 1000000 in column 3, {re.escape(shown)}"
     for ranker in (LeafFeatures, TreeRanker):
         rejected(message, ranker(n_trees=2, categorical_features=[3]).fit, X, y, qid=qid)
 
@@ -427,7 +427,7 @@ def test_several_models_give_the_columns_of_each():
     np.testing.assert_array_equal(both[:, order[0]], columns[:, order[1]])
     rejected("model: expected at least one model, got an empty sequence", LeafFeatures.from_model, [])
     narrow = LeafFeatures(2, n_bins=0, random_state=0).fit(X[:, :3], y, qid=qid).forest_
-    with pytest.raises(ValueError, match=r"model\[1\]: expected models of \d+ features as the first, got 3"):
+    with pytest.raises(ValueError, match=r"model\[1\]: expected \d+ features as in the first model, got 3"):
         LeafFeatures.from_model((models[0], narrow))
 
 
@@ -451,7 +451,7 @@ def test_refusals():
     rejected("requires y to be passed", LeafFeatures().fit, X)
     rejected("infinity", grown.transform, np.where(np.isnan(X), np.inf, X))
     for options, message in {
-        (("n_leaves", 1),): "n_leaves=1: expected a whole number from 2",
+        (("n_leaves", 1),): "n_leaves=1: expected an integer from 2",
         (("n_bins", 256),): "n_bins=256",
         (("learning_rate", 0),): "learning_rate=0",
         (("l2_regularization", -1),): "l2_regularization=-1",
@@ -471,12 +471,12 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
     paired = np.array([0, 3, 5, 9])
     assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), paired, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
     for codes, kind, given, n_trees, n_pairs, message in (
-        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf up to 2, got 3"),
+        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf number up to 2, got 3"),
         ([[0, 0], [0, 3]], np.uint8, starts, 1, 0, r"codes\[1, 1\]: expected a count of edges up to 2"),
         ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
-        ([[0, 0]], np.uint8, [0, 6, 5], 1, 0, r"starts\[2\]: expected at least the 6"),
+        ([[0, 0]], np.uint8, [0, 6, 5], 1, 0, r"starts\[2\]: expected at least 6, the entry before it"),
         ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
-        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
+        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf number up to 1, got 2"),
         ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
     ):
         rejected(message, LeafRows, np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)
@@ -486,7 +486,7 @@ def test_trees_beyond_those_there_are_refused():
     rows = LeafRows(np.array([[1, 4]], dtype=np.uint8), np.array([0, 3, 8]), 1)
     assert rows.of_trees(0, 1).shape == (1, 8)
     for first, last in ((0, 2), (-1, 1), (1, 0)):
-        rejected("trees: expected some of the 1 here", rows.of_trees, first, last)
+        rejected("trees: expected a range in 0:1", rows.of_trees, first, last)
 
 
 def test_names_of_edges_that_are_alike_in_six_digits_differ():

@@ -176,10 +176,10 @@ def test_more_words_of_a_document_than_it_has():
 
 test_bad_options = rejections(
     called,
-    (lambda: Level.count(0), "Level.count: expected a whole number"),
-    (lambda: Level.count(np.inf), "Level.count: expected a whole number"),
-    (lambda: Level.count("3"), "Level.count: expected a whole number"),
-    (lambda: Level.top_tfidf(10**12), "Level.top_tfidf: expected a whole number"),
+    (lambda: Level.count(0), "Level.count: expected an integer"),
+    (lambda: Level.count(np.inf), "Level.count: expected an integer"),
+    (lambda: Level.count("3"), "Level.count: expected an integer"),
+    (lambda: Level.top_tfidf(10**12), "Level.top_tfidf: expected an integer"),
     (lambda: Level.share(None), "share in"),
     (lambda: Level.share(1.5), "share in"),
     (lambda: Level("nothing"), "unknown kind"),

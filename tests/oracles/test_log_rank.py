@@ -123,10 +123,10 @@ def test_the_cut_off_of_binary_losses_is_that_of_the_measure_alone():
 
 
 def test_bad_settings_are_refused():
-    rejected("k=0: expected a whole number", NDCG, k=0)
-    with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):
+    rejected("k=0: expected an integer", NDCG, k=0)
+    with pytest.raises(ValueError, match=r"k=.*: expected an integer"):
         PrecisionAt(k=None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):
+    with pytest.raises(ValueError, match=r"k=.*: expected an integer"):
         ReciprocalRank(k=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="gain='exp': expected"):
         NDCG(gain="exp")  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_invalid_data_sets_and_options_are_refused(tmp_path):
         make_dataset("mslr", tmp_path / "x")
     with pytest.raises(ValueError, match=r"trec: expected options among n_topics, .*, got 'docs'"):
         make_dataset("trec", tmp_path / "x", docs=3)
-    rejected("n_docs=0: expected a whole number >= 1", make_dataset, "trec", tmp_path / "x", n_docs=0)
+    rejected("n_docs=0: expected an integer >= 1", make_dataset, "trec", tmp_path / "x", n_docs=0)
     rejected("worst_noise: expected 0 < best_noise", make_dataset, "trec", tmp_path / "x", best_noise=2.0)
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(FileExistsError, match="taken: expected a new path"):
@@ -183,7 +183,7 @@ def test_run(tmp_path):
     assert told.kind == "run"
     assert told.counts == {"topics": 2, "rows": 3, "shortest topic": 1, "longest topic": 2}
     assert told.warnings == (
-        "1 document has the score of the one before: order by docid",
+        "1 document has the same score as the one above; such ties are ordered by docid",
         "1 topic has fewer than 2 documents",
     )
     assert json.loads(json.dumps(told.to_dict()))["counts"] == told.counts

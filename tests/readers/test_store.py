@@ -421,7 +421,7 @@ def test_read_queries_tells_text_from_store(tmp_path):
     assert_same(read_queries(tmp_path / "a.txt"), data)
     assert_same(read_queries(str(tmp_path / "a.store")), data)
     assert read_queries(tmp_path / "a.txt", dtype=np.float32).X.dtype == np.float32
-    rejected("dtype: for reading text", read_queries, tmp_path / "a.store", dtype=np.float32)
+    rejected("dtype: options for reading text", read_queries, tmp_path / "a.store", dtype=np.float32)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_queries(tmp_path / "absent")
 
@@ -440,7 +440,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkey
         return array
 
     monkeypatch.setattr(store, "_map", map_and_replace)
-    rejected("expected a store that is not replaced meanwhile", open_store, path)
+    rejected("expected a store that is not replaced while it is opened", open_store, path)
 
 
 def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):
@@ -473,12 +473,12 @@ SPOILED = {
         ("rows", "X", [np.inf], r"X\[0, 0\]: expected a finite number, got infinity"),
         ("rows", "y", [np.inf], r"y\[0\]: expected a finite label, got inf"),
         ("rows", "query_ids", SPOILED["rows"].query_ids[1:2], "query_ids: expected each query once"),
-        ("rows", "docid", b"\xff" * 4, "docid: expected text, got other bytes"),
+        ("rows", "docid", b"\xff" * 4, "docid: expected text, got invalid characters"),
         ("rows", "order", [5, 5], "order: expected each row once"),
         # the last entry of an array is looked at too, and a query in the middle
         ("sparse", "indices", [2, 0, 4, 2], r"indices\[3\]: expected the columns of a row in order"),
-        ("document", "docid", b"\x00\x00\x11\x00", "docid: expected text, got other bytes"),
-        ("queries", "offsets", [0, 1, 1, 3], "offsets: expected queries of one row at least"),
+        ("document", "docid", b"\x00\x00\x11\x00", "docid: expected text, got invalid characters"),
+        ("queries", "offsets", [0, 1, 1, 3], "offsets: expected queries of at least one row"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 1 << 16])

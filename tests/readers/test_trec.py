@@ -120,7 +120,7 @@ def test_depth_keeps_the_best_by_score(write):
     assert as_dict(read_run(path, depth=2)) == {t: docs[:2] for t, docs in slow_run(MIXED).items()}
     assert as_dict(read_run(path).top(1)) == {t: docs[:1] for t, docs in slow_run(MIXED).items()}
     for call in (lambda: read_run(path, depth=0), lambda: read_run(path).top(0)):
-        rejected(r"depth=.*: expected a whole number >= 1", call)
+        rejected(r"depth=.*: expected an integer >= 1", call)
 
 
 GOOD = "1 Q0 d1 1 2.5 t\n"
@@ -160,9 +160,9 @@ def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
     if score == "-{}.5e3":  # the ranks are right
         assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
         return
-    with pytest.warns(UserWarning, match="another order than the scores on 2 of 3 topics"):
+    with pytest.warns(UserWarning, match="contradicts the order of the scores on 2 of 3 topics"):
         assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
-    message = "expected a whole number as rank, got another word for 'd' of topic '1'"
+    message = "expected an integer as rank, got another word for 'd' of topic '1'"
     refused(message, read_run, write(b"1 Q0 d first 1 tag"), by="rank")
 
 
@@ -182,7 +182,7 @@ test_wrong_arrays = rejections(
     (Run, ([1], ["a"], [np.nan]), r"scores\[0\]: expected a finite number, got nan"),
     (Run, ([1, 1], ["a"], [1.0]), "scores: expected one for each row"),
     (Run, ([1, 1], ["a", "a"], [1.0, 2.0]), "got 'a' twice in topic '1'; pass duplicates='best'"),
-    (Qrels, ([1], ["a"], [0.5]), r"grades\[0\]: expected a whole number"),
+    (Qrels, ([1], ["a"], [0.5]), r"grades\[0\]: expected a 32-bit integer"),
     (Qrels, ([1, 1], ["a"], [1]), "grades: expected one for each row"),
     (Qrels, ([1, 1], ["a", "a"], [1, 2]), "got 'a' twice in topic '1'"),
 )

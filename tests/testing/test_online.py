@@ -157,14 +157,14 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
         (broken(select=by_number, best=lambda self, rng=None: RUCB.best(self)), "not the same distribution"),
         (broken(select=own_chance), "the same state and seed"),
         (Counting, "same state and seed|changes the state"),
-        (Remembering, "learns something else"),
+        (Remembering, "is updated differently"),
         (Forgetful, "after a restart"),
         (broken(select=secret), "cannot be JSON"),
         (broken(update=contrary), "best: expected"),
         (broken(update=credulous), "outcome 2 of a duel: expected a ValueError, got none"),
         (Hasty, "leaves something behind"),
         (broken(update=backwards), r"a duel of \(0, 4\): expected a ValueError, got none"),
-        (broken(MDB, select=doubled), "a set of different arms"),
+        (broken(MDB, select=doubled), "a set of distinct arms"),
         (broken(select=lambda self, rng: Duel((0, self.n_arms))), "expected a Duel of arms from 0"),
         (lambda n: RUCB(4), "expected a Duel of arms from 0 to 0"),
         (lambda n: object(), "expected the protocol Bandit, missing: n_arms, select"),
@@ -236,7 +236,7 @@ def any_clicks(clicks, n):
             recorded(lambda s: replace(s, documents=s.documents[:1], evidence=(s.evidence[0][:1],))),
             "expected 3 documents",
         ),
-        (listed(lambda documents: documents[::-1]), "not the best one left"),
+        (listed(lambda documents: documents[::-1]), "not the next document"),
         (
             recorded(lambda shown: replace(shown, evidence=((0,) * len(shown.documents),))),
             "permuted back|expected outcome 0",
@@ -287,7 +287,7 @@ def test_broken_interleavers_are_caught(method, message):
         (DocumentConstraints(), {"multileaves": False, "fair": "even credit"}, "expected equal credit"),
         (SOSM(), {"fair": "credit"}, "expected equal credit"),
         (SOSM(), {}, "expected outcome 0"),
-        (Probabilistic(), {}, "not the best one left"),
+        (Probabilistic(), {}, "not the next document"),
         (TeamDraft(), {"multileaves": False}, "three rankings: expected a ValueError"),
         (object(), {}, "expected the protocol Interleaver, missing: name, show"),
     ],
@@ -323,7 +323,7 @@ def any_grade(grades):
     ("user", "message"),
     [
         (tabled(2), "tables: expected probabilities"),
-        (tabled(0.9), "not what the tables say"),
+        (tabled(0.9), "does not agree with the tables"),
         (
             odd(
                 click=lambda grades, rng=None: USER.click(any_grade(grades), rng),
@@ -338,7 +338,7 @@ def any_grade(grades):
                 probability=lambda grades: USER.probability(grades[::-1])[::-1],
                 likelihood=lambda grades, clicks: USER.likelihood(grades[::-1], clicks[::-1]),
             ),
-            "not what the tables say|further down",
+            "does not agree with the tables|further down",
         ),
         (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives other clicks"),
         (

@@ -1,4 +1,4 @@
-"""Sums of products and elementary functions with the same bits on every processor; all results are computed with these.
+"""Sums of products and elementary functions with the same bits on every processor, from which all results are computed.
 
 ``arrays`` and ``elementary`` only need NumPy; ``sums`` and ``compiled`` are the same functions for kernels.
 """

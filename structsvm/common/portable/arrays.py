@@ -1,4 +1,4 @@
-"""Linear algebra of NumPy arrays without BLAS and LAPACK, whose bits depend on processor and number of threads.
+"""Linear algebra of NumPy arrays without BLAS and LAPACK, whose last bits depend on processor and number of threads.
 
 The functions consist of elementwise operations and ``sum``, which adds in a fixed order. They are for matrices that are
 small or read once; kernels and trainers use :mod:`structsvm.common.portable.sums`.
@@ -77,5 +77,5 @@ def solve(A: ArrayLike, b: ArrayLike) -> Float:
 
 
 def inverse(A: ArrayLike) -> Float:
-    """Return the inverse of a square matrix; errors as :func:`solve`."""
+    """Return the inverse of a square matrix; errors are those of :func:`solve`."""
     return solve(A, np.eye(np.shape(A)[0]))

@@ -54,7 +54,7 @@ def _factor(A):
             pivot = A[j, j]
             A[i, j] = (A[i, j] - dot_at(flat, i * n, flat, j * n, j)) / pivot if pivot > 0.0 else 0.0
         left = A[i, i] - dot_at(flat, i * n, flat, i * n, i)
-        # what remains of a dependent row is rounding error, of either sign
+        # in a dependent row, the remainder is a rounding error of either sign
         A[i, i] = math.sqrt(left) if left > _SINGULAR_SHARE * A[i, i] else 0.0
 
 
@@ -65,7 +65,7 @@ def _solve(L, b):
     # forward: L z = b
     for i in range(n):
         b[i] = (b[i] - dot_at(flat, i * n, b, 0, i)) / L[i, i] if L[i, i] > 0.0 else 0.0
-    # backward: L' x = z, by rows of L, as they are contiguous
+    # backward: L' x = z, by rows of L, because they are contiguous
     for i in range(n - 1, -1, -1):
         if L[i, i] > 0.0:
             b[i] /= L[i, i]

@@ -59,7 +59,7 @@ if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions, which can
 
 @kernel(inline="always")
 def _power(k):  # type: ignore[no-untyped-def]
-    """Return ``2**k`` for a whole ``k`` from -1022 to 1023: the exponent bits of a float64 are ``k + 1023``."""
+    """Return ``2**k`` for an integral ``k`` from -1022 to 1023: the exponent bits of a float64 are ``k + 1023``."""
     return _number((int(k) + 1023) << 52)
 
 
@@ -93,7 +93,7 @@ def exp2(x):  # type: ignore[no-untyped-def]
 def expm1(x):  # type: ignore[no-untyped-def]
     if not abs(x) <= EXPM1_FAR:
         return exp(x) - 1.0
-    # 2^k e^r - 1 = 2^k (e^r - 1) + (2^k - 1), where nothing cancels
+    # 2^k e^r - 1 = 2^k (e^r - 1) + (2^k - 1), without cancellation
     k = (x * LOG2E + _ROUND) - _ROUND
     power = _power(k)
     return power * _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW) + (power - 1.0)

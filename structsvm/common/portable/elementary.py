@@ -1,8 +1,8 @@
 """``exp``, ``log`` and related functions from the four basic operations, which every processor rounds in the same way.
 
 NumPy and the C library have several implementations of these functions, which differ in the last bit, and choose one
-depending on the processor. The functions here take arrays or numbers, and their error is below two units in the last
-place; :mod:`structsvm.common.portable.compiled` has the same bits for kernels.
+depending on the processor. The functions of this module take arrays or numbers, and their error is below two units in
+the last place; :mod:`structsvm.common.portable.compiled` provides them for kernels, with the same bits.
 
 ``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2`` in ``[-ln 2 / 2, ln 2 / 2]``, where ``exp(r)`` is its Taylor series.
 ``log(2^k m) = k ln 2 + log m`` with ``m`` in ``[sqrt(1/2), sqrt(2))``, where ``log m`` is the series of
@@ -24,7 +24,7 @@ LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 """The first 32 bits of ln 2, whose product with an exponent is exact; ``LN2_LOW`` has the next bits."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 EXPM1_FAR = 40.0
-"""Above this, ``exp(x) - 1`` has the digits of ``exp(x)``; below its negative, those of -1."""
+"""Above this bound ``exp(x) - 1`` rounds to ``exp(x)``; below its negative, to -1."""
 _MAX_FACTORS = 16
 SQRT_HALF = 0.7071067811865476
 EXP_INFINITE, EXP_ZERO = 709.782712893384, -745.1332191019412
@@ -85,8 +85,8 @@ def expm1(x: ArrayLike) -> Any:
 
 
 def log(x: ArrayLike) -> Any:
-    """Return the natural logarithm; -inf at 0 and NaN below, without a warning."""
-    # a fast path for single numbers, as bandits take them: an array of one takes twenty times as long
+    """Return the natural logarithm; -inf at 0 and NaN for negative numbers, without a warning."""
+    # a fast path for single numbers, which bandits need: an array of one element takes twenty times as long
     if isinstance(x, (int, float)) and 0.0 < x < np.inf:
         m, exponent = math.frexp(x)
         if m < SQRT_HALF:
@@ -115,7 +115,7 @@ def log1p(x: ArrayLike) -> Any:
 
 
 def power(x: ArrayLike, p: float) -> Any:
-    """Return ``x**p`` of positive numbers: by products if ``p`` is a small integer, otherwise by a logarithm."""
+    """Return ``x**p`` for positive numbers: by products if ``p`` is a small integer, otherwise by a logarithm."""
     x = np.asarray(x, dtype=np.float64)
     if p != int(p) or abs(p) > _MAX_FACTORS:
         return exp(p * log(x))
@@ -147,7 +147,7 @@ def _scaled(value: Any, k: Any) -> Any:
 
 
 def _power(k: Any) -> Any:
-    """Return ``2**k`` for whole ``k`` from -1022 to 1023, by the exponent bits of a float64."""
+    """Return ``2**k`` for integral ``k`` from -1022 to 1023, by the exponent bits of a float64."""
     return ((k.astype(np.int64) + 1023) << 52).view(np.float64)
 
 

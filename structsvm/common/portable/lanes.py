@@ -2,9 +2,9 @@
 
 A rounded sum depends on the order of its additions. By default LLVM either adds one number after the other, which is
 slow, or, with ``fastmath``, splits the sum into as many parts as a vector of this processor has elements, so that
-results differ between processors. Here the parts are fixed: element ``j`` belongs to part ``j % 8``. The eight partial
-sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with
-SSE2 or NEON, with the same operations in the same order.
+results differ between processors. In this module the parts are fixed: element ``j`` belongs to part ``j % 8``. The
+eight partial sums are a value of LLVM's type ``<8 x double>``, which becomes one register with AVX-512, two with AVX
+and four with SSE2 or NEON, with the same operations in the same order.
 
 The functions ``_emit_...`` build LLVM's instructions for the intrinsics of the same names below: they return a
 signature and a code generator, or None for types that the intrinsic does not support.
@@ -33,7 +33,7 @@ _INT = ir.IntType(32)
 
 
 class LanesType(types.Type):
-    """Numba's type of eight float64."""
+    """Numba type of eight float64 values."""
 
     def __init__(self) -> None:
         super().__init__(name="Lanes")
@@ -63,7 +63,7 @@ def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     pointer = _pointer(context, builder, array_type, struct, indices, wraparound=False)
     element = context.get_data_type(array_type.dtype)
     vector = ir.VectorType(element, WIDTH)
-    # only aligned as a single element: rows may begin at any of them
+    # aligned only as a single element, because rows may begin at any element
     loaded = builder.load(
         builder.bitcast(pointer, vector.as_pointer()), align=context.get_abi_sizeof(element)
     )
@@ -108,7 +108,7 @@ def _emit_zero(typingctx: Any) -> Any:
 
 
 def _emit_spread(typingctx: Any, x: Any) -> Any:
-    """Return eight times ``x``."""
+    """Return eight lanes that all hold ``x``."""
     return lanes(types.float64), lambda context, builder, signature, arguments: _spread(builder, arguments[0])
 
 
@@ -189,7 +189,7 @@ positive: Any = intrinsic(_emit_positive)
 
 def _define(operation: Any, instruction: str) -> None:
     """Make a Python operator, such as ``x + y``, available to kernels for lanes."""
-    # not by numba's overload, which would be compiled in each kernel that uses it
+    # not with numba's overload, which would be compiled in each kernel that uses it
 
     typed: Any = infer_global
     lowered: Any = lower_builtin

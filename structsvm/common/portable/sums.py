@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 @kernel
 def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
     """Return ``sum_j a[i + j] * b[k + j]`` for ``j < n``."""
-    if n < 8:  # a tail would read before the beginning
+    if n < 8:  # a tail would read before the beginning of the vector
         out = 0.0
         for j in range(n):
             out += a[i + j] * b[k + j]
@@ -56,7 +56,7 @@ dot: Callable[[Any, Any], float] = kernel(_dot)
 @kernel
 def gathered_dot(a, i, b, index, k, n):  # type: ignore[no-untyped-def]
     """Return ``sum_j a[i + j] * b[index[k + j]]`` for ``j < n``."""
-    # without lanes, as loading from scattered addresses takes longer than adding
+    # without lanes, because loading from scattered addresses takes longer than adding
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     j = 0
     while j + 4 <= n:
@@ -153,7 +153,8 @@ def add_rows(X, start, stop, coef, shift, factor, out):  # type: ignore[no-untyp
     """Add ``factor * sum_r coef[r - shift] * X[r]`` to ``out``, each column in the order of the rows."""
     m = X.shape[1]
     r = start
-    # four rows at once share the load and store of out; LLVM may widen the loop over columns, as each is its own sum
+    # four rows at once share the load and store of out; LLVM may vectorise the loop over columns, as each column is a
+    # sum of its own
     while r + 4 <= stop:
         i = r - shift
         a0, a1, a2, a3 = coef[i] * factor, coef[i + 1] * factor, coef[i + 2] * factor, coef[i + 3] * factor
@@ -207,7 +208,7 @@ def _matmul(A, B, transposed, out):  # type: ignore[no-untyped-def]
         i += rows
 
 
-# Functions for Python instead of ``@``: BLAS has different code, with different last bits, for each kind of processor.
+# Functions that replace ``@`` in Python: BLAS has different code, with different last bits, for each type of processor.
 
 
 def norm(a: Float) -> float:

@@ -1,4 +1,4 @@
-"""Convert Python arrays by the rules of tables."""
+"""Conversion of Python arrays by the rules for tables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from structsvm.common.tables.frames import frame_table
 
 
 def ids_of(name: str, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ids of an argument as an array, arbitrary where missing, and flags of those present."""
+    """Return ids of an argument as an array, arbitrary where missing, and a mask of the ids that are present."""
     try:
         (batch,) = frame_table({name: values}).read({name: "id"})
-        array = ids(batch, name, "whole numbers or strings as ids", missing=True)
+        array = ids(batch, name, "integers or strings as ids", missing=True)
     except BadInput as error:
         raise BadInput(name, f"expected{error.problem.partition('expected')[2]}", error.remedy) from None
     known = to_numpy(array.is_valid())[0].astype(bool)

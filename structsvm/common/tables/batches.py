@@ -21,7 +21,7 @@ class Batch:
     columns: Mapping[str, Any]
     n: int
     place: Callable[[int], tuple[Path | str, str]]
-    """Return the argument that errors of a row name, and the beginning of the problem."""
+    """Function from a row to the argument that errors name, and the beginning of the message."""
 
     written: Callable[[int, str], str] | None = None
     """Function from row and column to the cell of a text as written; None if values have types."""
@@ -35,12 +35,12 @@ class Batch:
         return BadInput(where, f"{start}column {shorten(name)}: expected {expected}, got {got}", remedy)
 
     def first(self, n: int) -> Batch:
-        """Return the first rows."""
+        """Return the first ``n`` rows."""
         return replace(self, columns={name: one.slice(0, n) for name, one in self.columns.items()}, n=n)
 
 
 def checked(batch: Batch, work: Callable[[Batch], _R]) -> _R:
-    """Return ``work(batch)``, or raise its error for the first invalid row, found by bisection, whatever the column."""
+    """Return ``work(batch)``, or raise its error for the first invalid row of any column, found by bisection."""
     try:
         return work(batch)
     except BadInput:
@@ -63,15 +63,15 @@ class Table:
     source: Path | str
     names: list[str]
     read: Callable[..., Iterator[Batch]]
-    """Read the columns of ``roles`` (by name), each for its role; of Parquet only some ``row_groups`` if named."""
+    """Read the columns of ``roles``, a mapping of names to roles; of a Parquet file only ``row_groups``, if given."""
 
     kinds: Mapping[str, Any] | None = None
     """Types of the columns; None for a text, whose types follow from the roles."""
 
     n_rows: int | None = None
-    """None for a text."""
+    """Number of rows; None for a text."""
 
     @property
     def in_parts(self) -> bool:
-        """Whether it is read in several ordered parts; a frame is a single part whose rows may be in any order."""
+        """Return whether the table is read in several ordered parts; a frame is one part, with rows in any order."""
         return isinstance(self.source, Path)

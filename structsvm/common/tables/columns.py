@@ -1,4 +1,4 @@
-"""Convert columns according to their role: numbers, ids, times and words.
+"""Conversion of columns according to their role: numbers, ids, times and words.
 
 Arrow arrays become NumPy arrays through their buffers: ``to_numpy`` and ``pa.scalar`` would import pandas.
 """
@@ -35,7 +35,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 def numbers(
     batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """Return a column of numbers, NaN for missing values; truth values become 1 and 0."""
+    """Return a column of numbers, NaN for missing values; booleans become 1 and 0."""
     array = _plain(batch.columns[name])
     if types.is_string(array.type) and batch.written is not None:
         return _numbers_of_words(batch, name, array, expected, remedy).astype(dtype, copy=False)
@@ -43,7 +43,7 @@ def numbers(
         array = compute.cast(array, pa.float64())
     if not is_number(array.type):
         if types.is_temporal(array.type):
-            remedy = "turn times into days since a date"
+            remedy = "convert times to days since a date"
         raise batch.wrong(0, name, expected, str(array.type), remedy)
     values, known = to_numpy(array)
     values = values.astype(dtype, copy=known is not None)
@@ -53,7 +53,7 @@ def numbers(
 
 
 def is_number(kind: Any) -> bool:
-    """Return whether an Arrow type holds numbers or truth values."""
+    """Return whether an Arrow type holds numbers or booleans."""
     some = types.is_floating, types.is_integer, types.is_boolean, types.is_null, types.is_decimal
     return any(one(kind) for one in some)
 
@@ -93,32 +93,33 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         try:
             array = compute.cast(array, pa.int64())
         except pa.ArrowInvalid:
-            raise batch.wrong(0, name, what, "whole numbers above 64 bits", "write ids as text") from None
+            raise batch.wrong(0, name, what, "integers of more than 64 bits", "write ids as text") from None
     kind = array.type
     if types.is_floating(kind):
         values, known = to_numpy(array)
         values = values if known is None else np.where(known, values, np.nan)
         if (bad := first_inexact(values)) is not None:
-            remedy = bad[1] or "write ids as whole numbers or text"
+            remedy = bad[1] or "write ids as integers or text"
             raise batch.wrong(bad[0], name, what, f"{values[bad[0]]}", remedy)
         known = ~np.isnan(values)
         array = to_arrow(np.where(known, values, 0).astype(np.int64), known)
     elif types.is_string(kind):
         if batch.written is not None:
             array = compute.utf8_trim_whitespace(array)
-        empty = compute.equal(array, arrow_text([""])[0])  # for texts of Python, Arrow would import pandas
+        # to convert a Python string, Arrow would import pandas
+        empty = compute.equal(array, arrow_text([""])[0])
         if compute.any(empty).as_py():
             array = compute.if_else(empty, pa.nulls(len(array), pa.string()), array)
         ending = compute.ends_with(array, "\0")
         if (some := compute.any(ending)).as_py():
             row = compute.index(ending, some).as_py()
-            raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
+            raise batch.wrong(row, name, what, "one that ends in a NUL character", "remove the NUL")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
     elif types.is_null(kind):
         array = compute.cast(array, pa.string())
     else:
-        raise batch.wrong(0, name, what, str(kind), "write ids as whole numbers or text")
+        raise batch.wrong(0, name, what, str(kind), "write ids as integers or text")
     if array.null_count and not missing:
         row = int(to_numpy(array.is_valid())[0].argmin())
         raise batch.wrong(row, name, what, "none", "drop the rows without it")
@@ -151,7 +152,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return the distinct ids of a text (an array of Arrow) by :func:`settled_words`."""
+    """Return the distinct ids of a text (an Arrow array), as by :func:`settled_words`."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")
@@ -225,7 +226,7 @@ def stamp(time: date | datetime) -> float:
 
 def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: int | None) -> Float:
     if other is not None:
-        expected, got = f"times in {UNITS[unit or 1]} as before", f"{values[other] * (unit or 1):.0f}"
+        expected, got = f"times in {UNITS[unit or 1]} as above", f"{values[other] * (unit or 1):.0f}"
         raise batch.wrong(other, name, expected, got, "write all times in one unit")
     return values
 
@@ -243,7 +244,7 @@ def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
 
 
 def to_arrow(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
-    """Return numbers as an array of Arrow, whose own conversion would import pandas."""
+    """Return numbers as an Arrow array; Arrow's own conversion would import pandas."""
     validity = None if known is None or known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
     raw = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
     return pa.Array.from_buffers(

@@ -30,7 +30,7 @@ def is_json_lines(path: str | PathLike[str]) -> bool:
 
 
 def is_parquet(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern."""
+    """Return whether ``path`` is a Parquet file (by its first bytes or its name), a folder with one, or a pattern."""
     place = Path(path)
     if place.suffix == ".parquet" or not place.is_file():  # a damaged file must not be read as text
         return _is_kind(path, (".parquet",))
@@ -61,7 +61,7 @@ def _in_folder(place: Path) -> list[Path]:
 
 
 def table_files(path: str | PathLike[str]) -> list[Path]:
-    """Return the files of a path, by name: itself, those in a folder or those of a pattern."""
+    """Return the files of a path, sorted by name: the file itself, those of a folder or those of a pattern."""
     place = Path(path)
     if place.is_dir():
         return _in_folder(place)

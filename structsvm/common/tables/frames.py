@@ -36,14 +36,14 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         names, column = table.column_names, table.column
     else:
         kind = type(frame).__name__
-        problem = f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
+        problem = f"expected a pandas or polars frame, an Arrow table, or a path, got {kind}"
         raise BadInput(source, problem)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
-        # only the requested columns: others may have a type that Arrow lacks
+        # only the requested columns: other columns may have a type that Arrow lacks
         columns = {name: arrow_of(column(name), source, name) for name in roles}
         n = len(next(iter(columns.values())))
         if n:
@@ -72,7 +72,7 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
         expected, remedy = "numbers of 64 bits, text or times", "convert it to numbers or str"
         got = f"{' and '.join(kinds) or 'none'} ({error!s:.80})"
         if kinds == ["int"]:
-            expected, got = "whole numbers of 64 bits", f"{max(known, key=abs)}"
+            expected, got = "integers of 64 bits", f"{max(known, key=abs)}"
             remedy = "read ids as strings"
         elif len(kinds) > 1:
             expected, got, remedy = "values of one type", " and ".join(kinds), "convert them to str"
@@ -119,5 +119,5 @@ def row_groups_of(file: Path) -> list[int]:
 
 
 def release_memory() -> None:
-    """Release memory that Arrow would keep, half as much as the rows take."""
+    """Release memory that Arrow would keep, about half as much as the rows take."""
     pa.default_memory_pool().release_unused()

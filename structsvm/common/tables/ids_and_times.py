@@ -30,20 +30,20 @@ def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
     row = int(bad.argmax())
     if not large[row] or np.isinf(ids[row]):
         return row, ""
-    return row, f"from {exact:.0f} on different ids are the same {ids.dtype}: read the ids as int64 or str"
+    return row, f"from {exact:.0f} on, distinct ids are equal in {ids.dtype}; read the ids as int64 or str"
 
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, NaT, NA, or an empty text."""
-    try:  # NaN is not itself
+    try:  # NaN is not equal to itself
         return value is None or not bool(value == value) or value in ("", b"")
     except TypeError:  # pandas' NA
         return True
 
 
 def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
-    """Return ids as text, whole floats without their point; raise for missing ones (``""`` is accepted with ``empty``)
-    and for values that are neither text nor integers.
+    """Return ids as text, integral floats without their decimal point; raise for missing ids (``""`` is accepted with
+    ``empty``) and for values that are neither text nor integers.
     """
     values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     kinds = set(map(type, values))
@@ -61,7 +61,7 @@ def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -
         known = isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
         if not known or (value == "" and not empty):
             got = "none" if is_missing(value) else f"{type(value).__name__} {value!r:.40}"
-            remedy = "drop the rows without it" if got == "none" else "write ids as text or whole numbers"
+            remedy = "drop the rows without it" if got == "none" else "write ids as text or integers"
             raise BadInput(name, f"expected {what}, got {got}", remedy, at=f"[{row}]")
         texts.append(str(value))
     return texts
@@ -91,14 +91,14 @@ def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray
     rounded = (w for w in words if "e" in w.lower() or (w.endswith(".0") and abs(float(w)) >= _EXACT))
     if (word := next(rounded, None)) is not None:
         got = f"got {word:.40}, as a column of floats is written"
-        problem = f"{column}expected ids as whole numbers or text, {got}"
-        raise BadInput(place, problem, "different ids may have become one: write them as int64 or text")
+        problem = f"{column}expected ids as integers or text, {got}"
+        raise BadInput(place, problem, "distinct ids may have become equal; write them as int64 or text")
     whole = identify([word.removesuffix(".0") for word in words])
     return whole if whole.dtype.kind == "i" else np.array(words, dtype=np.str_)
 
 
 def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the units per second of each time since 1970, by its magnitude; 0 if unknown."""
+    """Return the units per second of times since 1970, as their magnitude suggests; 0 if unknown."""
     with np.errstate(invalid="ignore"):
         steps = np.searchsorted([1e11, 1e14, 1e17], np.abs(times), side="right")
     return np.where(np.isfinite(times) & (times != 0), 10 ** (3 * steps.astype(np.int64)), 0)

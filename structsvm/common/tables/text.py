@@ -129,7 +129,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # true and false, a NaN that does not mean a missing value, or a value to report with its line
+        # the columns hold true and false, a NaN that does not mean a missing value, or a value to report with its line
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
@@ -199,7 +199,7 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            # csv writes a tab itself
+            # the csv module does not escape a tab
             problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})".replace(
                 "\t", "\\t"
             )
@@ -212,7 +212,7 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
             problem = f"expected a row on one line, got a quoted field up to line {block[0] + rows.line_num}"
             raise BadInput(f"{path}:{line}", problem, "close the quote, or replace line breaks in ids")
         if cells and width is not None and len(cells) != width:
-            problem = f"expected {width} cells, as the first line has, got {len(cells)}"
+            problem = f"expected {width} cells, as in the first line, got {len(cells)}"
             raise BadInput(f"{path}:{line}", problem)
         if cells:
             yield line, cells
@@ -228,7 +228,7 @@ def arrow_text(words: Sequence[str]) -> Any:
 
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with a JSON object on each line; the first megabyte contains all names."""
+    """Return a table of text with a JSON object on each line, whose names all occur in the first megabyte."""
     stream = is_stream(path)
     blocks = _blocks(path, _BLOCK if stream else _PIECE, max_expansion)
     head = next(blocks, (0, b""))

@@ -195,7 +195,7 @@ def test_refusals(made, model):
     runs, qrels = make(4)
     pool = candidates(runs, qrels)
     rejected(r"at least 5 topics of the runs for 5 x 3 folds, got 4", cross_validate_fusion, pool, qrels)
-    rejected("folds=1: expected a whole number >= 2", cross_validate_fusion, pool, qrels, folds=1)
+    rejected("folds=1: expected an integer >= 2", cross_validate_fusion, pool, qrels, folds=1)
     rejected("no topic has both relevant and other documents", next, fusion_path(pool, [1.0], relevance=9))
 
 

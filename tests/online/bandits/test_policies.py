@@ -318,8 +318,8 @@ def test_invalid_numbers_are_refused_as_parameters(name: str) -> None:
 
 def test_booleans_are_refused_as_horizons_and_step_sizes() -> None:
     for value in (True, np.True_):
-        rejected(r"horizon=(np\.)?True_?: expected a whole number >= 1", Anytime, "savage", 3, first=value)
-        with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
+        rejected(r"horizon=(np\.)?True_?: expected an integer >= 1", Anytime, "savage", 3, first=value)
+        with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected an integer >= 1"):
             ExploreThenExploit(make("rucb", 3), value)
     for key in ("delta", "gamma", "radius"):
         with pytest.raises(ValueError, match=f"{key}=True: expected a finite number > 0"):

@@ -71,7 +71,7 @@ def test_numpy_ids_become_plain_ones(method):
         ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at ranks 1 and 3"),
         ([["a"], [["b"]]], 10, r"rankings\[1\]\[0\]: expected a hashable document id, got \['b'\]"),
         ([["a"], [float("nan")]], 10, r"rankings\[1\]\[0\]: expected a document id, got nan"),
-        ([["a"], ["b"]], 0, "length=0: expected a whole number >= 1"),
+        ([["a"], ["b"]], 0, "length=0: expected an integer >= 1"),
         (["ab", "ba"], 2, r"rankings\[0\]: expected a sequence of document ids, got 'ab'"),
         ("ab", 2, "rankings: expected a sequence of rankings"),
     ],
@@ -175,7 +175,7 @@ test_bad_settings = rejections(
     called,
     (lambda: Probabilistic(-1), "tau=-1: expected a finite number >= 0"),
     (lambda: Probabilistic(float("nan")), "tau"),
-    (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
+    (lambda: Optimized(max_lists=0), "max_lists=0: expected an integer >= 1"),
     (lambda: Shown.from_dict(GOOD).with_impression(True), "expected a string or an integer, got True"),
 )
 

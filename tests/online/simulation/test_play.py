@@ -213,11 +213,11 @@ def test_broken_checkpoints_are_named(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"horizon": 0}, "horizon=0: expected a whole number"),
+        ({"horizon": 0}, "horizon=0: expected an integer"),
         ({"horizon": 1e19}, r"horizon: expected at most 1e\+18 comparisons, got 1e\+19"),
         *(({key: True}, f"^{key}=True: expected") for key in ("horizon", "n_runs", "seed", "n_jobs")),
         ({"times": [True]}, "^times.*: expected"),
-        ({"seed": -1}, "seed=-1: expected a whole number >= 0"),
+        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
         ({"n_jobs": 0}, "n_jobs=0: expected a number of threads"),
         ({"n_runs": 0}, "n_runs"),
         ({"regret": "total"}, "regret='total': expected one of 'average'"),
