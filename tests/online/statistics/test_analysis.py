@@ -136,7 +136,7 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_s
     answer = analyse(log, test="sign")
     assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
-    said = "no number of queries can be foreseen: the mean does not favour often"
+    said = "no number of queries can be predicted: the mean does not favour often"
     assert said in "\n".join(summary(answer))
 
 
@@ -278,7 +278,7 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     write_log("log.jsonl", [Impression(TEAMS, ())])
     text = cli("interleave analyse log.jsonl --report log.html")
     assert "winner     not decided; no ranker is ahead\n" in text
-    assert "more       no number of queries can be foreseen: no ranker is ahead\n" in text
+    assert "more       no number of queries can be predicted: no ranker is ahead\n" in text
     assert "no ranker is ahead" in Path("log.html").read_text()
 
 

@@ -64,7 +64,7 @@ def test_headlines_follow_the_intervals_and_name_ties():
     lines = summary(analyse(equal))
     winner = next(line for line in lines if line.startswith("winner"))
     leader, other = ("old", "new") if analyse(equal).pairs[0].mean > 0 else ("new", "old")
-    assert f"not decided; {leader}, which leads, cannot be told from {other} (p 0." in winner
+    assert f"not decided; {leader} leads, but not significantly against {other} (p 0." in winner
     # both numbers of queries are about one mean: the ratio is the price of looking, not of another question
     clear = interleaved(rng.choice([-1.0, 1.0], 400, p=[0.4, 0.6]), np.arange(400))
     pair = analyse(clear).pairs[0]
@@ -74,7 +74,10 @@ def test_headlines_follow_the_intervals_and_name_ties():
         f"{np.ceil(pair.queries_needed):,.0f} queries in all to detect this difference with power 0.8"
         in needs
     )
-    assert f"about {np.ceil(pair.always_valid_queries_needed):,.0f} queries if one looks at any time" in needs
+    assert (
+        f"about {np.ceil(pair.always_valid_queries_needed):,.0f} queries if the log is analysed at any time"
+        in needs
+    )
     for test, said in (("t", "difference with power"), ("sign", "difference by the t test with power")):
         lines = summary(analyse(clear, test=test))
         assert sum(said in line for line in lines) == 1
