@@ -94,9 +94,7 @@ class Anytime(SavedState):
         self.name = name
         self.horizon = int(first)
         self.t = 0  # comparisons within the current horizon
-        self.answer = (
-            -1
-        )  # best arm of the previous run, returned until the current run has finished; -1 if none
+        self.answer = -1  # best arm of the previous run, until the current run has finished
         self.bandit = make(name, n_arms, self.horizon)
         self.n_arms = self.bandit.n_arms
 

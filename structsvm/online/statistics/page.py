@@ -49,9 +49,7 @@ def page(
     for pair in answer.pairs:
         pieces = [
             pages.table(
-                [pages.Column("Figure"), pages.Column("Value")],
-                _facts(answer, pair),
-                caption="Results in numbers",
+                [pages.Column("Figure"), pages.Column("Value")], _facts(answer, pair), caption="Results"
             ),
             pages.paragraph(
                 f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: of several tests of no difference; "

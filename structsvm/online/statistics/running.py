@@ -232,9 +232,7 @@ class RunningStatistics:
         for name, n in wins.items():
             if n == len(self.rankers) - 1:
                 own = [(pair, p) for pair, p in pairs if name in pair.names]
-                at = max(
-                    pair.peak_n for pair, _ in own
-                )  # Holm's levels differ between pairs: use the last peak
+                at = max(pair.peak_n for pair, _ in own)  # levels differ between pairs: use the last peak
                 self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
 

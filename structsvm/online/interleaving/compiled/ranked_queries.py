@@ -69,9 +69,7 @@ def _check_layout(
     starts = np.asarray(offsets)
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
-        raise BadInput(
-            "offsets", f"expected increasing integers from 0 to {n_rows} (rows), got {starts!r:.80}"
-        )
+        raise BadInput("offsets", f"expected integers increasing from 0 to {n_rows}, got {starts!r:.80}")
     array = np.asarray(grades)
     if array.shape != (n_rows,):
         raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {array.shape}")
