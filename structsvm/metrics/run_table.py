@@ -111,7 +111,7 @@ class RunTable:
     def _cells(self) -> list[list[str]]:
         """Return the header, and the name and means of each run, with a mark at significant differences."""
         adjusted = self.adjusted or {}
-        # pad cells without a mark by a blank, so that digits are aligned
+        # pad cells without a mark with a blank, so that digits are aligned
         blank = "" if self.comparisons is None else " "
         rows = [["run", *(measure + blank for measure in self.measures)]]
         for name in self.names:

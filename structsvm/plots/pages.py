@@ -70,7 +70,7 @@ def tests_said(n: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names by commas and "and"."""
+    """Join names with commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 

@@ -164,7 +164,7 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
         (broken(update=credulous), "outcome 2 of a duel: expected a ValueError, got none"),
         (Hasty, "leaves something behind"),
         (broken(update=backwards), r"a duel of \(0, 4\): expected a ValueError, got none"),
-        (broken(MDB, select=doubled), "a set of distinct arms"),
+        (broken(MDB, select=doubled), "a set of different arms"),
         (broken(select=lambda self, rng: Duel((0, self.n_arms))), "expected a Duel of arms from 0"),
         (lambda n: RUCB(4), "expected a Duel of arms from 0 to 0"),
         (lambda n: object(), "expected the protocol Bandit, missing: n_arms, select"),

@@ -54,7 +54,7 @@ def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
 
 
 def rank_text(row: dict[str, Any]) -> str:
-    """Return the range of the ranks of a model."""
+    """Return the range of ranks of a model as text."""
     best, worst = row["best_rank"], row["worst_rank"]
     return f"{best}" if best == worst else f"{best}-{worst}"
 

@@ -106,7 +106,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
-    # without intervals any rank is possible
+    # without intervals, any rank is possible
     best, worst = np.ones(k, dtype=np.int64), np.full(k, k)
     if np.isfinite(error).all():
         best, worst = _ranks(estimate[:k], covariance[:k, :k])

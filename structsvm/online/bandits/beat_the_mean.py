@@ -49,7 +49,7 @@ class BeatTheMean(Eliminates):
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the remaining arm with the fewest comparisons, and a random remaining arm (possibly the same)."""
+        """Return the remaining arm with the fewest comparisons, and a random remaining arm, which may be the same."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)

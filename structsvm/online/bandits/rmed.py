@@ -1,4 +1,4 @@
-"""RMED1: play an arm while its empirical divergence is within ln t of the smallest."""
+"""RMED1: play the arms whose empirical divergence is within ln t of the smallest divergence."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Doubler(SavedState):
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.epoch = 1
-        self.pool = np.zeros(self.n_arms)  # duels of the previous epoch by right arm
+        self.pool = np.zeros(self.n_arms)  # duels of the previous epoch, counted by right arm
         self.rewards = np.zeros(self.n_arms)
         self.plays = np.zeros(self.n_arms)
 

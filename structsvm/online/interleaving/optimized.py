@@ -188,7 +188,7 @@ def fair_distribution(
 
 
 def _in_one_order(rankings: list[tuple[Hashable, ...]]) -> tuple[list[tuple[Hashable, ...]], list[int]]:
-    """Return the sorted rankings, and the index of each among them.
+    """Return the rankings in sorted order, and the index of each original ranking in this order.
 
     A linear program may have several solutions, and the solution of HiGHS must not depend on the order of the rankers.
     """

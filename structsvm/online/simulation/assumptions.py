@@ -17,7 +17,8 @@ class AssumptionReport:
     ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order with ``P[i,
     k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5).
     ``relaxed_gamma`` is the smallest gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` the
-    smallest gap of the Condorcet winner, and ``uninformative`` the share of arms that draw.
+    smallest gap of another arm to the Condorcet winner, and ``uninformative`` the share of arms that tie with another
+    arm.
     """
 
     n_arms: int

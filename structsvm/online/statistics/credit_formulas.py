@@ -1,4 +1,4 @@
-"""Credit of many impressions at once, by the formulas of the methods on whole columns.
+"""Credit many impressions at once, by applying the formulas of the methods to whole columns.
 
 Invalid impressions, and those that the formulas do not cover, are credited one by one by their method.
 """
@@ -100,7 +100,7 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
-    """Credit impression ``k`` by its method, which raises for an invalid record."""
+    """Credit impression ``k`` by its method, which raises BadInput for an invalid record."""
     shown = rows.records[k]
     clicked = np.zeros(len(shown.documents), dtype=bool)
     clicked[list(rows.places[k])] = True

@@ -86,7 +86,7 @@ def page(
                 pages.paragraph(
                     f"Difference: {answer.estimand}, {order}; above 0 it favours {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
-                    f"difference is inside for all numbers of {units} at once, so the log may be analysed at any "
+                    f"difference is inside at every number of {units} at once, so the log may be analysed at any "
                     "time; where 0 is outside, the difference is significant.",
                     small=True,
                 ),
@@ -116,7 +116,7 @@ def _headline(answer: Analysis) -> str:
         p = min(q.p_value for q in tied)
         least = " at least" if len(tied) > 1 else ""
         return (
-            f"not decided; {answer.leader} leads, but not significantly against {others} "
+            f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
             f"(p{least} {_p(p)}, {answer.test} test{corrected})"
         )
     p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))

@@ -1,4 +1,4 @@
-"""Clicks and click probabilities of all click models, from tables of probabilities by grade and rank."""
+"""Sampling and probabilities of clicks for all click models, from tables of probabilities by grade and rank."""
 
 from __future__ import annotations
 

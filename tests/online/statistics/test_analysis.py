@@ -67,7 +67,7 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert pair.losses > pair.wins
     mirrored = analyse(simulated(data, scores[:, ::-1], method, n, rankers=["better", "worse"]))
     assert mirrored.winner == "better"
-    biased = [note for note in answer.notes if "may be its bias" in note]
+    biased = [note for note in answer.notes if "may be due to this bias" in note]
     assert bool(biased) == (method.name in ("balanced", "document_constraints", "sosm"))
 
 
@@ -249,7 +249,7 @@ def test_the_page_says_what_its_interval_is(cli, method, what):
     for options, sure, units in (
         ("--alpha 0.1 --cluster none", "90%", "number of queries"),
         ("--cluster user", "95%", "number of users"),
-        ("", "95%", "number of users"),  # as they come again
+        ("", "95%", "number of users"),  # as they return
     ):
         cli("interleave analyse log.jsonl --report log.html", options)
         page = Path("log.html").read_text()
