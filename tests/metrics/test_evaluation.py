@@ -328,7 +328,7 @@ def test_swapped_labels_and_scores_are_noticed():
     labels = [0, 0, 3]
     for scores in ([-1.5, 0.25, 2.0], [1.5, 0.25, 2.0]):
         evaluate("ndcg@10", labels, scores, qid=0)
-        with pytest.warns(UserWarning, match="labels come first"):
+        with pytest.warns(UserWarning, match="pass labels first"):
             evaluate("ndcg@10", scores, labels, qid=0, ties="average")
     # scores; ranks from behind; one not retrieved; as many values as there are grades
     for other in ([-1.5, 0.25, 2.5], [-1, 0, 2], [0, -math.inf, 3], [1, 2, 3]):

@@ -187,8 +187,7 @@ class BestArm(CountsWins):
                 order = np.argsort(-draw(), kind="stable")
                 first, second = int(order[self.top - 1]), int(order[self.top])
             else:
-                # the Copeland leader of one sample (mean rates break ties), and its strongest opponent in another
-                # sample
+                # the Copeland leader of one sample (mean rates break ties), and its strongest rival in another
                 rates = self._rates(draw())
                 ahead = (rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1)
                 first = tied(ahead, rng)

@@ -75,8 +75,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
-        # sample one list with the probabilities of the program, which is solved for all allowed lists or a sample of
-        # them
+        # sample one list by the solution of the program for all allowed lists, or for a sample of these
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)

@@ -67,8 +67,7 @@ class SOSM(ListsByChoices):
         by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
-            # rank the shown documents by the ranking; documents missing from the ranking share the mean of the last
-            # credits
+            # rank the shown documents by the ranking; missing documents share the mean of the last credits
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):

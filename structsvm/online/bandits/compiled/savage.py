@@ -47,8 +47,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         n_tied = 0
         for c in range(n_alive):
             n_tied += at_level[c]
-        # choose the pair with index ``pos`` among these, in the order of ``pair_indices``: find its row, then its
-        # column
+        # choose the pair with index ``pos`` among these, in the order of ``pair_indices``: row, then column
         pos = int(rng.random() * n_tied) if n_tied > 1 else 0
         a = 0
         while pos >= at_level[a]:

@@ -185,8 +185,7 @@ def probabilistic(
                     skip_a = row
                 if ranker == b:
                     skip_b = row
-                # invert the distribution: go down the ranking until the total weight of documents not shown exceeds
-                # goal
+                # invert the distribution: go down the ranking until the weight of documents not shown exceeds goal
                 document = rankings[ranker, row]
                 goal -= decay[row - start]
                 while goal >= 0.0:
