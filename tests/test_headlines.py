@@ -54,9 +54,9 @@ def results(values, baseline):
     [
         (["low", "near", "top", "twin"], "low",
          ["top and twin equally have the best mean map on 30 test queries",
-          "significantly better than the baseline low (", "no significant difference to near (",
+          "significantly better than the baseline low (", "no significant difference from near (",
           "corrected for 4 comparisons by Holm's method"], ["each of the others"]),
-        (["near", "top"], "near", ["top has the best mean map", "no significant difference to near ("],
+        (["near", "top"], "near", ["top has the best mean map", "no significant difference from near ("],
          ["significantly better", "corrected"]),
         (["low", "top"], "low", ["significantly better than the baseline low ("], ["no significant"]),
         (["low", "top"], "top", ["significantly better than each of the others"], ["baseline"]),
@@ -114,7 +114,7 @@ def test_demo_names_models_that_are_as_good():
 
     text = said(system("roc", VALUES["near"]), system("map", VALUES["top"]))
     assert text.startswith("map has the best mean average precision on 30 test queries")
-    assert "no significant difference to roc (" in text
+    assert "no significant difference from roc (" in text
     assert said(system("roc", VALUES["twin"]), system("map", VALUES["top"])).startswith("roc and map equally")
     assert "no significant" not in said(system("roc", LOW - 0.1), system("map", VALUES["top"]))
 
@@ -147,7 +147,7 @@ def test_diversify_names_equals_and_those_that_may_be_as_good(sets):
     values["coverage"] = {"unweighted": np.array([0.5] * 7 + [0.4])}
     text = of_diversity(result)
     assert "original and random equally have the best mean subtopic recall, 0.500" in text
-    assert "no significant difference to coverage (0.487, p = 1" in text
+    assert "no significant difference from coverage (0.487, p = 1" in text
     values["coverage"] = {"unweighted": np.full(8, 0.1)}
     assert "significantly better than each of the others" in of_diversity(result)
 

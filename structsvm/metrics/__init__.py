@@ -1,4 +1,4 @@
-"""Ranking measures: values per query, their means, and tests of differences between systems.
+"""Ranking measures: values per query and their means, and tests of differences between systems.
 
 >>> from structsvm.metrics import evaluate
 >>> evaluate("map", [1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1], qid=[1, 1, 2, 2]).per_query

@@ -1,4 +1,4 @@
-"""Measures of the subtopics that chosen documents cover."""
+"""Measures of how many subtopics the chosen documents cover."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from structsvm.protocols import Float, Int
 def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
-    The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
-    documents have weights 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
+    The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics with 1, 2 and
+    3 documents have weights 1/6, 1/3 and 1/2; the figure prints 2 documents for the last subtopic, but its weight
+    implies 3).
 
     Parameters
     ----------
     labels : sequence of array-like, shape (n_documents, n_subtopics) each
         One matrix per candidate set; a document covers a subtopic if its label is above zero.
     chosen : sequence of array-like of int
-        The rows chosen from each set.
+        Row indices of the documents chosen from each set.
 
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic, which ``np.nanmean`` ignores.
+        One value per set; NaN for a set whose documents cover no subtopic, which ``np.nanmean`` ignores.
 
     Examples
     --------
@@ -49,14 +50,14 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     Parameters
     ----------
     labels, chosen
-        As in :func:`weighted_subtopic_loss`; ``chosen`` in order.
+        As in :func:`weighted_subtopic_loss`; ``chosen`` is in rank order.
     k : int, optional
-        Cut-off; all documents chosen by default.
+        Cutoff; by default all chosen documents count.
 
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic.
+        One value per set; NaN for a set whose documents cover no subtopic.
 
     Examples
     --------
@@ -69,26 +70,25 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
-    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the previous
-    gain.
+    """Return alpha-NDCG (Clarke et al. 2008): each repetition of a subtopic multiplies its gain by ``1 - alpha``.
 
-    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy ranking over all rows; ties go to the earlier
-    row. It agrees with ndeval if the rows are in descending order of docid.
+    The discount is ``log2(rank + 1)``. The ideal ranking is the greedy ranking of all rows, with ties broken by row
+    index. The result agrees with ndeval if the rows are in descending order of docid.
 
     Parameters
     ----------
     labels, chosen
-        As in :func:`weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's figures, the rows of
-        ``labels`` are all judged documents, not only the candidates.
+        As in :func:`weighted_subtopic_loss`; ``chosen`` is in rank order. To reproduce TREC's
+        results, the rows of ``labels`` must be all judged documents, not only the candidates.
     k : int, optional
-        Cut-off; the number of documents chosen by default.
+        Cutoff; by default the number of chosen documents.
     alpha : float, default=0.5
-        Between 0 and 1; TREC's Web track uses 0.5.
+        Reduction of the gain of repeated subtopics, between 0 and 1; TREC's Web track uses 0.5.
 
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic.
+        One value per set; NaN for a set whose documents cover no subtopic.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
 
 
 def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
-    """Return boolean labels and the chosen documents of each set; raise ValueError unless they fit together."""
+    """Return boolean labels and the chosen documents of each set; raise ValueError if they do not match."""
     matrices, rows = check_labels(labels), list(chosen)
     if len(rows) != len(matrices):
         raise BadInput("chosen", f"expected one list for each of the {len(matrices)} sets, got {len(rows)}")
@@ -125,23 +125,23 @@ def _missed(weights: Any, matrix: NDArray[np.bool_], rows: Int) -> float:
 
 
 def _cut(k: int | None) -> int | None:
-    return None if k is None else check_whole("k", k, remedy="None is the whole list")
+    return None if k is None else check_whole("k", k, remedy="None means the whole list")
 
 
 def _powers(base: float, n: int) -> Float:
-    """Return ``base**0, ..., base**n`` as products, which are rounded in the same way everywhere."""
+    """Return ``base**0, ..., base**n`` as products, whose rounding is the same on all platforms."""
     return np.multiply.accumulate(np.append(1.0, np.full(n, base)))
 
 
 def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
-    # covers of each subtopic by the documents above; each of them multiplies the gain by 1 - alpha
+    # number of documents above that cover each subtopic; each of them multiplies the gain by 1 - alpha
     before: Float = np.cumsum(matrix[rows], axis=0) - matrix[rows]
     gains = (matrix[rows] * _powers(1.0 - alpha, len(rows))[before]).sum(axis=1)
     return float((gains / log2(np.arange(2, len(rows) + 2))).sum())
 
 
 def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
-    """Return the greedy ranking, as finding the best ranking is NP-hard."""
+    """Return the greedy ranking; finding the best ranking is NP-hard."""
     state = np.ones(matrix.shape[1])
     left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
     rows: list[int] = []

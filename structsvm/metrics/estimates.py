@@ -1,4 +1,4 @@
-"""``Estimate``: the expected score of a ranker on new queries, from values of held-out queries."""
+"""``Estimate``: the expected score of a ranker on new queries, estimated from held-out queries."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from structsvm.protocols import Float
 from structsvm.queries import warn_user
 
 WIDER = 1.1
-"""Factor of the standard error of cross-validated values, whose models share training queries; with it, 95 % intervals
-covered 92 to 98 % from 10 queries on (``experiments/estimate_coverage.py``)."""
+"""Factor on the standard error of cross-validated values, whose models share training queries. With this factor, the
+coverage of 95 % intervals was 92 to 98 % for 10 or more queries (``experiments/estimate_coverage.py``)."""
 
 FEWEST, FEW = 3, 10
 
 
 class Estimate(NamedTuple):
-    """Expected score of a ranker on new queries, with an interval by Student's t.
+    """Expected score of a ranker on new queries, with Student's t interval.
 
     Attributes
     ----------
     name : str
-        The measure.
+        Name of the measure.
     mean, lower, upper : float
+        The estimate and the ends of its interval, clipped to the range of the measure.
     n_queries : int
         Number of held-out queries.
     half_width : float
-        Half the width of the interval before its ends are clipped to the range of the measure.
+        Half the width of the interval before clipping.
     level : float
+        Confidence level of the interval.
     difference : Comparison or None
-        The score minus that of the baseline on the same queries, with the same t interval; its ``p_value`` is NaN below
-        10 queries.
+        The score minus that of the baseline on the same queries, with an interval of the same kind; its ``p_value`` is
+        NaN for fewer than 10 queries. None without a baseline.
 
     Examples
     --------
@@ -56,7 +58,7 @@ class Estimate(NamedTuple):
     difference: Comparison | None = None
 
     def queries_for(self, half_width: float) -> int:
-        """Return the approximate number of queries to judge for an interval of ``mean +- half_width``."""
+        """Return the approximate number of queries for which the interval would be ``mean +- half_width``."""
         check_positive("half_width", half_width)
         return math.ceil(self.n_queries * (self.half_width / half_width) ** 2)
 
@@ -80,7 +82,7 @@ def _nice(half: float) -> float:
     """Return the largest of 1, 2 and 5 times a power of ten below ``half``."""
     power = float(
         f"1e{int(f'{half:e}'.partition('e')[2])}"
-    )  # from the decimal form, so that no logarithm rounds
+    )  # from the decimal form, which avoids rounding of a logarithm
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 
@@ -103,15 +105,15 @@ def estimate_of(
     level: float = 0.95,
     wider: float = WIDER,
 ) -> Estimate:
-    """Return the estimate from one value per held-out query, and ``baseline`` values of the same queries."""
+    """Return the estimate, given one value per held-out query and, optionally, the values of a baseline."""
     check_fraction("level", level)
     n = int(values.size)
     if n < FEWEST:
         problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
-        raise BadInput("estimate", problem, "judge more")
+        raise BadInput("estimate", problem, "judge more queries")
     if n < FEW:
-        warn_user(f"estimate: {n} queries are few: intervals of fewer than {FEW} hold the mean less often than they "
-                  "say, and there is no p-value")  # fmt: skip
+        warn_user(f"estimate: {n} queries are few: intervals from fewer than {FEW} contain the mean less often than "
+                  "their level states, and there is no p-value")  # fmt: skip
     found = student_mean(values, weights, wider=wider)
     half = found.half(level)
     most = math.inf if values.max() > 1 or name.startswith("dcg") else 1.0

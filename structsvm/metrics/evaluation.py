@@ -1,4 +1,4 @@
-"""``evaluate``: a measure by name, for many queries at once."""
+"""``evaluate``: compute a measure, given by name, for many queries at once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _MANY_TIES = 0.1
 
 
 def available_metrics() -> dict[str, str]:
-    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and their descriptions.
+    """Return the names of measures that :func:`evaluate` accepts, and their descriptions.
 
     Returns
     -------
     dict of str to str
+        Descriptions by name; ``@k`` in a name stands for a cutoff.
 
     Examples
     --------
@@ -83,11 +84,11 @@ def evaluate(
     empty: Empty = "zero",
     max_grade: float = 4,
 ) -> EvaluationResult | dict[str, EvaluationResult] | RunTable:
-    """Compute a ranking measure for each query, and its mean; or several measures of TREC runs.
+    """Compute a ranking measure for each query and its mean, or several measures of TREC runs.
 
     ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
-    :class:`~structsvm.readers.Run` (a mapping gives them other names than their tags) on the judged topics, with
-    missing topics counted as by ``-c`` of trec_eval. The other options are unchanged.
+    :class:`~structsvm.readers.Run` objects on the judged topics (a mapping gives them names other than their tags).
+    Missing topics count as with the option ``-c`` of trec_eval. The other parameters keep their meaning.
 
     Parameters
     ----------
@@ -95,41 +96,45 @@ def evaluate(
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
-        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case. Several
-        give a result each. A callable ``(y, scores) -> float`` is a custom measure, higher is better: it gets
-        labels and scores of the rows of one query, in the order given, and handles ties itself; the options below apply
-        to named measures.
+        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are also accepted, in upper or lower case.
+        A list gives one result per measure. A callable ``(y, scores) -> float`` is a custom measure, for which higher
+        is better: it receives the labels and scores of the rows of one query, in the given order, and handles ties
+        itself; the parameters from ``convention`` on apply only to named measures.
     y_true : array-like of numbers, shape (n_rows,)
-        Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
+        Grades. A row is relevant if its grade is at least ``relevance``; negative grades have no gain.
     y_score : array-like of numbers, shape (n_rows,)
-        Higher is better. **Minus infinity marks a row that was not retrieved**: it has no rank, but counts in the
-        number of relevant rows and in the best possible ranking, as a judged document missing from a TREC run does.
+        Scores; higher is better. **Minus infinity marks a row that was not retrieved**: it has no rank, but counts in
+        the number of relevant rows and in the best possible ranking, like a judged document that is missing from a TREC
+        run.
     qid : array-like of int or str, shape (n_rows,), or int
-        Query of each row, rows in any order. A single int applies to all rows. None also means one query, with a
-        warning.
+        Query of each row; rows may be in any order. A single int applies to all rows. None also means a single query,
+        with a warning.
     docid : array-like of str or int, shape (n_rows,), optional
-        Used only for ties, which are then ordered as by trec_eval. Compared as strings: ``"9"`` is greater than
-        ``"10"``. If an id repeats within a query, the later row comes first.
+        Document ids, used only to break ties as trec_eval does. They are compared as strings: ``"9"`` is greater than
+        ``"10"``. If an id is repeated within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
         ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and, with docids, scores compared as
         float32 and ties broken by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then ``log2(i)``,
-        ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k documents is 0, as in the
-        benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``, discount ``log2(i + 1)``, ties by row.
+        ties by row. ``"letor4_script"``: like ``"letor4"``, but NDCG@k of a query with fewer than k documents is 0, as
+        in the evaluation script of the benchmark. ``"burges"``: gain ``2**y - 1``, discount ``log2(i + 1)``, ties by
+        row.
     relevance : float, default=1
-        Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
+        Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore this
+        parameter.
     ties : {"average", "docid", "row"}, optional
-        Treatment of equal scores. ``"average"``: the mean over all orders of these rows, in closed form, so
-        that the order in which rows are given makes no difference. ``"docid"``: descending docid; without ``docid``
-        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default the
-        rule of the convention; for ``"trec"`` the average if there is no ``docid``. ROC area always uses the average.
+        Treatment of equal scores. ``"average"``: the mean over all orders of the tied rows, in closed form, so
+        that the result does not depend on the order of rows. ``"docid"``: descending docid; without ``docid``
+        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default
+        the rule of the convention, except that ``"trec"`` uses the average without ``docid``. ROC area always uses the
+        average.
     empty : {"zero", "one", "skip"}, default="zero"
-        Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
-        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default follows trec_eval and the LETOR
-        script; LightGBM and XGBoost use ``"one"``, and XGBoost ``"zero"`` for names like ``ndcg@5-``. ``"skip"`` makes
-        it NaN and leaves it out of the mean.
+        Value of a query for which the measure is undefined: without relevant rows (MAP, MRR, precision, recall),
+        without positive grades (NDCG, DCG, ERR), or without both classes (ROC area). The default follows trec_eval and
+        the LETOR script; LightGBM and XGBoost use ``"one"``, and XGBoost uses ``"zero"`` for names such as ``ndcg@5-``.
+        With ``"skip"``, the value is NaN, and is left out of the mean.
     max_grade : float, default=4
-        Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
-        constant, so that folds without the highest grade stay comparable.
+        Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. It
+        is a constant, so that folds without the highest grade remain comparable.
 
     Returns
     -------
@@ -138,17 +143,18 @@ def evaluate(
     Warns
     -----
     SingleQueryWarning
-        Without ``qid``: all rows are ranked as one query.
+        If ``qid`` is None, so that all rows are ranked as one query.
     UserWarning
-        If the labels define the measure for no query, for example because no row is relevant. If more than a tenth of
-        the pairs of retrieved rows with different labels have equal scores, unless ``ties`` is given or the measure is
-        ROC area.
+        If the measure is undefined for all queries, for example because no row is relevant. Also if more than a tenth
+        of the pairs of retrieved rows with different labels have equal scores, unless ``ties`` is given or the measure
+        is ROC area.
 
     Notes
     -----
-    The time is dominated by sorting the scores query by query; the average of ERR also takes time quadratic in the
-    number of tied rows. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009. Averages over ties: McSherry and Najork,
-    ECIR 2008, for AP, DCG, precision, recall and RR; of ERR by elementary symmetric means.
+    Most of the time is spent on sorting the scores within queries; the average of ERR over ties also takes time
+    quadratic in the number of tied rows. ERR is defined by Chapelle, Metzler, Zhang and Grinspan (CIKM 2009). Averages
+    over ties follow McSherry and Najork (ECIR 2008) for AP, DCG, precision, recall and RR; those of ERR use elementary
+    symmetric means.
 
     Examples
     --------
@@ -195,14 +201,14 @@ def evaluate(
 
 
 def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
-    """Warn if labels look like scores (fractions, with more values) and scores like grades."""
+    """Warn if labels look like scores (fractional, with more distinct values) and scores like grades."""
     labels, scores = (np.asarray(values, dtype=np.float64) for values in (y_true, y_score))
     if not (labels % 1 != 0).any() or not np.isfinite(scores).all() or scores.min() < 0:
         return
     if not (scores % 1 != 0).any() and np.unique(scores).size < np.unique(labels).size:
         warn_user(
-            "evaluate: y_true has fractions, and y_score only whole numbers, of fewer values; labels come first, then "
-            "scores"
+            "evaluate: y_true has fractions, and y_score only integers, with fewer distinct values; pass labels first, "
+            "then scores"
         )
 
 
@@ -220,23 +226,23 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
-    """Warn that the labels define a measure for no query."""
+    """Warn that a measure is undefined for all queries."""
     warn_user(
         f"evaluate: the labels define {name!r} for none of {n_queries} "
-        f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "
+        f"{'query' if n_queries == 1 else 'queries'}, so that the result is meaningless; check the labels and "
         "relevance="
     )
 
 
 _RULES = {
-    "average": "the mean over all orders of these documents counts",
+    "average": "the result is the mean over all orders of these documents",
     "docid": "descending docid decides, as in trec_eval",
-    "row": "the earlier row counts as better, as the convention specifies",
+    "row": "the earlier row comes first, as the convention specifies",
 }
 
 
 class Part(NamedTuple):
-    """The values of queries, whether all are undefined, and, if ties matter, the ranking with its rule for ties."""
+    """Values per query, whether all are undefined, and the ranking with its rule for ties, if ties have an effect."""
 
     result: EvaluationResult
     undefined: bool
@@ -286,7 +292,7 @@ def evaluate_part(
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if is_err else math.inf)
-    remedy = "minus infinity is the score of a row not retrieved"
+    remedy = "use minus infinity for a row that was not retrieved"
     refuse_first("y_score", scores, np.isnan(scores) | np.isposinf(scores), "a finite number", remedy)
     grouping = group_queries(one_query(qid, "evaluate"), n_rows)
     documents = _documents(docid, n_rows)
@@ -298,7 +304,7 @@ def evaluate_part(
     retrieved = ~np.isneginf(scores)
     key: NDArray[Any] = -scores
     if rules.single_precision and ties != "average":
-        with np.errstate(over="ignore"):  # a score beyond float32 is infinite, as in trec_eval
+        with np.errstate(over="ignore"):  # scores beyond float32 become infinite, as in trec_eval
             key = key.astype(np.float32)
     ranking = rank_queries(grades, key, retrieved, grouping.offsets, ties, documents)
     values, undefined = measure.compute(
@@ -312,7 +318,7 @@ def evaluate_part(
 
 
 def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping) -> EvaluationResult:
-    """Return a user's measure for the rows of each query."""
+    """Return the values of a custom measure for the rows of each query."""
     name = measure_name(measure)
     values = np.empty(grouping.query_ids.shape[0])
     for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):
@@ -333,18 +339,18 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
-        expected = f"expected one of {', '.join(available_metrics())} (k a number)"
-        remedy = "the measure comes first, then labels and scores"
+        expected = f"expected one of {', '.join(available_metrics())} (k is an integer)"
+        remedy = "pass the measure first, then labels and scores"
         if isinstance(name, str):
             remedy = did_you_mean(name, available_metrics())
         raise BadInput("metric", expected, remedy, value=name)
     if not at:
         if measure.cutoff == "required":
-            raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)
+            raise BadInput("metric", f"{base!r} requires a cutoff, for example '{base}@10'", value=name)
         return measure, None
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
-        remedy = "name one at a time" if "," in depth else ""
-        problem = f"expected a positive whole number after '@', as in '{base}@10'"
+        remedy = "give one cutoff per name" if "," in depth else ""
+        problem = f"expected a positive integer after '@', as in '{base}@10'"
         raise BadInput("metric", problem, remedy, value=name)
     return measure, int(depth)
 
@@ -362,21 +368,21 @@ def _numbers(argument: str, values: Any) -> Float:
         raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
         numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
-    # infinite float64 values were given as such: minus infinity marks a row that was not retrieved
+    # find values that became infinite by conversion; minus infinity in a float64 array marks rows not retrieved
     infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
     overflown = next((row for row in infinite if array[row] != float(numbers[row])), None)
     if overflown is not None:
         expected = f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}"
-        raise BadInput(argument, expected, "divide them all, or take logarithms", at=f"[{overflown}]")
+        raise BadInput(argument, expected, "scale all values, or take logarithms", at=f"[{overflown}]")
     return numbers
 
 
 def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
-    refuse_first("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
+    refuse_first("y_true", grades, ~np.isfinite(grades), "a finite grade", "grade the row or drop it")
     limit, remedy = rules.largest_grade, "2**y - 1 overflows; use {convention='trec'}"
     refuse_first("y_true", grades, grades > limit, f"a grade <= {limit:g}", remedy)
     expected = f"a grade <= max_grade = {max_grade:g}"
-    refuse_first("y_true", grades, grades > max_grade, expected, "pass {max_grade}")
+    refuse_first("y_true", grades, grades > max_grade, expected, "increase {max_grade}")
 
 
 def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
@@ -385,7 +391,7 @@ def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
     ids = np.asarray(docid)
     if ids.shape != (n_rows,):
         raise BadInput("docid", f"expected {n_rows} ids, one for each entry of y_true, got shape {ids.shape}")
-    if ids.dtype.kind == "T":  # numpy's variable-width strings may hold missing values too
+    if ids.dtype.kind == "T":  # NumPy's variable-width strings may also contain missing values
         ids = ids.astype(object)
     if ids.dtype.kind == "O":
         missing = np.array([bool(value is None or value != value) for value in ids])

@@ -1,4 +1,4 @@
-"""Importance of features: the loss of a measure when a feature is shuffled."""
+"""Importance of features: the decrease of a measure when a feature is shuffled."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Importances:
 
     @property
     def std(self) -> Float:
-        """Standard deviation over the shuffles, shape (n_features,)."""
+        """Standard deviation of the loss over the shuffles, shape (n_features,)."""
         return np.asarray(self.losses.std(axis=1))
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The features, the most important first, shape (n_features,)."""
+        """Indices of the features in descending order of importance, shape (n_features,)."""
         return np.argsort(-self.mean, kind="stable")
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with columns ``mean`` and ``std``, one row per feature, the most important
-        first."""
+        """Return a pandas DataFrame with columns ``mean`` and ``std``, and one row per feature, in descending order of
+        importance."""
         order = self.order
         return frame(
             {"mean": self.mean[order], "std": self.std[order]},
@@ -71,25 +71,27 @@ def permutation_importance(
     random_state: int = 0,
     **options: Any,
 ) -> Importances:
-    """Measure how much of a ranking measure is lost when a feature is shuffled (Breiman 2001).
+    """Measure the decrease of a ranking measure when a feature is shuffled (Breiman 2001).
 
-    Values are shuffled among the documents of each query: a ranking depends only on differences within queries, and
-    values of other queries may have another scale. Therefore a feature that is constant within queries has importance
-    0.
+    Values are shuffled among the documents of each query, since a ranking depends only on differences within queries,
+    and values of different queries may have different scales. A feature that is constant within queries therefore has
+    importance 0.
 
     Parameters
     ----------
     model : estimator
-        Fitted; ``predict(X)`` gives scores, higher is better. ``qid`` is passed on if ``predict`` accepts it.
+        Fitted model whose ``predict(X)`` returns scores; higher is better. ``qid`` is passed to ``predict`` if it is
+        accepted.
     X : array-like or pandas or polars frame, shape (n_rows, n_features)
-        Dense, preferably from queries that were not used for training. A frame may have a column ``qid``.
+        Dense features, preferably of queries that were not used for training. A frame may have a column ``qid``.
     y : array-like of numbers, shape (n_rows,)
+        Grades.
     qid : array-like of int or str, shape (n_rows,), or int
-        Required, unless ``X`` has it.
+        Query of each row, or of all rows. Required unless ``X`` has a column ``qid``.
     measure : str or callable, default="map"
         As in :func:`structsvm.metrics.evaluate`.
     n_repeats : int, default=5
-        Shuffles of each feature.
+        Number of shuffles per feature.
     random_state : int, default=0
         Seed of the shuffles.
     **options
@@ -98,14 +100,14 @@ def permutation_importance(
     Returns
     -------
     Importances
-        ``names`` of the features; ``losses``, ndarray of shape (n_features, n_repeats): ``baseline``, the measure with
-        all features, minus the measure with this one shuffled, for each shuffle; their ``mean`` and ``std``, shape
-        (n_features,); ``order``, the features, the most important first; ``measure``; and ``to_frame()``, a pandas
-        frame of mean and std in that order.
+        ``names``, the names of the features; ``baseline``, the measure with all features; ``losses``, ndarray of shape
+        (n_features, n_repeats), the baseline minus the measure with the feature shuffled; ``mean`` and ``std`` of the
+        losses, shape (n_features,); ``order``, the indices of the features in descending order of importance;
+        ``measure``, its name; and ``to_frame()``, a pandas DataFrame of mean and std in this order.
 
     Notes
     -----
-    Redundant features share their importance: when one is shuffled, the other replaces it.
+    Redundant features share their importance: if one is shuffled, the model can still use the others.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def permutation_importance(
     repeats = check_whole("n_repeats", n_repeats, 1)
     columns, names, qid = _columns(X, qid)
     if qid is None:
-        raise BadInput("qid", "expected the query of each row, got none", "{qid=0} if all rows are one query")
+        raise BadInput("qid", "expected the query of each row, got none", "{qid=0} means a single query")
     grouping = group_queries(qid, columns[0].shape[0])
     order = np.arange(columns[0].shape[0]) if grouping.order is None else grouping.order
     takes_qid = "qid" in signature(model.predict).parameters
@@ -135,7 +137,7 @@ def permutation_importance(
     rng = np.random.default_rng(random_state)
     number = np.repeat(np.arange(grouping.offsets.size - 1), np.diff(grouping.offsets))
     for repeat in range(repeats):
-        # one shuffle for all features: sort by query, and within it by random keys
+        # use the same shuffle for all features: sort by query, and within queries by random keys
         drawn = order[np.lexsort((rng.random(order.size), number))]
         for j, column in enumerate(columns):
             shuffled = column.copy()
@@ -160,7 +162,7 @@ def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
 
 
 def _rebuilt(X: Any, names: list[str], columns: list[NDArray[Any]]) -> Any:
-    """Return the rows in the type that the model was fitted on: a frame if ``X`` is one."""
+    """Return the columns in the type of ``X``: as a frame if ``X`` is a frame, otherwise as an array."""
     if not hasattr(X, "columns"):
         return np.column_stack(columns)
     made: Mapping[str, Any] = dict(zip(names, columns, strict=True))

@@ -1,8 +1,8 @@
-"""The measures: from a ranking to one value per query, and a flag for queries whose labels do not define it.
+"""Measures: functions that map a ranking to one value per query, and a flag for queries with undefined values.
 
-Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces it according to
-its parameter ``empty``. A :class:`Convention` defines the gain of a grade, the discount of a rank and the order of
-ties.
+Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces these zeros
+according to its parameter ``empty``. A :class:`Convention` defines the gain of a grade, the discount of a rank and the
+order of ties.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from structsvm.queries import places_in
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to turn grades and scores into numbers.
+    """Definition of the gain of a grade, the discount of a rank and the order of ties.
 
-    ``single_precision`` compares scores as float32, when docids or rows break ties. The gain of a
-    negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
+    With ``single_precision``, scores are compared as float32 if docids or rows break ties. The gain of a negative grade
+    is 0. With ``short_lists_zero``, NDCG@k of a query with fewer than k documents is 0.
     """
 
     gain: Literal["linear", "exponential"]
@@ -36,7 +36,7 @@ class Convention:
 
     @property
     def largest_grade(self) -> float:
-        """The largest grade whose gain, 2**1000 times any number of rows, stays below the largest double."""
+        """Largest grade allowed; with exponential gain, sums of gains up to 2**1000 do not overflow."""
         return np.inf if self.gain == "linear" else 1000.0
 
 
@@ -46,23 +46,23 @@ CONVENTIONS: dict[str, Convention] = {
     "letor4_script": Convention("exponential", "log2(i), first two 1", "row", short_lists_zero=True),
     "burges": Convention("exponential", "log2(i+1)", "row"),
 }
-"""The conventions that ``evaluate`` knows by name.
+"""Conventions of ``evaluate`` by name.
 
-``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` is the number
-that the benchmark's own evaluation script prints: it takes NDCG@k of a query with fewer than k documents as 0 (403 of
-the 784 queries of MQ2008 for k = 10). Use it to compare with figures made by that script. ``burges`` is the usual NDCG
-of the boosting literature (Burges et al. 2005).
+``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` gives
+the numbers of the evaluation script of this benchmark, for which NDCG@k of a query with fewer than k documents is 0
+(403 of the 784 queries of MQ2008 for k = 10); use it to compare with results of the script. ``burges`` is the usual
+NDCG of the boosting literature (Burges et al. 2005).
 """
 
 
 def gains(grades: Float, convention: Convention) -> Float:
-    """Return the gain of each grade, never negative."""
+    """Return the gain of each grade, which is at least 0."""
     positive = np.maximum(grades, 0.0)
     return positive if convention.gain == "linear" else exp2(positive) - 1.0
 
 
 def discounts(n: int, convention: Convention) -> Float:
-    """Return the divisors of the ranks ``1..n``."""
+    """Return the divisors of the gains at ranks ``1..n``."""
     rank = np.arange(1, n + 1, dtype=np.float64)
     if convention.discount == "log2(i+1)":
         return np.asarray(log2(rank + 1.0))
@@ -70,7 +70,7 @@ def discounts(n: int, convention: Convention) -> Float:
 
 
 class MeasureOptions(NamedTuple):
-    """Parameters of a measure besides the ranking; ``cutoff`` is None for the whole list."""
+    """Parameters of a measure other than the ranking; ``cutoff`` is None for the whole list."""
 
     cutoff: int | None
     relevance: float
@@ -82,7 +82,7 @@ Values = tuple[Float, NDArray[np.bool_]]
 
 
 class Measure(NamedTuple):
-    """A measure; ``cutoff`` says whether its name takes ``@k``: "never", "optional" or "required"."""
+    """A measure; ``cutoff`` is whether its name has a suffix ``@k``: "never", "optional" or "required"."""
 
     compute: Callable[[Ranking, MeasureOptions], Values]
     cutoff: str
@@ -93,8 +93,8 @@ def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     precision = np.zeros(hit.shape[0])
     if ranking.averaged:
-        # A row of a run of n rows, r of them relevant, is relevant with probability r/n; each of the j - 1 rows of the
-        # run before it is then relevant with probability (r - 1)/(n - 1).
+        # In a run of n tied rows, r of them relevant, row j is relevant with probability r/n; given this, each of the j
+        # - 1 rows before it in the run is relevant with probability (r - 1)/(n - 1).
         runs = ranking.runs
         r, others = runs.total(hit.astype(np.int64)), np.maximum(runs.size - 1, 1)
         above = (count - hit)[runs.first]
@@ -109,7 +109,7 @@ def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
 def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     if ranking.averaged:
-        # With no relevant row in the j - 1 rows of its run before it, a row is one of r relevant among n - j + 1.
+        # If the j - 1 rows before row j of a run are not relevant, row j is relevant with probability r/(n - j + 1).
         runs = ranking.runs
         stop = np.minimum(runs.total(hit.astype(np.int64)) / (runs.size - runs.place + 1), 1.0)
         return _stopped(stop, ranking, settings), n_relevant == 0
@@ -153,11 +153,11 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
 
 
 def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
-    """Return the mean of 1 / rank at which a user stops who, on reaching a row, stops there with its probability."""
+    """Return the mean of 1 / rank at which a user stops; ``stop`` is the probability of stopping at each row."""
     reach = np.ones_like(stop)
     if stop.size:
-        # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the
-        # rounding of a query does not depend on the queries before it
+        # probability of passing all earlier ranks: a segmented product that doubles its span at each step, so that the
+        # rounding within a query does not depend on the queries before it
         reach[1:] = np.where(ranking.rank[1:] > 1, 1.0 - stop[:-1], 1.0)
         step, longest = 1, int(ranking.rank.max())
         while step < longest:
@@ -168,10 +168,10 @@ def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
 
 
 def _passed(chance: Float, runs: Runs) -> Float:
-    """Return, for the j-th row of a run, the mean product of probabilities over its sets of j rows.
+    """Return, for the j-th row of a run, the mean product of probabilities over all subsets of j rows of the run.
 
-    These are the elementary symmetric means: a set of j of m rows contains the m-th row with probability j/m. The time
-    is quadratic in the size of a run.
+    These are elementary symmetric means: a random subset of j of m rows contains the m-th row with probability j/m. The
+    time is quadratic in the size of a run.
     """
     mean = np.zeros_like(chance)
     rows = np.flatnonzero(runs.size > 1)
@@ -190,21 +190,21 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
     misses = np.diff(ranking.ranked_offsets) - n_found
-    # Twice the number of non-relevant rows above each row, with rows of equal score counted half, which is the mean
-    # over their orders; integers keep the area exact.
+    # Count twice the non-relevant rows above each row, and once those with equal score, which is twice the mean over
+    # all orders of ties; integers keep the area exact.
     runs = ranking.runs
     above = ranking.rank - count - ~hit
     through = ranking.rank - count
     twice = runs.spread(above[runs.starts] + through[runs.starts + runs.sizes - 1])
     lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
-    # rows that were not retrieved share the last rank
+    # rows that were not retrieved are tied at the last rank
     lost = lost + (n_relevant - n_found) * (2 * misses + (n_other - misses))
     pairs = n_relevant * n_other
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
 
 
 def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_], Int, Int]:
-    """Return the relevant ranked rows, their number down to each row, and the number of relevant rows per query."""
+    """Return a mask of relevant ranked rows, their cumulative number, and the number of relevant rows per query."""
     hit = ranking.ranked >= settings.relevance
     total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
     count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
@@ -213,14 +213,14 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
 
 
 def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Float, Int]:
-    """Return the number of relevant rows within the cutoff, and of all relevant rows, per query."""
+    """Return the number of relevant rows within the cutoff and the number of all relevant rows, per query."""
     hit, count, n_relevant = _hits(ranking, settings)
     assert settings.cutoff is not None
     lengths = np.diff(ranking.ranked_offsets)
     found = np.zeros(lengths.shape[0])
     last = (ranking.ranked_offsets[:-1] + np.minimum(lengths, settings.cutoff) - 1)[lengths > 0]
     found[lengths > 0] = count[last]
-    if ranking.averaged:  # the first j of a run of n rows, r of them relevant, have r j/n
+    if ranking.averaged:  # the first j of n tied rows contain r j/n of r relevant ones on average
         runs = ranking.runs
         r, above = runs.total(hit.astype(np.int64))[last], (count - hit)[runs.first[last]]
         found[lengths > 0] = above + r * runs.place[last] / runs.size[last]

@@ -1,6 +1,6 @@
-"""Ranks of all queries at once, with a stated rule for equal scores.
+"""Rank the rows of all queries at once, with an explicit rule for ties.
 
-The mean of DCG over ties is :meth:`Ranking.averages`; those of AP, MRR and ERR are in ``measures.py``.
+The mean of DCG over orders of ties uses :meth:`Ranking.averages`; the means of AP, MRR and ERR are in ``measures.py``.
 ``evaluation.py`` chooses the default rule.
 """
 
@@ -19,13 +19,13 @@ from structsvm.queries import places_in
 Ties = Literal["average", "docid", "row"]
 TIES: tuple[Ties, ...] = ("average", "docid", "row")
 
-# elements sorted per call, so that the padded copy, its mask and its indices fit in cache
+# number of elements sorted per call, so that the padded copy, its mask and its indices fit in the cache
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of equal scores in the rows of a ranking: first row and size of each; a row without ties is a run."""
+    """Runs of equal scores in a ranking, as first row and size of each run; a row without ties is a run of size 1."""
 
     starts: Int
     sizes: Int
@@ -46,15 +46,15 @@ class Runs:
         return np.arange(1, self.first.shape[0] + 1) - self.first
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return for each row the value of its run."""
+        """Return the value of its run for each row."""
         return np.repeat(values, self.sizes)
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return for each row the sum over its run."""
+        """Return the sum over its run for each row."""
         return self.spread(np.add.reduceat(values, self.starts))
 
     def mean(self, values: Float) -> Float:
-        """Return for each row the mean over its run, which rounding does not move outside the range of the run."""
+        """Return the mean over its run for each row, clipped to the range of the run because of rounding."""
         means = np.add.reduceat(values, self.starts) / self.sizes
         least, most = (function.reduceat(values, self.starts) for function in (np.minimum, np.maximum))
         return self.spread(np.clip(means, least, most))
@@ -62,10 +62,10 @@ class Runs:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Queries with the grades of their rows, and of the retrieved ones in rank order.
+    """Grades of all rows of the queries, and grades of the retrieved rows in rank order.
 
-    ``new_score`` is False where a retrieved row has the score of the one before it in the same query. ``averaged``
-    means that there are such rows, and that measures are averaged over all orders of equal scores.
+    ``new_score`` is False if a retrieved row has the same score as the previous row of its query. ``averaged`` is True
+    if there are such ties and measures are averaged over all orders of tied rows.
     """
 
     grades: Float
@@ -82,7 +82,7 @@ class Ranking:
 
     @cached_property
     def lengths(self) -> Int:
-        """Number of rows of each query, retrieved or not."""
+        """Number of rows of each query, including rows that were not retrieved."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -91,11 +91,11 @@ class Ranking:
         return Runs(starts, np.diff(starts, append=self.new_score.shape[0]))
 
     def averages(self, values: Float) -> Float:
-        """Return values of ranks, or of rows, as means over runs of equal scores, if these are averaged."""
+        """Return means of ``values`` (of ranks or rows) over runs of equal scores if ``averaged``, else ``values``."""
         return self.runs.mean(values) if self.averaged else values
 
     def tied_share(self) -> float:
-        """Return the share of the pairs of retrieved rows of a query with different grades whose scores are equal."""
+        """Return the share of tied pairs among pairs of retrieved rows of the same query with different grades."""
         if self.new_score.all():
             return 0.0
         of_runs = np.append(self.runs.starts, self.ranked.shape[0])
@@ -110,7 +110,7 @@ def _different_pairs(grades: Float, offsets: Int) -> int:
         grades = grades[np.repeat(lengths > 1, lengths)]
         lengths = lengths[lengths > 1]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
-    # all pairs of a segment minus those of equal grades: with n rows and n_g of grade g, (n^2 - sum n_g^2) / 2
+    # all pairs of a segment minus pairs with equal grades: (n^2 - sum n_g^2) / 2 for n rows, n_g of them with grade g
     ordered = grades[sort_segments(grades, offsets)]
     new = np.ones(ordered.shape[0], dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
@@ -127,7 +127,7 @@ def rank_queries(
     ties: Ties,
     docid: NDArray[Any] | None,
 ) -> Ranking:
-    """Rank grouped rows by ascending ``key``: negated scores without NaN. Rows not ``retrieved`` get no rank."""
+    """Rank grouped rows by ascending ``key``, the negated scores without NaN; only ``retrieved`` rows have a rank."""
     ranked_offsets, candidates = offsets, grades
     if not retrieved.all():
         ranked_offsets = np.concatenate(([0], np.cumsum(retrieved, dtype=np.int64)))[offsets]
@@ -146,35 +146,35 @@ def rank_queries(
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
-    """Reorder the rows of each run of equal scores by the rule ``ties``, in place; by row for the average.
+    """Reorder the rows of each run of equal scores in place, by the rule ``ties``, or by row for the average.
 
-    The average does not depend on this order, but its last digits would depend on an unstable sort.
+    The average does not depend on this order, except for rounding, which an unstable sort would make unpredictable.
     """
     tied = ~new_score
     tied[:-1] |= tied[1:]
     position = np.flatnonzero(tied)
     new_run = new_score[position]
     run = np.cumsum(new_run)
-    # run and row in one integer: numpy sorts integers by value faster than it finds the order of two keys
+    # combine run and row in one integer, since NumPy sorts integers faster than it computes the order of two keys
     n_rows = order.shape[0]
     rows = np.sort(run * n_rows + order[position]) % n_rows
     if ties == "docid":
         starts = np.append(np.flatnonzero(new_run), position.shape[0])
         if docid is not None:
             rows = rows[sort_segments(docid[rows], starts)]
-        # ascending ids, and rows within equal ids, to descending ones: mirror each run
+        # reverse each run, so that ids, and rows with equal ids, are in descending order
         rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(position.shape[0])]
     order[position] = rows
 
 
 def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
-    """Return the indices that sort ``key``, numbers or strings, ascending inside each segment.
+    """Return the indices that sort ``key``, numbers or strings, in ascending order within each segment.
 
     Equal strings keep their order. Segments of similar length are padded and sorted as the rows of a matrix.
     """
     lengths = np.diff(offsets)
     order = np.empty(key.shape[0], dtype=np.int64)
-    # lengths from 2^(w-1) to 2^w - 1 have width class w: padding at most doubles a segment
+    # lengths from 2^(w-1) to 2^w - 1 have width class w, so that padding at most doubles the length of a segment
     width_class = np.frexp(lengths.astype(np.float64))[1]
     for width in np.unique(width_class[lengths > 0]):
         segments = np.flatnonzero((width_class == width) & (lengths > 0))
@@ -208,7 +208,7 @@ def _padding(dtype: np.dtype[Any]) -> Any:
 
 
 def segment_sum(values: NDArray[Any], offsets: Int) -> NDArray[Any]:
-    """Return the sum of each segment, 0 for an empty one."""
+    """Return the sum of each segment, which is 0 for an empty segment."""
     total = np.zeros(offsets.shape[0] - 1, dtype=values.dtype)
     filled = np.diff(offsets) > 0
     if filled.any():

@@ -1,4 +1,4 @@
-"""``EvaluationResult``: the values of one measure."""
+"""``EvaluationResult``: the values of one measure for several queries."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from structsvm.protocols import Float
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EvaluationResult:
-    """Values of one measure.
+    """Values of one measure for several queries.
 
     Attributes
     ----------
     name : str
         Name of the measure, as given.
     mean : float
-        Mean over queries; NaN if the ``empty`` policy left no query.
+        Mean over queries; NaN if ``empty="skip"`` left out all queries.
     per_query : ndarray of float64, shape (n_queries,)
         One value per query; NaN if ``empty="skip"`` left the query out.
     query_ids : ndarray of int64 or str, shape (n_queries,)
-        The query of each value, in the order of their first rows.
+        Query of each value; queries are in the order of their first rows.
 
     Examples
     --------
@@ -53,16 +53,17 @@ class EvaluationResult:
         return f"EvaluationResult({self.name} {self.mean:.4f}, {queries}{note})"
 
     def interval(self, *, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval of the mean over queries by Student's t, clipped at 0 and, for values up to 1, at 1.
+        """Return Student's t interval of the mean over queries, clipped at 0 and, for values up to 1, at 1.
 
         Parameters
         ----------
         level : float, default=0.95
+            Confidence level.
 
         Returns
         -------
         tuple of two floats
-            NaN for a single query.
+            Lower and upper end of the interval; NaN for a single query.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""``RunTable``: several measures of several runs, with tests against one of the runs."""
+"""``RunTable``: several measures of several runs, with tests against a baseline run."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ class RunTable:
     Attributes
     ----------
     names : tuple of str
-        The runs.
+        Names of the runs.
     measures : tuple of str
+        Names of the measures.
     results : dict of (str, str) to EvaluationResult
-        By run and measure.
+        Results by run and measure.
     baseline : str or None
-        The run used as the reference by :meth:`against`.
+        The run with which :meth:`against` compared the others; None before.
     comparisons : dict of (str, str) to Comparison
-        Comparisons of the other runs with the baseline.
+        Comparisons of the other runs with the baseline, by run and measure.
     adjusted : dict of (str, str) to float
-        Their p-values by Holm's method over all runs and measures.
+        p-values of the comparisons, adjusted by Holm's method over all runs and measures.
     level : float
-        A difference is marked where the adjusted p is below ``1 - level``.
+        Differences with an adjusted p-value below ``1 - level`` are marked.
 
     Examples
     --------
@@ -66,16 +67,17 @@ class RunTable:
         return np.array([[self.results[name, m].mean for m in self.measures] for name in self.names])
 
     def against(self, baseline: str, *, test: Test = "wilcoxon", level: float = 0.95) -> RunTable:
-        """Return the table with every other run compared to a baseline, in every measure.
+        """Return the table with comparisons of every other run with a baseline, for every measure.
 
         Parameters
         ----------
         baseline : str
-            One of the runs.
+            Name of the run to compare with.
         test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
             As in :func:`structsvm.metrics.compare`.
         level : float, default=0.95
-            Level of the intervals and of the marks; p-values are adjusted by Holm over all runs and measures.
+            Level of the intervals and of the marks; p-values are adjusted by Holm's method over all runs and
+            measures.
 
         Returns
         -------
@@ -91,8 +93,8 @@ class RunTable:
         return replace(self, baseline=baseline, comparisons=found, level=level, adjusted=adjusted)
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the means or, after :meth:`against`, one row per comparison with interval and
-        p."""
+        """Return a pandas DataFrame of the means or, after :meth:`against`, of the comparisons with intervals and
+        p-values, one per row."""
         if self.comparisons is None or self.adjusted is None:
             return frame(
                 dict(zip(self.measures, self.means().T, strict=True)), index=self.names, index_name="run"
@@ -109,7 +111,7 @@ class RunTable:
     def _cells(self) -> list[list[str]]:
         """Return the header, and the name and means of each run, with a mark at significant differences."""
         adjusted = self.adjusted or {}
-        # a cell without the mark has a blank instead, so that digits are aligned
+        # pad cells without a mark with a blank, so that digits are aligned
         blank = "" if self.comparisons is None else " "
         rows = [["run", *(measure + blank for measure in self.measures)]]
         for name in self.names:

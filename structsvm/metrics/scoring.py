@@ -1,4 +1,4 @@
-"""Measures as scikit-learn scorers that require query ids."""
+"""scikit-learn scorers of ranking measures, which require query ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NO_QID = (
 
 
 def make_scorer(name: str, **options: Any) -> QueryScorer:
-    """Return a scorer for ``cross_val_score``, ``GridSearchCV`` and the like: the mean of a measure over queries.
+    """Return a scorer for ``cross_val_score``, ``GridSearchCV`` and others: the mean of a measure over queries.
 
     Parameters
     ----------
     name : str
-        As in :func:`structsvm.metrics.evaluate`.
+        Name of the measure, as in :func:`structsvm.metrics.evaluate`.
     **options
         Options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
         ``max_grade``.
@@ -32,15 +32,15 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     Returns
     -------
     QueryScorer
-        Callable as ``scorer(estimator, X, y, qid=qid, docid=None)``. It requests ``qid`` and ``docid`` from
+        A callable ``scorer(estimator, X, y, qid=qid, docid=None)``, which requests ``qid`` and ``docid`` from
         scikit-learn's metadata routing.
 
     Raises
     ------
     ValueError
-        For an unknown name or option; and from the scorer, if no ``qid`` came with the data and ``X`` is not a
-        frame with a ``qid`` column. ``GridSearchCV`` turns an error in scoring into a warning and the score
-        NaN, unless it has ``error_score="raise"``.
+        If a name or option is unknown; also raised by the scorer, if no ``qid`` is passed and ``X`` is not a frame with
+        a ``qid`` column. ``GridSearchCV`` converts an error in scoring to a warning and the score NaN, unless
+        ``error_score="raise"``.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     >>> scores.shape
     (3,)
     """
-    # check the options now: an error in the middle of a search becomes a warning and a NaN
+    # check the options in advance, since a search converts an error in scoring to a warning and NaN
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
         raise BadInput("make_scorer", f"expected {reserved[0]} with the data, when the scorer is called")
@@ -66,7 +66,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
 
 
 def _takes_qid(estimator: Any, method: str) -> bool:
-    """Return whether the ids can be passed to a method of an estimator, or through it to a step of a pipeline."""
+    """Return whether a method of an estimator, or of the last step of a pipeline, accepts the query ids."""
     from sklearn import get_config
     from sklearn.utils.metadata_routing import get_routing_for_object
 
@@ -82,7 +82,7 @@ def _takes_qid(estimator: Any, method: str) -> bool:
 
 
 class QueryScorer:
-    """Scorer that :func:`make_scorer` returns; it requests its metadata from scikit-learn's routing."""
+    """Scorer of :func:`make_scorer`, which requests query and document ids from scikit-learn's metadata routing."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name
@@ -104,14 +104,14 @@ class QueryScorer:
         warn_of_cut_queries(estimator, qid)
         method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
         score = getattr(estimator, method)
-        # models that scale features within queries need the ids to predict, on their own or in a pipeline
+        # models that scale features within queries require the ids for prediction, also as the last step of a pipeline
         scores = score(X, qid=qid) if _takes_qid(estimator, method) else score(X)
         return float(evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean)
 
     def set_score_request(
         self, *, qid: bool | str | None = True, docid: bool | str | None = True
     ) -> QueryScorer:
-        """Choose the metadata routed to this scorer, possibly under another name (``qid="query"``); return the
+        """Set the metadata that is routed to this scorer, optionally by an alias (``qid="query"``); return the
         scorer."""
         self._requests = {"qid": qid, "docid": docid}
         return self

@@ -1,7 +1,7 @@
 """Paired comparison of two systems over queries, and corrections for several comparisons.
 
-:func:`compare` makes one test without correction, and :func:`holm` corrects the p-values of several tests.
-``structsvm.cli.studies.folds.results`` corrects the tests of ``structsvm compare``, ``run_table`` those of a table.
+:func:`compare` computes one test without correction, and :func:`holm` corrects the p-values of several tests. The tests
+of ``structsvm compare`` are corrected in ``structsvm.cli.studies.folds.results``, those of a table in ``run_table``.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ from structsvm.queries import refuse_first
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
-# summing the same precisions in another order changes the last digits, which does not count as a difference
+# differences that are due only to the order of summation count as ties
 _DECIMALS = 12
 _ROUNDING = 1e-12
 _BLOCK = 1 << 20
-"""Number of signs that the randomization test draws at once."""
+"""Number of random signs that the randomization test draws at once."""
 
 
 class Comparison(NamedTuple):
-    """A paired comparison of systems ``a`` and ``b``.
+    """Paired comparison of systems ``a`` and ``b``.
 
     Attributes
     ----------
     mean_difference : float
         Mean of ``a - b`` over the queries.
     wins, losses, ties : int
-        Number of queries in which ``a`` is above, below and equal to ``b``.
+        Number of queries for which ``a`` is larger than, smaller than and equal to ``b``.
     statistic : float
         Wilcoxon's signed rank statistic, the smaller of the two rank sums; Student's t; or the mean difference in the
         randomization test.
     p_value : float
-        Two-tailed; 1 if no query differs.
+        Two-tailed p-value; 1 if the systems are equal on all queries.
     lower, upper : float
         Interval of the mean difference by Student's t; NaN for a single query.
     test : str
+        Name of the test.
     level : float
         Level of the interval.
 
@@ -94,8 +95,8 @@ def compare(
 ) -> Comparison:
     """Compare two systems on the same queries by a two-tailed paired test.
 
-    Differences up to 1e-12, which is rounding, count as ties. Queries that are NaN in both (left out by
-    ``empty="skip"``) are dropped from everything.
+    Differences up to 1e-12, which are due to rounding, count as ties. Queries that are NaN in both systems (left out by
+    ``empty="skip"``) are ignored.
 
     Parameters
     ----------
@@ -103,15 +104,15 @@ def compare(
         Results of :func:`structsvm.metrics.evaluate` for the same measure, which are matched by query id; or values in
         the same order of queries.
     test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
-        Wilcoxon's signed rank test, without the ties as in Wilcoxon (1945); Student's paired t-test; or Fisher's
-        randomization test, in which each query's difference may as well have the other sign (Smucker, Allan and
-        Carterette, CIKM 2007).
+        Wilcoxon's signed rank test, which drops ties as in Wilcoxon (1945); Student's paired t-test; or Fisher's
+        randomization test, which flips the signs of the differences at random (Smucker, Allan and Carterette, CIKM
+        2007).
     level : float, default=0.95
         Level of the interval of the mean difference.
     n_resamples : int, default=10000
-        Number of sign vectors that the randomization test draws; it enumerates all of them if there are no more.
+        Number of random sign vectors of the randomization test; if there are at most this many, all are enumerated.
     random_state : int, default=0
-        Seed of the signs.
+        Seed of the random signs.
 
     Returns
     -------
@@ -120,8 +121,8 @@ def compare(
     Notes
     -----
     The p-value of Wilcoxon's test is computed by ``scipy.stats.wilcoxon`` with its defaults for differences rounded to
-    12 decimals, as equal ones share a rank: exact for few queries, the normal approximation for many (more than 50, or
-    than 13 with tied differences, in SciPy 1.17).
+    12 decimals, so that equal differences share a rank. It is exact for few queries, and uses the normal approximation
+    for many (in SciPy 1.17, for more than 50, or more than 13 if absolute differences are tied).
 
     Examples
     --------
@@ -155,7 +156,7 @@ def compare(
 def student_comparison(
     difference: Float, weights: Float | None = None, *, wider: float = 1.0, level: float = 0.95
 ) -> Comparison:
-    """Return the comparison by Student's t on differences per query, with the error of :func:`student_mean`."""
+    """Return the comparison by Student's t test of differences per query, with the error of :func:`student_mean`."""
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     found = student_mean(difference, weights, wider=wider)
     statistic, p_value = found.test() if wins + losses else (0.0, 1.0)
@@ -165,7 +166,7 @@ def student_comparison(
 
 
 def _differences(a: Float, b: Float) -> Float:
-    """Return ``a - b`` of the queries with values; raise if the two do not match."""
+    """Return ``a - b`` for the queries with values; raise BadInput if the systems do not match."""
     if a.ndim != 1 or a.shape != b.shape:
         raise BadInput("a and b", f"expected one value for each query, got {a.shape} and {b.shape}")
     if np.isinf(a).any() or np.isinf(b).any():
@@ -182,7 +183,7 @@ def _differences(a: Float, b: Float) -> Float:
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of sign vectors whose sum is as far from 0; if sampled, the observed signs count once more."""
+    """Return the share of sign vectors with a sum at least as far from 0; a sample also counts the observed signs."""
     sizes = np.abs(difference[difference != 0])
     observed = abs(float(difference.sum())) * (1.0 - 1e-12)
     n = sizes.size
@@ -198,7 +199,7 @@ def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
 
 
 def p_values(p: ArrayLike) -> Float:
-    """Return p-values of several comparisons as an array; raise for anything else."""
+    """Return p-values of several comparisons as an array; raise BadInput for other input."""
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1:
         raise BadInput("p", f"expected one p-value per comparison, got shape {values.shape}")
@@ -209,12 +210,13 @@ def p_values(p: ArrayLike) -> Float:
 def holm(p: ArrayLike) -> Float:
     """Return Holm's step-down adjusted p-values, which bound the probability of any false rejection.
 
-    Rejecting those of at most alpha makes a false rejection with probability at most alpha, whatever the dependence
-    between the comparisons, and for always-valid p-values as well.
+    If all hypotheses with adjusted p-values of at most alpha are rejected, the probability of a false rejection is at
+    most alpha, for any dependence between the comparisons. This also holds for always-valid p-values.
 
     Parameters
     ----------
     p : array-like, shape (n_comparisons,)
+        p-values of the comparisons.
 
     Returns
     -------
@@ -238,7 +240,7 @@ def holm(p: ArrayLike) -> Float:
 
 
 def paired(a: Any, b: Any) -> tuple[Float, Float]:
-    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id."""
+    """Return the values of two systems in one order of queries; results of ``evaluate`` are matched by query id."""
     if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
         raise BadInput(
             "a and b", "expected two results of evaluate, or two arrays of values, got one of each"
@@ -257,25 +259,25 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
 
 
 LEVEL = 0.05
-"""Significance level: a difference is called significant if its p-value is below it."""
+"""Significance level: a difference with a smaller p-value is significant."""
 
 
 class Leaders(NamedTuple):
-    """The systems with the best mean, and comparisons of the others with the first of them, best first."""
+    """Systems with the best mean, and p-values of the other systems against the first, in descending order of mean."""
 
     first: tuple[str, ...]
     p_values: dict[str, float]
 
     @property
     def level(self) -> dict[str, float]:
-        """Systems without a significant difference to the first, and their p-values."""
+        """Systems that do not differ significantly from the first, and their p-values."""
         return {name: p for name, p in self.p_values.items() if p >= LEVEL}
 
 
 def leaders(per_query: Mapping[str, Float]) -> Leaders:
-    """Return the best system, its equals, and the systems not significantly different, so that headlines can name all.
+    """Return the systems with the best mean, and the p-values of all other systems against the first of these.
 
-    The p-values are of :func:`compare` against the first, corrected for their number by :func:`holm`.
+    The p-values are those of :func:`compare`, corrected for their number by :func:`holm`.
     """
     means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
     top = max(means.values())

@@ -1,39 +1,40 @@
 """Click logs as JSON Lines: one impression (a list shown once) per line.
 
-Keys of a line; others are ignored, so a production log may have more:
+A line has the following keys; other keys are ignored, so a production log may contain more:
 
 =================== ======== ===================================================================================
 Key                 Needed   Value
 =================== ======== ===================================================================================
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
-``clicks``          see left clicks in their order; ``[]``: shown and not clicked. No key or null: the feedback is
-                             missing (``missing_feedback``)
-``impression``      no       id of the impression, an int or a string, different each time a list is shown. Also read
-                             from the record, where ``Shown.with_impression`` puts it
+``clicks``          no       clicks in their order; ``[]`` if nothing was clicked. Without the key, or with null, the
+                             feedback is missing (``missing_feedback``)
+``impression``      no       id of the impression, an int or a string, unique for each display of a list. It may also
+                             be in the record, in which ``Shown.with_impression`` stores it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
-``offset``          no       documents on earlier pages of the search: the list begins at position ``offset + 1``
-``same``            no       true: the rankers agreed on the list, which compares nothing: ``analyse`` leaves it out,
-                             and readers of clicks count it
-``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` met on this
-                             list; the same in every line of a log
+``offset``          no       number of documents on earlier pages; the list begins at rank ``offset + 1``
+``same``            no       true if the rankers agreed on the list, which then compares nothing: ``analyse`` omits
+                             it, and readers of clicks count it
+``among``           no       in the log of a dueling bandit: the names of all its rankers, the same in every line;
+                             ``rankers`` are those that met on this list
 ``query``           no       id of the query, an int or a string
 ``session, user``   no       ids, for clustered analysis
 ``query_words``     no       number of words of the query
 ``title_bold``      no       for each shown document, its number of bold (matched) words in the title
-``abstract_bold``   no       the same in the abstract
+``abstract_bold``   no       for each shown document, its number of bold words in the abstract
 =================== ======== ===================================================================================
 
 A click is an object with ``rank`` (from 1) or ``document`` (its id), and optionally ``time`` (seconds, from any
-start), ``dwell`` (seconds) and ``download`` (bool). If each click of a line has a time, times give the order. Times lie
-between 0 and 1e11 seconds (the year 5138): larger ones are milliseconds, or damaged.
+start), ``dwell`` (seconds) and ``download`` (bool). If each click of a line has a time, the clicks are sorted by time.
+Times are between 0 and 1e11 seconds (the year 5138); larger values are refused, since they are in milliseconds or
+corrupted.
 
-Log shippers deliver lines more than once. Two lines with one ``impression`` id that agree in the list, its evidence,
-the clicks, the query, the session and the user are one impression: the first counts, the others are left out and
-counted (``n_repeated``). If they do not agree, the log is refused with both lines: two impressions have the same id, or
-the clicks of one impression are on several lines and have to be joined. Lines without feedback that are left out
-(``missing_feedback="skip"``) are not compared, so a list may be logged when it is shown, without ``clicks``, and again
-with them. Lines without an id that equal an earlier one byte for byte are counted (``n_identical``) and used: two users
-may do the same.
+Log shippers may deliver a line more than once. Lines with the same ``impression`` id that agree in the list, its
+evidence, the clicks, the query, the session and the user are one impression: the first line is used, and the others are
+counted (``n_repeated``). If the lines do not agree, the log is refused, with the numbers of both lines: either two
+impressions have the same id, or the clicks of one impression are on several lines and have to be merged. Lines without
+feedback that are left out (``missing_feedback="skip"``) are not compared, so a list may be logged without ``clicks``
+when it is shown, and again with its clicks. Lines without an id that are identical to an earlier line are counted
+(``n_identical``) and used, since two users may do the same.
 
 ::
 
@@ -41,7 +42,7 @@ may do the same.
      "impression":"i81f3"},"rankers":["old","new"],"query":"q7","session":"s1","user":"u3",
      "clicks":[{"rank":1,"time":2.5,"dwell":31.0}]}
 
-(one line in the file).
+(This is one line in the file.)
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ Id = str | int
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
 _BLOCK = 1 << 20
 _LONGEST = 1 << 22
-"""Largest number of bytes in a line, since parsed JSON takes many times the memory of its text."""
+"""Largest number of bytes in a line; parsed JSON takes many times the memory of its text."""
 
 LATEST = 1e11
-"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger values are milliseconds."""
+"""Largest time of a click in seconds, the year 5138 if times start in 1970; larger values are probably milliseconds."""
 
 
 class Click(NamedTuple):
@@ -85,7 +86,7 @@ class Click(NamedTuple):
     time, dwell : float or None
         Time of the click and dwell time on the document, in seconds; None if not logged.
     download : bool or None
-        Whether the click led to a download (or to what counts as one: a purchase, a play).
+        Whether the click led to a download or an equivalent event, such as a purchase; None if not logged.
 
     Examples
     --------
@@ -100,7 +101,7 @@ class Click(NamedTuple):
 
 
 _SAID = ("rankers", "among", "query", "session", "user", "query_words", "title_bold", "abstract_bold")
-"""Keys of a line besides the list and its clicks."""
+"""Optional keys of a line that describe the impression, not the list or its clicks."""
 
 
 @dataclass(frozen=True)
@@ -110,18 +111,21 @@ class Impression:
     Attributes
     ----------
     shown : Shown
+        Record of the list.
     clicks : tuple of Click, or None
-        In their order; empty if nothing was clicked, None if the feedback is missing.
+        Clicks in their order; empty if nothing was clicked, None if the feedback is missing.
     query, session, user : str, int or None
+        Ids; None if not logged.
     rankers : tuple of str
         Names of the rankers; empty if not logged.
     among : tuple of str
         Names of all rankers of the bandit that chose ``rankers``; empty without a bandit.
     query_words : int or None
+        Number of words of the query.
     title_bold, abstract_bold : tuple of int, or None
-        Bold words of each shown document.
+        Number of bold words in the title and abstract of each shown document.
     offset : int
-        Documents on earlier pages of the search.
+        Number of documents on earlier pages of the search.
     same : bool
         Whether the rankers agreed on the list, which then compares nothing.
 
@@ -154,7 +158,7 @@ class Impression:
 
     @property
     def clicked(self) -> NDArray[np.bool_]:
-        """Booleans by rank, True for a clicked document, for ``Interleaver.credit``; repeated clicks count once."""
+        """Boolean array by rank, True for clicked documents, as an argument of ``Interleaver.credit``."""
         places = np.zeros(len(self.shown.documents), dtype=bool)
         for click in self.clicks or ():
             places[click.rank - 1] = True
@@ -178,7 +182,7 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """Return the impression of an object of a line; raise ValueError for a fault."""
+        """Return the impression of the JSON object of a line; raise ValueError if the object is invalid."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
@@ -188,13 +192,13 @@ class Impression:
 
 
 class Line(Struct, frozen=True, gc=False):
-    """The validated content of a line; ``shown`` lacks the impression id and is shared by equal lists."""
+    """Validated content of a line; ``shown`` has no impression id, so that equal lists share one record."""
 
     shown: Shown
     name: Id | None
     clicks: tuple[Click, ...] | None
     about: Impression | _Fields
-    """All other fields: ids, names of rankers, words."""
+    """The remaining fields: ids, names of rankers, and numbers of words."""
 
     @classmethod
     def of(cls, one: Impression) -> Line:
@@ -221,30 +225,30 @@ class Line(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class ClickLog:
-    """The impressions of one experiment: one method, one set of rankers.
+    """Impressions of one experiment, which has one method and one set of rankers.
 
-    Build it with :func:`read_log` or :meth:`of`.
+    Create it with :func:`read_log` or :meth:`of`.
 
     Attributes
     ----------
     impressions : tuple of Impression
-        All with feedback.
+        Impressions with feedback.
     method : str
-        The interleaving method of every record.
+        Interleaving method of all impressions.
     rankers : tuple of str
-        Names; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its rankers; the
-        ``rankers`` of an impression are the rankers that met.
+        Names of the rankers; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its
+        rankers; the ``rankers`` of an impression are those that met.
     n_missing_feedback : int
-        Lines that were left out, or used without a click, by the option of :func:`read_log`.
+        Number of lines without feedback, which :func:`read_log` left out or used without clicks (``missing_feedback``).
     n_repeated : int
-        Impressions left out because their id occurred before.
+        Number of impressions left out because their id is repeated.
     n_identical : int
-        Lines without an id that equal an earlier one; they are used. They are not counted by :meth:`of`, since in a
-        simulation many impressions without ids, users and times are equal.
+        Number of lines without an id that equal an earlier line, which are used. :meth:`of` does not count them, since
+        in a simulation many impressions without ids, users and times are equal.
     source : str
-        Prefix of the number of an impression in errors, such as "log.jsonl:".
+        Prefix of impression numbers in error messages, such as "log.jsonl:".
     numbers : tuple of int
-        Line of each impression in the file (from 1), or its index in the argument of :meth:`of`.
+        Line number of each impression in the file (from 1), or its index in the argument of :meth:`of`.
 
     Examples
     --------
@@ -267,13 +271,13 @@ class ClickLog:
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
-        """Return a log of impressions; those without feedback, and repeated ones, are left out and counted."""
+        """Return a log of impressions; impressions without feedback and repeated ids are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
             if not isinstance(impression, Impression):
                 raise BadInput(
                     "impressions",
-                    f"expected an Impression each, got {type(impression).__name__}",
+                    f"expected Impression objects, got {type(impression).__name__}",
                     "wrap a record, as in Impression(shown, clicks), and read a table with "
                     "structsvm.clicks.read_team_draft_table",
                     at=f"[{number}]",
@@ -292,14 +296,15 @@ def read_log(
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
 ) -> ClickLog:
-    """Read a click log (see the module for its format), plain or compressed by gzip, bzip2 or xz.
+    """Read a click log, plain or compressed by gzip, bzip2 or xz; the module documentation describes the format.
 
     Parameters
     ----------
     path : str or Path
+        File with one impression per line.
     missing_feedback : {"skip", "no_click", "error"}
-        Lines without ``clicks``: leave the impression out (correct if feedback is lost at random), use it without a
-        click (correct if lists without clicks are not logged), or raise an error.
+        Treatment of lines without ``clicks``: leave out the impression (correct if feedback is lost at random), use
+        it as an impression without clicks (correct if only clicks are logged), or raise an error.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -310,14 +315,14 @@ def read_log(
     Raises
     ------
     ValueError
-        With file and line, for a line that is not such an object, an invalid record or click, a click on a document
-        that was not shown, a change of method or rankers, and an impression id with lines that do not agree. Also for a
-        log without a usable impression. Empty lines are skipped.
+        If a line is not a JSON object of this format, has an invalid record or click, or a click on a document that was
+        not shown, if method or rankers change, or if lines with the same impression id do not agree; the message gives
+        file and line. Also if the log has no usable impression. Empty lines are skipped.
 
     Notes
     -----
-    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log with a twentieth of
-    that memory.
+    Each impression takes about 2 KB of memory. For :func:`analyse`, :func:`read_credits` reads large logs with a
+    twentieth of this memory.
 
     Examples
     --------
@@ -341,7 +346,7 @@ def read_log(
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput if a line is too
+    """Yield blocks of non-empty lines, each with its line number (from 1); raise BadInput for lines that are too
     long."""
     number = 0
     for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
@@ -391,7 +396,7 @@ class _Fields(Struct, gc=False):
 
 
 class Lines:
-    """Parser of the lines of a log; the record of a list that is shown often is checked once."""
+    """Parser of the lines of a log, which checks the record of a frequent list only once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
@@ -401,8 +406,8 @@ class Lines:
         self._rankers: tuple[str, ...] = ()
 
     def read(self, number: int, raw: bytes) -> Line:
-        """Return a line; raise BadInput with file and line for a fault."""
-        # msgspec parses and checks types at once; its errors are explained only when there is one
+        """Return the content of a line; raise BadInput, with file and line, if it is invalid."""
+        # msgspec parses and checks types in one pass; an error is explained only when it occurs
         try:
             return self.check(self._decode(raw))
         except ValidationError as error:
@@ -414,9 +419,9 @@ class Lines:
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
     def check(self, fields: _Fields) -> Line:
-        """Return the line of these fields; raise BadInput if they contradict each other."""
-        # The id of the impression may be on the line or in the record. It is stored separately, so that all impressions
-        # of one list share its record.
+        """Return the line with these fields; raise BadInput if the fields are inconsistent."""
+        # The id of the impression may be a key of the line or of the record. It is stored separately, so that all
+        # impressions of one list share the same record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
             name = shown.impression
@@ -430,37 +435,37 @@ class Lines:
                 raise BadInput(
                     "impression",
                     f"expected one id, got {fields.impression!r:.80} on the line and {name!r:.80} in the record",
-                    "log one of them",
+                    "log the id once",
                 )
             name = fields.impression
         for key, value in (("query", fields.query), ("session", fields.session), ("user", fields.user)):
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
         clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
-        # names are the same on most lines and checked only when they change
+        # most lines have the same names, so names are checked only when they change
         rankers = fields.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
             _check_names("rankers", tuple(set(rankers)) if fields.same else rankers)
             if len(rankers) != shown.n_rankers:
-                raise BadInput("rankers", f"expected {shown.n_rankers} different names, got {rankers!r:.80}")
+                raise BadInput("rankers", f"expected {shown.n_rankers} distinct names, got {rankers!r:.80}")
             self._rankers = () if fields.same else rankers
         if fields.among is not None:
             _check_names("among", fields.among)
             if not fields.rankers or not set(fields.rankers) <= set(fields.among):
                 raise BadInput(
-                    "among", f"expected the names of 'rankers' among them, got {fields.among!r:.80}"
+                    "among", f"expected to contain the names of 'rankers', got {fields.among!r:.80}"
                 )
         n = len(shown.documents)
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown, fields.clicks = "", None  # the line has them, checked
+        fields.shown, fields.clicks = "", None  # the Line contains both in checked form
         return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
         record.impression = None
         documents = record.documents
-        if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true would be one key
+        if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true are equal as keys
             return _check_shown(restore(record))
         key = (record.method, record.n_rankers, documents, record.evidence, record.slack)
         shown = self._known.get(key)
@@ -476,7 +481,7 @@ class Lines:
 
 _PLAIN: tuple[set[type], ...] = ({str}, {int})
 _ENTRIES_KEPT = 1 << 20
-"""Largest number of documents and of numbers in known records, some 50 MB."""
+"""Largest total number of documents and of numbers in cached records, about 50 MB."""
 
 
 def _check_shown(shown: Shown) -> Shown:
@@ -487,11 +492,11 @@ def _check_shown(shown: Shown) -> Shown:
 
 def _check_names(key: str, names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names) or not all(map(str.isprintable, names)):
-        raise BadInput(key, f"expected different, printable names, got {names!r:.80}")
+        raise BadInput(key, f"expected distinct, printable names, got {names!r:.80}")
 
 
 def _explained(raw: bytes, error: ValidationError) -> str:
-    """Return the fault of a line, which may also be invalid JSON after the invalid value."""
+    """Return the error message of an invalid line, whose text after the invalid value may also be invalid JSON."""
     if raw.lstrip()[:1] != b"{":
         return f"{_EXPECTED}, got {_start(raw)}"
     try:
@@ -501,7 +506,7 @@ def _explained(raw: bytes, error: ValidationError) -> str:
 
 
 def _no_json(raw: bytes, error: Exception) -> str:
-    """Return the fault of bytes that are not JSON."""
+    """Return the error message of bytes that are not JSON."""
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:
@@ -517,12 +522,12 @@ def _start(raw: bytes) -> str:
 
 
 def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
-    """Write impressions as a log for :func:`read_log`; the file appears complete or not at all.
+    """Write impressions as a log for :func:`read_log`; the file is written completely or not at all.
 
     Raises
     ------
     TypeError
-        If JSON cannot represent a document id.
+        If a document id cannot be represented in JSON.
 
     Examples
     --------
@@ -545,7 +550,7 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
 
 
 class Header:
-    """Method and rankers of a log, which are the same for all impressions, and the number of impressions without
+    """Method and rankers, which are the same for all impressions of a log, and the number of impressions without
     feedback."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
@@ -557,7 +562,7 @@ class Header:
         self.n_missing = 0
 
     def admit(self, number: int, line: Line) -> bool:
-        """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks
+        """Return whether to use the impression; raise BadInput if it belongs to another experiment or has no
         feedback."""
         shown, among = line.shown, line.about.among or ()
         found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
@@ -566,7 +571,7 @@ class Header:
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
             problem = f"expected {_described(self.found)}, as before, got {_described(found)}"
-            raise BadInput(f"{self.source}{number}", problem, "one log holds one experiment")
+            raise BadInput(f"{self.source}{number}", problem, "use one log per experiment")
         if line.clicks is None:
             if self.missing_feedback == "error":
                 problem = "expected 'clicks', got none"
@@ -585,14 +590,14 @@ class Header:
 
 
 def said(line: Line) -> tuple[Any, ...]:
-    """Return the fields in which two lines with one impression id must agree."""
+    """Return the fields in which lines with the same impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
     return (shown.documents, shown.evidence, line.clicks or (), about.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
-    """Raise BadInput for two lines with one id that do not agree."""
+    """Raise BadInput for two lines with the same id that do not agree."""
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise BadInput(
         f"{source}{second}",
@@ -603,7 +608,7 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
 
 
 class _Collector:
-    """Builds a log of impressions, each checked against the first impression and against earlier ones with the same
+    """Builder of a log, which checks each impression against the first one, and against earlier ones with the same
     id."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
@@ -622,7 +627,7 @@ class _Collector:
         # the first impression of an id is kept; later ones have to agree with it
         name = line.name
         if name is not None:
-            # types too: to Python, 1 == True
+            # the key contains the type, since 1 == True in Python
             index = self.index_of.setdefault((type(name), name), len(self.impressions))
             if index < len(self.impressions):
                 if said(line) != said(Line.of(self.impressions[index])):
@@ -661,16 +666,16 @@ def _check_id(key: str, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise BadInput(key, f"expected a string or an integer, got {value!r:.80}")
-    # NumPy drops NUL at the end of a string, and two ids may become one
+    # NumPy drops NUL at the end of a string, which could make two ids equal
     if isinstance(value, str) and "\0" in value:
         raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
 
 
-_new = tuple.__new__  # faster than Click(...), a Python function
+_new = tuple.__new__  # faster than Click(...), which calls a Python function
 
 
 def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
-    """Return the clicks by rank, in the order of their times if all have one."""
+    """Return the clicks with ranks, sorted by time if all clicks have a time."""
     clicks, n = [], len(shown.documents)
     for i, click in enumerate(given):
         rank = click.rank
@@ -687,9 +692,9 @@ def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
 
 
 def _place_of(document: Any, shown: Shown, i: int) -> int:
-    # documents that JSON cannot represent as such are compared in their encoded form
+    # documents that JSON cannot represent directly, such as tuples, are compared in their encoded form
     encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
-    # types too: to Python, 1 == True
+    # types are compared as well, since 1 == True in Python
     for k, one in enumerate(encoded):
         if one == document and type(one) is type(document):
             return k

@@ -1,7 +1,7 @@
 """Figures of fits, models and results, on matplotlib axes and in HTML pages.
 
-``figures`` describes figures as data, ``drawing`` draws them with matplotlib, ``axes`` contains the functions for
-users; ``pages`` builds self-contained HTML pages of tables and figures.
+``axes`` contains the public functions. ``figures`` describes figures as data, ``drawing`` draws them with matplotlib,
+and ``pages`` builds self-contained HTML pages of tables and figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Figures of fits, models and results on matplotlib axes.
 
-Each function draws on ``ax``, or on a new figure, and returns the axes, on which matplotlib sets titles and limits.
-Lines differ in dashes and markers as well as in colour. matplotlib is imported when the first figure is drawn.
+Each function draws on ``ax``, or on the axes of a new figure if it is None, and returns the axes, so that titles and
+limits can be set with matplotlib. Lines differ in dashes and markers as well as in colour. matplotlib is imported when
+the first figure is drawn.
 
 >>> ax = differences([0.2, -0.1, 0.0])
 >>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Ax = None) -> Axes:
-    """Draw the largest weights of a linear model as bars, the largest on top; bars to the right raise the score.
+    """Draw the weights of a linear model with the largest absolute values as bars; positive weights point right.
 
     Parameters
     ----------
     coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
-        A model has names for its weights; for trees these are leaves and bins. Weights are comparable if the
-        features have the same scale.
+        Weights, or a model that contains them with their names (of features, or of the leaves and bins of trees).
+        Weights are comparable if the features have the same scale.
     names : sequence of str, optional
-        Names of the features; ``feature 1, feature 2, ...`` by default.
+        Names of the weights; by default those of the model, or ``feature 1, feature 2, ...``.
     top : int, default=25
-        Number of weights.
+        Number of weights to draw.
 
     Examples
     --------
@@ -61,13 +62,13 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
 
 
 def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Ax = None) -> Axes:
-    """Draw the contribution of base functions to a document's score, by their own score (thesis, figure 3.2).
+    """Draw the contribution of base functions to a document's score against their own scores (thesis, figure 3.2).
 
     Parameters
     ----------
     steps : FusionModel, StepFunction or sequence of StepFunction
-        Results of the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel``. The dotted line, 0, is the
-        contribution to documents that a function did not retrieve.
+        A fusion model, or results of the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel``. The
+        dotted line at 0 is the contribution to documents that a function did not retrieve.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *
     >>> print(*ax.lines[0].get_xydata().tolist())
     [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
     """
-    # a model has a method that returns its functions; a function has thresholds; anything else is a sequence
+    # a model has a method that returns its step functions; a step function has thresholds; other input is a sequence
     given: Any = steps
     if hasattr(given, "step_functions"):
         given = given.step_functions()
@@ -102,11 +103,12 @@ def against_C(
     Parameters
     ----------
     Cs : fitted StructuralRankerCV or similar, or array-like of float, shape (n_Cs,)
-        A search also provides values, choice and measure; for TreeRankerCV they refer to the chosen number of trees.
+        Values of C. A fitted search also provides ``values``, ``chosen`` and ``measure``; for TreeRankerCV, the values
+        are those of the chosen number of trees.
     values : array-like of float, shape (n_Cs,)
-        Required unless a search is given.
+        Value of the measure for each C. Required unless a search is given.
     chosen : float, optional
-        The value of ``Cs`` to mark.
+        The value of ``Cs`` to mark; by default that of the search, if any.
     measure : str, optional
         Label of the y axis; by default the measure of the search, or ``"MAP"``.
     label : str, optional
@@ -126,7 +128,7 @@ def against_C(
         chosen = search.C_ if chosen is None else chosen
         measure = measure_name(search._measured()) if measure is None else measure
     elif values is None:
-        raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
+        raise BadInput("values", "expected one for each C, got none", "or pass a fitted StructuralRankerCV")
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
         raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
@@ -144,15 +146,15 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
     Parameters
     ----------
     fits : fitted model, Fit, or mapping of str to either
-        One fit, or several by name.
+        A single fit, or several fits by name.
     x : {"passes", "seconds"}, default="passes"
-        Passes over the data, or time.
+        Quantity on the x axis: passes over the data, or time in seconds.
     tol : float, optional
-        The tolerance, as a dashed line.
+        Tolerance of the fit, drawn as a dashed line.
 
     Notes
     -----
-    Gaps of 0, and the infinite gap before there are two bounds, cannot be shown on a log axis and are left out.
+    Gaps of 0, and the infinite gap before both bounds exist, cannot be shown on a log axis and are left out.
 
     Examples
     --------
@@ -170,14 +172,14 @@ def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: 
 
 
 def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Ax = None) -> Axes:
-    """Draw one bar per query, sorted from gain to loss.
+    """Draw the difference of two systems for each query as bars in descending order.
 
     Parameters
     ----------
     values : EvaluationResult, or array-like of float, shape (n_queries,)
-        Values of a system; without ``other`` the differences themselves.
+        Values of a system, or the differences if ``other`` is None.
     other : EvaluationResult or array-like, optional
-        Values of the system to compare with; results are matched by query id.
+        Values of the system to compare with. Results of ``evaluate`` are matched by query id.
     measure : str, optional
         Name of the measure; by default the measure of the results, or average precision.
 
@@ -207,7 +209,7 @@ def regret(results: Any, *, ax: Ax = None) -> Axes:
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
-        One simulation, or several by name of the bandit.
+        A single simulation, or several simulations by the name of the bandit.
 
     Examples
     --------
@@ -226,7 +228,7 @@ def regret(results: Any, *, ax: Ax = None) -> Axes:
 
 def _means(search: Any) -> Any:
     """Return the mean measure for each C of a search."""
-    # (n_Cs,), (n_queries or n_folds, n_Cs), or for trees (n_queries, n_numbers_of_trees, n_Cs)
+    # shape (n_Cs,), (n_queries or n_folds, n_Cs) or, for trees, (n_queries, n_numbers_of_trees, n_Cs)
     scores = search.scores_
     if scores.ndim == 3:
         scores = scores[:, search.numbers_of_trees_.tolist().index(search.n_trees_)]
@@ -234,14 +236,14 @@ def _means(search: Any) -> Any:
 
 
 def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
-    """Return the histories of a model by name; an ordinal model has one for each of its machines."""
+    """Return the histories of a model by name; an ordinal model has one history for each of its binary models."""
     machines = getattr(model, "fits_", [])
     if len(machines) > 1:
         return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
     fit = machines[0] if machines else getattr(model, "fit_", model)
     if not hasattr(fit, "gap") or not hasattr(fit, "history"):
         problem = f"expected a model with a duality gap, got {type(model).__name__}, which has none"
-        remedy = "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one"
+        remedy = "models such as StructuralRanker, PairwiseSVM, OrdinalSVM and TreeRanker have one"
         raise BadInput("fits", problem, remedy)
     return [(label, fit.history)]
 

@@ -12,9 +12,9 @@ COLOURS = {
     "s2": ("#0f766e", "#2dd4bf", "#3a9d5d"),
     "s3": ("#9d174d", "#f472b6", "#9b5fc0"),
 }
-"""Colours on a light background, on a dark one, and on an unknown one (of a notebook).
+"""Colours for light backgrounds, for dark backgrounds, and for unknown backgrounds (in notebooks).
 
-``pos`` is for what raises a score or a measure, ``neg`` for what lowers it; ``s0`` to ``s3`` are for lines.
+``pos`` and ``neg`` mark increases and decreases of a score or measure; ``s0`` to ``s3`` are for lines.
 """
 
 _DASHES = ("-", (0, (7, 4)), (0, (2, 3)), (0, (9, 3, 2, 3)))
@@ -22,7 +22,7 @@ _MARKERS = ("o", "s", "D", "^")
 
 
 def line_style(i: int) -> tuple[str, Any, str]:
-    """Return colour, dashes and marker of the ``i``-th line for matplotlib; sixteen lines differ."""
-    # after every four lines the colours are combined with different dashes
+    """Return colour, dashes and marker of line ``i`` for matplotlib; sixteen lines have distinct styles."""
+    # each group of four lines combines the colours with dashes and markers in another way
     k = (i + i // 4) % 4
     return f"s{i % 4}", _DASHES[k], _MARKERS[k]

@@ -1,4 +1,4 @@
-"""Draw figures with matplotlib, on given axes or as SVG whose colours are style-sheet variables."""
+"""Draw figures with matplotlib, on given axes or as SVG with the colours of a style sheet."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LONGEST_NAME = 32
-"""Maximum characters of a name beside a bar or in a legend; longer names are shortened in the middle."""
+"""Maximum length of a name beside a bar or in a legend; longer names are shortened in the middle."""
 
 _COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 _SOFT, _RULE = "#5b6472", "#dcdad3"
 _VARIABLES = {colour: name for name, colour in _COLOURS.items()} | {_SOFT: "soft", _RULE: "rule"}
-"""Variables of the style sheet, by the colour that replaces them while matplotlib draws."""
+"""Variables of the style sheet, keyed by the colour that stands for each in the output of matplotlib."""
 
 _RC = {
     "svg.fonttype": "none", "svg.hashsalt": "structsvm", "font.size": 11.5, "axes.grid": True, "grid.color": _RULE,
@@ -32,18 +32,18 @@ _RC = {
     "legend.frameon": False, "axes.titlesize": "medium",
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _SOFT),
 }  # fmt: skip
-_LOCK = threading.Lock()  # the settings of matplotlib are global
+_LOCK = threading.Lock()  # matplotlib's settings are global
 
 
 def draw_on(figure: Figure, ax: Axes) -> None:
-    """Draw a figure on axes of matplotlib."""
+    """Draw a figure on matplotlib axes."""
     if isinstance(figure, Lines):
         _lines(figure, ax)
     elif isinstance(figure, Bars):
         at = np.arange(len(figure.values))
         ax.barh(at, figure.values, color=_signs(figure.values))
         ax.set_yticks(at, [_text(name, _LONGEST_NAME) for name in figure.names])
-        ax.locator_params(axis="x", nbins=5)  # signed numbers are wide
+        ax.locator_params(axis="x", nbins=5)  # few ticks, since signed numbers are wide
         ax.invert_yaxis()
         ax.axvline(0, color=_SOFT, lw=0.8)
         ax.set_xlabel(_text(figure.label))
@@ -66,19 +66,19 @@ def draw_on(figure: Figure, ax: Axes) -> None:
 
 
 def svg(figure: Figure, alt: str = "") -> str:
-    """Return a figure as an SVG element in the colours of the page's style sheet; ``alt`` describes it."""
+    """Return a figure as an SVG element with the colours of the page's style sheet; ``alt`` is its description."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
     buffer = io.StringIO()
-    # missing glyphs do not matter: text stays text, and the browser has other fonts
+    # ignore missing glyphs: text remains text in the SVG, and the browser has other fonts
     with _LOCK, matplotlib.rc_context(_RC), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         height = max(3.2, 0.8 + 0.27 * len(figure.names)) if isinstance(figure, Intervals) else 3.2
         canvas = Canvas(figsize=(5, height), layout="constrained")
         ax = canvas.subplots()
         draw_on(figure, ax)
-        if (legend := ax.get_legend()) is not None:  # moved below the axes, where it covers nothing
+        if (legend := ax.get_legend()) is not None:  # move it below the axes, where it covers no line
             names = [text.get_text() for text in legend.get_texts()]
             legend.remove()
             columns = 2 if max(map(len, names)) <= 20 else 1
@@ -88,7 +88,7 @@ def svg(figure: Figure, alt: str = "") -> str:
             ax.set_title(_text(figure.series[0].name, 40))
         canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     title = escape(alt or _described(figure))
-    # without prologue and definitions, whose ids would clash on a page with several figures, and on one line
+    # remove the prologue and the definitions, whose ids would clash if a page has several figures, and all line breaks
     body = re.sub(r".*?</defs>", "", buffer.getvalue(), count=1, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"', "<g", re.sub(r"\s*\n\s*", " ", body)).replace("xlink:href", "href")
     body = re.sub("|".join(_VARIABLES), lambda colour: f"var(--{_VARIABLES[colour[0]]})", body)
@@ -97,7 +97,7 @@ def svg(figure: Figure, alt: str = "") -> str:
 
 
 def _text(text: str, longest: int = 56) -> str:
-    """Return a text without characters that matplotlib interprets, shortened in the middle."""
+    """Return a text shortened in the middle, with the characters escaped that matplotlib interprets."""
     cut = text if len(text) <= longest else f"{text[: longest - 14]}…{text[-12:]}"
     return printable(cut).replace("$", r"\$")
 
@@ -107,7 +107,7 @@ def _signs(values: Sequence[float]) -> list[str]:
 
 
 def _lines(figure: Lines, ax: Any) -> None:
-    # on axes that already have lines, new ones get other styles
+    # new lines have styles that differ from those of the lines already on the axes
     for i, s in enumerate(figure.series, len(ax.lines)):
         colour, dashes, marker = line_style(i)
         options: dict[str, Any] = {
@@ -134,7 +134,7 @@ def _lines(figure: Lines, ax: Any) -> None:
         ax.set_yscale("log", nonpositive="mask")
     if figure.y_range is not None:
         low, high = figure.y_range
-        margin = 0.04 * (high - low)  # so that a line at the edge is not cut off
+        margin = 0.04 * (high - low)  # margin, so that a line at the edge is not cut off
         ax.set_ylim(low - margin, high + margin if margin else None)
     ax.set_xlabel(_text(figure.x))
     ax.set_ylabel(_text(figure.y))
@@ -144,14 +144,14 @@ def _lines(figure: Lines, ax: Any) -> None:
 
 def _intervals(figure: Intervals, ax: Any) -> None:
     at, values = np.arange(len(figure.values)), np.asarray(figure.values, dtype=np.float64)
-    # the axis ends a little beyond the largest finite number, where open intervals have their arrows
+    # the axis ends slightly beyond the largest finite number, where the arrows of open intervals are drawn
     ends = np.array([figure.low, figure.high], dtype=np.float64)
     edge = 1.1 * np.abs(np.concatenate([values, ends[np.isfinite(ends)]])).max() or 1.0
     for row, (low, high) in enumerate(ends.T):
         if not np.isnan(low + high):
             ax.plot(np.clip([low, high], -edge, edge), [row, row], color=_COLOURS["s0"], lw=1.5)
             for end, marker in ((low, "<"), (high, ">")):
-                if np.isinf(end):  # an arrow for an interval that is open on this side
+                if np.isinf(end):  # the interval is open on this side: draw an arrow
                     ax.plot([np.clip(end, -edge, edge)], [row], marker=marker, color=_COLOURS["s0"])
     ax.plot(values, at, "o", color=_COLOURS["s0"])
     names = [_text(name, _LONGEST_NAME) for name in figure.names]
@@ -163,9 +163,9 @@ def _intervals(figure: Intervals, ax: Any) -> None:
 
 
 def _matrix(figure: Matrix, ax: Any) -> None:
-    """Draw numbers as coloured cells, with their signs unless all are positive: colour alone carries no information."""
+    """Draw numbers as coloured cells, with signs unless all are positive, so that colour is not the only cue."""
     values = np.asarray(figure.values, dtype=np.float64)
-    # the colour shows the sign, its opacity the size relative to the largest cell
+    # the colour shows the sign, and its opacity the absolute value relative to the largest
     share = np.abs(values) / (np.abs(values).max() or 1.0)
     cells = np.empty((*values.shape, 4))
     for sign, name in ((values > 0, "pos"), (values <= 0, "neg")):

@@ -1,4 +1,4 @@
-"""Figures as data, for pages, notebooks and axes; ``drawing`` draws them with matplotlib."""
+"""Descriptions of figures as data, for pages, notebooks and axes; ``drawing`` draws them with matplotlib."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from structsvm.common.names import feature_names
 
 _DECADES = 4
-"""Powers of ten of time in a chart of regret; more would leave little room for the last decades."""
+"""Number of decades of time in a chart of regret; more would leave little room for the last decades."""
 
 
 Time = Literal["passes", "seconds"]
 
 
 class Series(NamedTuple):
-    """One line of a chart; ``low`` and ``high`` bound a band around it, ``ring`` is the x of a point to mark."""
+    """A line of a chart; ``low`` and ``high`` bound a band around the line, ``ring`` is the x value to mark."""
 
     name: str
     x: Sequence[float]
@@ -30,7 +30,7 @@ class Series(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines over common axes, distinguished by colour, dash and marker."""
+    """Lines on common axes, distinguished by colour, dashes and marker."""
 
     series: Sequence[Series]
     x: str
@@ -38,17 +38,17 @@ class Lines(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     whole_x: bool = False
-    """Whether the values of x are integers, so that their axis has integer ticks."""
+    """Whether the x values are integers, for which the axis has integer ticks."""
     mark: float | None = None
-    """The y value of a dashed line."""
+    """The y value of a dashed horizontal line, if any."""
     mark_name: str = ""
     y_range: tuple[float, float] | None = None
-    """Values that the y axis must cover, for charts side by side."""
+    """Range that the y axis must cover, so that charts side by side are comparable."""
     markers: bool = True
 
 
 class Bars(NamedTuple):
-    """Signed numbers by name."""
+    """Signed numbers with names, drawn as horizontal bars."""
 
     names: Sequence[str]
     values: Sequence[float]
@@ -56,7 +56,7 @@ class Bars(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Estimates by name with their intervals (a forest plot); an interval with a NaN end is not drawn."""
+    """Named estimates with intervals (a forest plot); an interval with a NaN end is not drawn."""
 
     names: Sequence[str]
     values: Sequence[float]
@@ -64,11 +64,11 @@ class Intervals(NamedTuple):
     high: Sequence[float]
     label: str
     notes: Sequence[str] = ()
-    """Texts after the names, such as ranks."""
+    """Texts to show after the names, such as ranks."""
 
 
 class Differences(NamedTuple):
-    """One bar per query in descending order; bars upwards are gains."""
+    """Differences per query, drawn as bars in descending order; positive differences are gains."""
 
     values: Sequence[float]
     y: str
@@ -76,13 +76,13 @@ class Differences(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Numbers of gains, losses and ties."""
+        """Numbers of positive, negative and zero differences."""
         wins, losses = sum(v > 0 for v in self.values), sum(v < 0 for v in self.values)
         return wins, losses, len(self.values) - wins - losses
 
 
 class Histogram(NamedTuple):
-    """Numbers of values between successive ``edges``."""
+    """Numbers of values between consecutive ``edges``."""
 
     counts: Sequence[float]
     edges: Sequence[float]
@@ -91,7 +91,7 @@ class Histogram(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Numbers as coloured cells, orange above 0 and blue below, stronger for larger ones."""
+    """Matrix of numbers, drawn as cells: orange above 0 and blue below, stronger for larger absolute values."""
 
     values: ArrayLike
     title: str
@@ -101,7 +101,7 @@ Figure = Lines | Bars | Intervals | Differences | Histogram | Matrix
 
 
 def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
-    """Return the largest weights of a linear model, the largest first."""
+    """Return the ``top`` weights of a linear model with the largest absolute values, in descending order of these."""
     values = np.asarray(coef, dtype=np.float64)
     largest = np.argsort(-np.abs(values), kind="stable")[:top]
     label = "weight" if largest.size == values.size else f"weight, {largest.size} of {values.size}"
@@ -118,7 +118,7 @@ def weight_names(model: Any) -> list[str]:
 
 
 def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: float | None = None) -> Lines:
-    """Return the relative duality gap during training, without gaps of 0 or infinity, which a log axis cannot show."""
+    """Return the relative duality gap during training, excluding 0 and infinity, which a log axis cannot show."""
     attribute, label = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}[x]
     series = []
     for name, history in histories.items():
@@ -132,7 +132,7 @@ def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: floa
 
 
 def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *, measure: str) -> Lines:
-    """Return a measure on held-out queries against C; ``curves`` has grids, values and the chosen C by name."""
+    """Return a measure on held-out queries against C; ``curves`` maps names to grid, values and chosen C."""
     series = []
     for name, (Cs, values, chosen) in curves.items():
         grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
@@ -142,7 +142,7 @@ def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *
 
 
 def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Differences:
-    """Return the differences per query, sorted, without missing ones."""
+    """Return the differences per query in descending order, without missing values."""
     known = np.asarray(values, dtype=np.float64)
     ordered = np.sort(known[~np.isnan(known)])[::-1]
     return Differences(ordered.tolist(), f"difference in {measure}", unit)
@@ -151,7 +151,7 @@ def differences(values: ArrayLike, *, measure: str, unit: str = "queries") -> Di
 def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:
     """Return the contributions of base functions to a document's score (thesis, figure 3.2)."""
     series = [Series(step.name, *step.outline()) for step in steps]
-    labels = "score by the base function", "adds to the score"
+    labels = "score by the base function", "contribution to the score"
     return Lines(series, *labels, mark=0.0, y_range=y_range, markers=False)
 
 
@@ -159,13 +159,13 @@ def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
     """Return the mean cumulative regret of bandits over the last decades of time, with its 95% interval."""
     series = []
     for name, run in results.items():
-        # late times with a positive mean, which a log axis can show; an interval requires several runs
+        # keep late times with a positive mean, which a log axis can show
         mean = run.mean()
         keep = _late(run) & (mean > 0)
         low = high = None
         if len(run.regret) > 1 and keep.any():
             low, high = (edge[keep] for edge in run.interval())
-            # with few runs the interval may reach below 0, which a log axis cannot show
+            # with few runs the interval may extend below 0, which a log axis cannot show
             low, high = np.maximum(low, mean[keep].min()).tolist(), high.tolist()
         series.append(Series(name, run.times[keep].tolist(), mean[keep].tolist(), low, high))
     label = f"cumulative regret ({kind})" if kind else "cumulative regret"
@@ -173,7 +173,7 @@ def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
 
 
 def right_answers(results: Mapping[str, Any]) -> Lines:
-    """Return the share of runs whose best arm is right, over the same time as :func:`regret`."""
+    """Return the share of runs that name a best arm, over the same time as :func:`regret`."""
     series = [
         Series(name, run.times[_late(run)].tolist(), run.accuracy[_late(run)].tolist())
         for name, run in results.items()
@@ -182,5 +182,5 @@ def right_answers(results: Mapping[str, Any]) -> Lines:
 
 
 def _late(run: Any) -> Any:
-    """Return a mask of the last decades of time."""
+    """Return a mask of the times in the last decades."""
     return run.times >= run.times[-1] / 10.0**_DECADES

@@ -1,7 +1,7 @@
-"""HTML views of results in notebooks: a chart and a line of numbers each.
+"""HTML views of results in notebooks, with charts, tables and lines of numbers.
 
-Each view is a box of pieces of :mod:`structsvm.plots.pages`. The rules of its style sheet are limited to the box, and
-text has the notebook's colour.
+Each view is a box of pieces from :mod:`structsvm.plots.pages`. Its style sheet applies only inside the box, and text
+has the colour of the notebook.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def _box(*pieces: str) -> str:
 
 
 def fit(result: Any) -> str:
-    """Return the gap after each pass."""
+    """Return the view of a fit: the duality gap after each pass."""
     return _box(paragraph(repr(result)), draw(figures.gap({"": result.history})))
 
 
 def model(estimator: Any, *, top: int = 12) -> str:
-    """Return the largest weights by name, and the certificate."""
+    """Return the view of a model: its largest weights by name, and the certificate of its fit."""
     pieces = [draw(figures.weights(estimator.coef_, figures.weight_names(estimator), top=top))]
     certificate = getattr(estimator, "fit_", None)
     if certificate is not None:
@@ -34,8 +34,8 @@ def model(estimator: Any, *, top: int = 12) -> str:
 
 
 def evaluation(result: Any, *, bins: int = 10) -> str:
-    """Return a histogram of the values per query."""
-    # NaN is the value of a query that the measure leaves out
+    """Return the view of an evaluation: a histogram of the values per query."""
+    # the value of a query that was left out is NaN
     values = np.asarray(result.per_query, dtype=np.float64)
     values = values[~np.isnan(values)]
     pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {counted(query=values.size)}")]
@@ -47,17 +47,17 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
 
 
 def estimate(result: Any) -> str:
-    """Return the estimated score on new queries, and the difference to the baseline."""
+    """Return the view of an estimate: the score on new queries, and its difference from the baseline."""
     return _box(*(paragraph(line) for line in repr(result).splitlines()))
 
 
 def simulation(result: Any) -> str:
-    """Return the mean regret against the number of comparisons."""
+    """Return the view of a simulation: the mean regret against the number of comparisons."""
     return _box(paragraph(repr(result)), draw(figures.regret({"": result})))
 
 
 def analysis(result: Any) -> str:
-    """Return the verdict, and a table with one row per pair of rankers."""
+    """Return the view of an analysis: its verdict, and a table with one row per pair of rankers."""
     names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:
@@ -70,7 +70,7 @@ def analysis(result: Any) -> str:
 
 
 def comparison(result: Any) -> str:
-    """Return the difference with its interval, the numbers of wins, losses and ties, and the p-value."""
+    """Return the view of a comparison: difference with interval, numbers of wins, losses and ties, and p-value."""
     cells = {
         "difference": f"{result.mean_difference:+.4f}",
         f"{100 * result.level:g}% interval": f"{result.lower:+.4f} to {result.upper:+.4f}",
@@ -82,15 +82,15 @@ def comparison(result: Any) -> str:
 
 
 def importances(result: Any, *, top: int = 20) -> str:
-    """Return the importance of each feature, the largest first."""
+    """Return the view of importances, in descending order."""
     order = result.order[:top]
-    caption = f"{result.measure} lost when the feature is shuffled; {result.baseline:.4f} with all"
+    caption = f"decrease of {result.measure} if the feature is shuffled, from {result.baseline:.4f}"
     names, means = [result.names[j] for j in order], [float(result.mean[j]) for j in order]
     return _box(bar_list(names, means, caption=caption))
 
 
 def run_table(result: Any) -> str:
-    """Return the means of runs, with marks of significant differences."""
+    """Return the view of a run table: the means of the runs, with marks at significant differences."""
     caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
     means = table(columns("run", numbers=result.measures), result._cells()[1:], caption=caption)
     return _box(means, *(paragraph(note) for note in result._note()))

@@ -1,10 +1,10 @@
 """Functions that return pieces of self-contained HTML pages as strings, which :func:`page` joins.
 
-A page has no scripts, fonts or links, and its content policy forbids it to load anything. It has a light and a dark
-mode, and fits a phone. Text arguments are escaped. Figures are inline SVG in the colours of the style sheet; colour
-alone carries no information, and each figure has a title for screen readers.
+A page contains no scripts, fonts or links, and its content security policy forbids it to load any. It has a light and a
+dark mode, and fits the screen of a phone. Text arguments are escaped. Figures are inline SVG with the colours of the
+style sheet; colour is never the only cue, and each figure has a title for screen readers.
 
-Longer pages are jinja2 templates beside the code that fills them, rendered by :func:`render`; they extend
+Longer pages are jinja2 templates in the folder of the code that fills them, rendered by :func:`render`; they extend
 ``plots/templates/page.html`` and call the functions of this module.
 
 >>> chart = line_chart([Series("SVM-map", [1, 2, 3], [0.5, 0.1, 0.001])], x="passes", y="gap", log_y=True)
@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 def columns(*texts: str, numbers: Iterable[str] = ()) -> list[Column]:
-    """Return columns of text, then columns of numbers."""
+    """Return text columns with the names ``texts``, followed by numeric columns with the names ``numbers``."""
     return [*map(Column, texts), *(Column(name, True) for name in numbers)]
 
 
@@ -49,12 +49,12 @@ Rows = Iterable[Sequence[str]]
 
 
 def p_value(p: float) -> str:
-    """Format a p-value for a table: four decimals, or a bound."""
+    """Format a p-value for a table, with four decimals or as ``<0.0001``."""
     return "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def measure_name(measure: str) -> str:
-    """Return the name of a measure as papers write it: ``NDCG@10``."""
+    """Return the name of a measure as it is written in papers, such as ``NDCG@10``."""
     return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
 
 
@@ -64,20 +64,20 @@ def p_said(p: float) -> str:
 
 
 def tests_said(n: int) -> str:
-    """Return the description of the test, and of its correction for several comparisons."""
+    """Return a description of the test and, for several comparisons, of its correction."""
     text = "two-tailed Wilcoxon test over the queries"
     return f"{text}, corrected for {n} comparisons by Holm's method" if n > 1 else text
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names for a sentence."""
+    """Join names with commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def best_said(
     best: Leaders, means: Mapping[str, str], measure: str, *, n_tests: int = 0, baseline: str = ""
 ) -> str:
-    """Return which systems have the best mean of a measure, those as good, and whether the baseline is worse."""
+    """Return a sentence with the best systems, those not significantly different, and the baseline if it is worse."""
     verb = "has" if len(best.first) == 1 else "equally have"
     text = f"{listed(best.first)} {verb} the best mean {measure}, {means[best.first[0]]}"
     if not best.p_values:
@@ -87,51 +87,51 @@ def best_said(
     if baseline in shown and baseline not in best.level:
         findings.append(f"significantly better than the baseline {shown[baseline]}")
     if best.level:
-        findings.append(f"no significant difference to {listed([shown[name] for name in best.level])}")
+        findings.append(f"no significant difference from {listed([shown[name] for name in best.level])}")
     elif len(shown) > 1 or not findings:
         findings = ["significantly better than each of the others"]
     return f"{text}: {'; '.join(findings)} ({tests_said(n_tests or len(shown))})."
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:
-    """Return a complete HTML document."""
+    """Return a complete HTML document with the given pieces; ``lead`` is a paragraph below the title."""
     return render("plots/templates/page.html", title=title, lead=lead, body=_joined(pieces))
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a rendered template; its name is its path inside the package."""
+    """Return a rendered template, given by its path inside the package."""
     defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False}
     return _environment().get_template(template).render({**defaults, **values})
 
 
 def section(title: str, *pieces: str) -> str:
-    """Return a section of a page with a heading."""
+    """Return a section of a page, with a heading and the given pieces."""
     return _piece("section", title, _joined(pieces))
 
 
 def paragraph(text: str, *, small: bool = False) -> str:
-    """Return a paragraph of text."""
+    """Return a paragraph of text, in a small font if ``small``."""
     return _piece("paragraph", text, small)
 
 
 def side_by_side(*pieces: str) -> str:
-    """Return pieces side by side, or below each other on a narrow screen."""
+    """Return the pieces side by side, or below each other on narrow screens."""
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
 
 
 def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any = None) -> str:
-    """Return a table; one that is wider than the screen scrolls in a box, with its first column in view.
+    """Return a table; if it is wider than the screen, it scrolls in a box in which the first column remains visible.
 
-    The first cell of a row is its heading; rows in ``highlight`` are bold, several if they are equally good.
+    The first cell of a row is its heading; the row or rows with index in ``highlight`` are bold.
     """
     bold = () if highlight is None else (highlight,) if isinstance(highlight, int) else highlight
     return _piece("table", columns, rows, caption, bold)
 
 
 def draw(figure: Figure, *, alt: str = "") -> str:
-    """Return a figure as SVG, or as a list for bars, so that their names and numbers are text.
+    """Return a figure as SVG, or bars as an HTML list, whose names and numbers are text.
 
-    ``alt`` describes it to screen readers; by default the ends of the lines, or the counts.
+    ``alt`` is the description for screen readers; by default it contains the ends of the lines, or the counts.
     """
     if isinstance(figure, Bars):
         return bar_list(figure.names, figure.values, caption=figure.label)
@@ -146,13 +146,13 @@ def in_row(figures: Iterable[Figure]) -> str:
 
 
 def line_chart(series: Sequence[Series], **options: Any) -> str:
-    """Return a chart of lines, with options of :class:`~structsvm.plots.figures.Lines`."""
+    """Return a line chart; ``options`` are fields of :class:`~structsvm.plots.figures.Lines`."""
     return draw(Lines(series, **options))
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
-    """Return bars of values by name, each with its number; negative ones point to the left."""
-    # bars grow from the middle if any value is negative, else from the left edge, with the whole width
+    """Return a list of names, each with a bar and its value; bars of negative values point to the left."""
+    # bars start in the middle if any value is negative, otherwise at the left edge, and use the whole width
     extent = max((abs(v) for v in values), default=0.0) or 1.0
     signed = any(v < 0 for v in values)
     rows = [
@@ -179,7 +179,7 @@ def _joined(pieces: Iterable[str]) -> Markup:
 
 
 def _piece(name: str, *values: Any) -> str:
-    """Return the result of a macro of ``pieces.html``."""
+    """Return the output of a macro of ``pieces.html``."""
     return str(getattr(_pieces(), name)(*values)).strip()
 
 
@@ -190,8 +190,8 @@ def _pieces() -> Any:
 
 @cache
 def _environment() -> Environment:
-    """Return the jinja2 environment of the package's templates, which escapes text and its control characters."""
-    # text is escaped unless it is Markup, as the results of this module are; a missing variable is an error
+    """Return the jinja2 environment of the package's templates, which escapes text and control characters."""
+    # text is escaped unless it is Markup, such as the results of this module; a missing variable is an error
     environment = Environment(
         loader=FunctionLoader(lambda name: files("structsvm").joinpath(name).read_text("utf-8")),
         autoescape=True,
@@ -207,7 +207,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "table")
-"""Functions for templates, which contain their headings and paragraphs as HTML."""
+"""Functions available in templates; headings and paragraphs are written as HTML there."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

@@ -211,7 +211,7 @@ def test_names_of_other_tools(other, ours):
     "name", ["P", "ndcg_cut", "AP(rel=2)", "Rprec", "P_0", "ndcg_10", "recip_rank_5", "P@x"]
 )
 def test_invalid_names_of_measures_are_refused(name):
-    rejected(r"expected|needs a cutoff", evaluate, name, [1, 0], [1.0, 0.0], qid=0)
+    rejected(r"expected|requires a cutoff", evaluate, name, [1, 0], [1.0, 0.0], qid=0)
 
 
 # --- pipes, help, completion ---

@@ -83,9 +83,9 @@ def test_a_list_of_impressions_is_a_log():
 def test_why_no_winner_is_named():
     made = lists(300)
     answer = analyse(made)
-    assert "none named as users come again, see notes and cluster='auto'" in repr(answer)
+    assert "none named as users return, see notes and cluster='auto'" in repr(answer)
     assert "are of a user seen before" in answer._repr_html_()
-    assert "come again" not in repr(analyse(made, cluster="auto"))
+    assert "users return" not in repr(analyse(made, cluster="auto"))
 
 
 def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):

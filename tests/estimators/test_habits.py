@@ -51,7 +51,7 @@ test_what_is_meant_is_said = refusals(
     (lambda: evaluate("roc@5", y, X[:, 0], qid=QID), r"did you mean 'roc'\?"),
     (lambda: evaluate("ndcg10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
     (lambda: evaluate("ndcg@10,map", y, X[:, 0], qid=QID), "as in 'ndcg@10'; give one name at a time$"),
-    (lambda: evaluate(y, X[:, 0], "map", qid=QID), "; the measure comes first, then labels and scores$"),
+    (lambda: evaluate(y, X[:, 0], "map", qid=QID), "; pass the measure first, then labels and scores$"),
     (lambda: evaluate("mpa", y, X[:, 0], qid=QID), r"did you mean 'map'\?"),
     (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
     (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),

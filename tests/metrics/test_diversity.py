@@ -48,7 +48,7 @@ def test_policies():
             rejected(message, measure, labels, chosen)
     for measure in (subtopic_recall, alpha_ndcg):
         for k in (0, 1.5, True, "2"):
-            rejected("integer >= 1; None is the whole list", measure, [FIGURE], [[0]], k=k)
+            rejected("integer >= 1; None means the whole list", measure, [FIGURE], [[0]], k=k)
     for alpha in (2, np.nan, "half"):
         rejected("alpha", alpha_ndcg, [FIGURE], [[0]], alpha=alpha)
     with pytest.raises(TypeError, match="one matrix for each candidate set"):

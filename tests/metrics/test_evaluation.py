@@ -184,8 +184,8 @@ test_bad_input = rejections(
     (("mean", [1], [1]), {}, r"metric='mean': expected one of .*map, .*map@k, .*roc.*"),
     (("roc@5", [1], [1]), {}, "metric='roc@5': expected one of"),
     ((None, [1], [1]), {}, "metric=None: expected one of"),
-    (("precision", [1], [1]), {}, "'precision' needs a cutoff, for example 'precision@10'"),
-    *((("ndcg@" + k, [1], [1]), {}, "positive whole number after '@'") for k in ("0", "-3", "", "1.5", "２")),
+    (("precision", [1], [1]), {}, "'precision' requires a cutoff, for example 'precision@10'"),
+    *((("ndcg@" + k, [1], [1]), {}, "positive integer after '@'") for k in ("0", "-3", "", "1.5", "２")),
     (("map", [1, 0], [1]), {}, "y_score: expected 2 scores, one for each entry of y_true, got 1"),
     (("map", [], []), {}, "y_true: expected at least one row"),
     (("map", [1, 0], [1, float("nan")]), {}, r"y_score\[1\]: expected a finite number, got nan"),
@@ -208,7 +208,7 @@ test_bad_input = rejections(
     (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
     (("map", [1, 0], [0, Decimal("-1e400")]), {}, r"y_score\[1\]: .* magnitude, got -1E\+400"),
     (("@", [1, 0], [0, 1]), {}, "metric='@': expected one of"),
-    (("err", [5, 0], [1, 0]), {}, r"y_true\[0\]: .* <= max_grade = 4, got 5.0; pass max_grade"),
+    (("err", [5, 0], [1, 0]), {}, r"y_true\[0\]: .* <= max_grade = 4, got 5.0; increase max_grade"),
     (("err", [1, 0], [1, 0]), {"max_grade": 0}, r"max_grade=0: expected a number in \(0, 1000\]"),
     (("ndcg", [2000, 0], [1, 0]), {"convention": "burges"}, r"y_true\[0\]: expected a grade <= 1000"),
 )
@@ -328,7 +328,7 @@ def test_swapped_labels_and_scores_are_noticed():
     labels = [0, 0, 3]
     for scores in ([-1.5, 0.25, 2.0], [1.5, 0.25, 2.0]):
         evaluate("ndcg@10", labels, scores, qid=0)
-        with pytest.warns(UserWarning, match="labels come first"):
+        with pytest.warns(UserWarning, match="pass labels first"):
             evaluate("ndcg@10", scores, labels, qid=0, ties="average")
     # scores; ranks from behind; one not retrieved; as many values as there are grades
     for other in ([-1.5, 0.25, 2.5], [-1, 0, 2], [0, -math.inf, 3], [1, 2, 3]):

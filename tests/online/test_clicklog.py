@@ -189,8 +189,8 @@ def test_of_keys_that_are_twice_the_last_counts(tmp_path):
 def test_what_is_no_log_of_impressions_is_refused():
     shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     for log, expected in (
-        ([shown], r"impressions\[0\]: expected an Impression each, got Shown; wrap a record, as in Impress"),
-        ([{"shown": 1}], r"impressions\[0\]: expected an Impression each, got dict"),
+        ([shown], r"impressions\[0\]: expected Impression objects, got Shown; wrap a record, as in Impress"),
+        ([{"shown": 1}], r"impressions\[0\]: expected Impression objects, got dict"),
         (pd.DataFrame({"impression": [1]}), "log: .* got a data frame; read it with .*draft_table"),
     ):
         refused(expected, analyse, log)

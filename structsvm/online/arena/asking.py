@@ -1,4 +1,4 @@
-"""Choose the next pairs of models to compare, shown in random order, with questions that are new to the pair."""
+"""Choose the next pairs of models to compare, the model to show first, and a question that is new to the pair."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ def next_pairs(
     random_state: int | np.random.Generator | None = 0,
     **options: Any,
 ) -> list[tuple[str, str, str | None]]:
-    """Return the pairs of models to compare next; the first of each is to be shown first.
+    """Return the pairs of models to compare next; the first model of each pair is to be shown first.
 
     Parameters
     ----------
     votes : Votes
-        All votes so far. If there are none, :func:`add_models` gives the names of the models.
+        All votes so far. Before the first vote, name the models with :func:`add_models`.
     n : int, default=20
-        Number of pairs. With batches of 100 a decision takes twice as many votes as with single pairs.
+        Number of pairs to return. A decision takes twice as many votes with batches of 100 pairs as with single pairs.
     questions : sequence of str, optional
-        Questions to draw from. Each pair gets a question that it has not had; after all of them, any question again.
+        Questions to sample from. A pair is not asked the same question again before it was asked all of them. By
+        default, the third entry of each tuple is None.
     random_state : int, Generator or None, default=0
+        Seed of the order within pairs and of the questions; an integer is combined with the number of votes.
     **options
         ``alpha``, ``epsilon``, ``top``, ``order`` and ``cluster`` as in :func:`arena`.
 
@@ -54,7 +56,7 @@ def next_pairs(
     Raises
     ------
     BadInput
-        For fewer than two models, and if no further votes are needed.
+        If there are fewer than two models, or if no further votes are needed.
 
     Examples
     --------
@@ -64,9 +66,9 @@ def next_pairs(
     """
     if len(votes.models) < 2:
         raise BadInput(
-            "votes", f"expected two models or more, got {len(votes.models)}", "name them by {models}"
+            "votes", f"expected two models or more, got {len(votes.models)}", "name them with {models}"
         )
-    # The seed includes the number of votes: otherwise a pair that is selected repeatedly would always be shown in the
+    # The seed includes the number of votes; otherwise a pair that is selected repeatedly would always be shown in the
     # same order.
     seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
-"""Evidence that one arm beats another, valid at every look, and the thresholds at which it decides.
+"""Evidence that one arm beats another, valid at every look, and thresholds for the best arm.
 
 To show that arm i beats arm j, a capital of 1 is bet on i in each of their comparisons, at odds that are fair if i wins
-half of them. Unless i wins more than half of them, the capital is a nonnegative supermartingale, so that the
+with probability 1/2. If that probability is at most 1/2, the capital is a nonnegative supermartingale, so that the
 probability that it ever reaches ``1 / delta`` is at most ``delta`` (Ville 1939). The theory page "The best arm" gives
 the proofs.
 """
@@ -32,17 +32,18 @@ class Evidence:
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     epsilon : float, default=0
-        Bet against "i beats j with probability at most ``1/2 - epsilon``".
+        The bets test the hypothesis "i beats j with probability at most ``1/2 - epsilon``".
     growth, peak : ndarray, optional
         State to continue from, modified in place; by default the state before the first comparison.
 
     Attributes
     ----------
     growth : ndarray, shape (n_arms, n_arms, 12)
-        Logarithm of the capital of each of the 12 bets, without its weight; ``[i, j]`` for "i beats j".
+        Logarithm of the capital of each of the 12 bets, before weighting; the bets ``[i, j]`` are on i against j.
     peak : ndarray, shape (n_arms, n_arms)
-        Largest logarithm of the whole capital so far, so that a claim, once established, stays established.
+        Logarithm of the largest total capital so far. It never decreases, so an established claim remains valid.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Evidence:
         self.peak = np.zeros((n_arms, n_arms)) if peak is None else peak
 
     def add(self, i: int, j: int, share: float) -> None:
-        """Add one comparison, of which arm ``i`` won ``share`` (0.5 for a tie)."""
+        """Add one comparison, in which ``share`` is the share that arm ``i`` won (0.5 for a tie)."""
         self._enter(i, j, _of_one(float(share), self.epsilon))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
@@ -64,7 +65,7 @@ class Evidence:
     def _enter(self, i: int, j: int, steps: Float) -> Float:
         """Add the factors of comparisons, shape (n, 2, 12); return the logarithms of both capitals after each."""
         pairs = [i, j], [j, i]
-        # cumsum adds in the order of single steps, so that ``extend`` and ``add`` agree in all digits
+        # cumsum adds the steps one by one, so that ``extend`` and ``add`` agree in all digits
         path = np.cumsum(np.concatenate([self.growth[pairs][None], steps]), axis=0)[1:]
         capital = mixture(path)
         self.growth[pairs] = path[-1]
@@ -73,7 +74,7 @@ class Evidence:
 
 
 def _both(shares: Float, epsilon: float) -> Float:
-    """Return the factors of comparisons for the two directions, shape (n, 2, 12)."""
+    """Return the logarithms of the factors of comparisons in both directions, shape (n, 2, 12)."""
     return factors(np.stack([shares, 1.0 - shares], axis=1)[..., None], epsilon)
 
 
@@ -85,7 +86,7 @@ def _of_one(share: float, epsilon: float) -> Float:
 def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
     """Return the logarithms of the evidence that the first of two arms beats the second, and of the reverse.
 
-    The first arm won each of ``shares`` in ``counts`` comparisons; the order does not matter.
+    The first arm won the share ``shares[k]`` in each of ``counts[k]`` comparisons; their order does not matter.
     """
     ahead, behind = (combine(counts, factors(won[:, None])) for won in (shares, 1.0 - shares))
     return float(mixture(ahead)), float(mixture(behind))
@@ -99,7 +100,7 @@ def factors(share: float | Float, epsilon: float = 0.0) -> Float:
 
 
 def mixture(growth: Float) -> Float:
-    """Return the logarithm of the whole capital from the logarithms of the bets (last axis)."""
+    """Return the logarithm of the total capital from the logarithms of the capitals of the bets (last axis)."""
     terms = growth + _LOG_WEIGHTS
     out = np.empty(terms.shape[:-1])
     _log_sums(terms.reshape(-1, terms.shape[-1]), out.reshape(-1))
@@ -115,7 +116,7 @@ def _log_sums(terms, out):
         largest = terms[row].max()
         for k in range(12):
             e[k] = compiled.exp(terms[row, k] - largest)
-        # eight lanes, then the rest: the order in which NumPy adds
+        # the order in which NumPy adds: eight terms pairwise, then the remaining ones
         total = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]))
         for k in range(8, 12):
             total += e[k]
@@ -125,20 +126,20 @@ def _log_sums(terms, out):
 def error_of_best(delta: float, n_arms: int) -> float:
     """Return the largest probability that some arm is ever wrongly declared to beat all others.
 
-    Let L be the set of rivals that an arm does not beat. Declaring that arm is wrong if L is not empty, and happens
-    with probability at most ``delta ** len(L)``. Of any two arms, at least one has the other in its L. So at most ``2 l
-    + 1`` arms have at most ``l`` rivals in L, for any preferences.
+    Let L be the set of rivals that an arm does not beat. Declaring the arm best is wrong if L is not empty, and has
+    probability at most ``delta ** len(L)``. Of any two arms, at least one has the other in its L. Therefore at most
+    ``2 l + 1`` arms have at most ``l`` rivals in L, for any preferences.
     """
     return _weighted(delta, [min(n_arms, 2 * size + 1) for size in range(1, n_arms)])
 
 
 def _error_beside_winner(delta: float, n_arms: int) -> float:
-    """Return :func:`error_of_best` for the case that one arm beats all others; it is then in the L of each."""
+    """Return :func:`error_of_best` if one arm beats all others, and is therefore in the set L of every other arm."""
     return _weighted(delta, [min(n_arms - 1, 2 * size - 1) for size in range(1, n_arms)])
 
 
 def _weighted(delta: float, at_most: list[int]) -> float:
-    """Return ``sum_l (N_l - N_(l-1)) delta^l``, with ``N_l`` the most arms that have at most ``l`` rivals in L."""
+    """Return ``sum_l (N_l - N_(l-1)) delta^l``, where at most ``N_l`` arms have at most ``l`` rivals in L."""
     more = np.diff([0, *at_most]).tolist()
     return float(sum(n * float(power(delta, size)) for size, n in enumerate(more, 1)))
 
@@ -146,9 +147,9 @@ def _weighted(delta: float, at_most: list[int]) -> float:
 def error_of_top(delta: float, n_arms: int, top: int) -> float:
     """Return the largest probability that a wrong set of ``top`` arms is ever declared.
 
-    A set is wrong if a member does not beat an outsider. At most three sets have one such pair. A set with two or more
-    such pairs is declared only if two wrong claims are shown; the number of two pairs of arms bounds the number of
-    these events.
+    A set is wrong if some member does not beat some arm outside. At most three sets have exactly one such pair of
+    arms. A set with at least two such pairs is declared only if both wrong claims are shown; the number of ways to
+    choose two ordered pairs bounds the number of these events.
     """
     ordered = n_arms * (n_arms - 1)
     return 3 * delta + (comb(ordered, 2) - ordered // 2) * delta**2
@@ -156,11 +157,12 @@ def error_of_top(delta: float, n_arms: int, top: int) -> float:
 
 @lru_cache(maxsize=64)
 def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) -> tuple[float, float]:
-    """Return the logarithms of the capital at which an arm is declared the best, and excluded as the best.
+    """Return the log capital at which an arm is declared the best, and that at which it is excluded as the best.
 
     The probability that either claim is ever wrong is at most ``alpha`` for any preferences and any adaptive choice of
-    pairs. With ``epsilon`` it is a union bound over the arms, since many equal arms may all be wrong through one rival.
-    The second is infinite if exclusion is not available (with ``epsilon``, or ``top`` above 1).
+    pairs. If ``epsilon`` is positive, the first threshold is a union bound over the arms, since one better rival makes
+    the declaration of each of many equal arms wrong. The second threshold is infinite if exclusion is not available
+    (``epsilon`` above 0 or ``top`` above 1).
     """
     check_fraction("alpha", alpha)
     if n_arms < 2:
@@ -175,15 +177,15 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
         low, high = (middle, high) if error(middle) < alpha else (low, middle)
     if top > 1:
         return float(-log(low)), np.inf
-    # An exclusion is wrong if the arm beats all others. Then wrong declarations are less likely, and the rest of alpha
-    # is divided by the n - 1 rivals that may exclude the arm.
+    # An exclusion is wrong if the excluded arm beats all others. Wrong declarations are then less likely, and the
+    # remaining error probability is divided among the n - 1 rivals that may exclude the arm.
     rest = alpha - _error_beside_winner(low, n_arms)
     return float(-log(low)), float(log((n_arms - 1) / rest))
 
 
 def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
     """Return the arm that is shown to beat all others, -1 if none is, or -2 if each arm is excluded as the best."""
-    # an arm is shown to be the best by its least evidence against a rival
+    # an arm is shown to be the best if its smallest evidence against any rival reaches the threshold
     others = np.where(np.eye(len(peak), dtype=bool), np.inf, peak)
     weakest = others.min(axis=1)
     arm = int(weakest.argmax())

@@ -14,7 +14,7 @@ _MOST_DRAWN = 30
 """Largest number of models in a figure, and in the table of pairs."""
 
 _MOST_PARTS = 4
-"""Largest number of connected parts with a figure."""
+"""Largest number of connected parts for which figures are drawn."""
 
 
 def summary(result: Arena, *, elo: float | None = None) -> list[str]:
@@ -54,7 +54,7 @@ def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
 
 
 def rank_text(row: dict[str, Any]) -> str:
-    """Return the range of the ranks of a model."""
+    """Return the range of ranks of a model as text."""
     best, worst = row["best_rank"], row["worst_rank"]
     return f"{best}" if best == worst else f"{best}-{worst}"
 
@@ -83,7 +83,7 @@ def _order(result: Arena) -> str:
 
 
 def page(name: str, result: Arena, *, elo: float | None = None) -> str:
-    """Return the report as an HTML page: verdict, forest plot, win matrix, and the leader's evidence over the votes."""
+    """Return the report as an HTML page: verdict, forest plot, win matrix, and evidence for the leader over time."""
     rows = result.rows()
     titles = ["Model", f"Strength{'' if elo is None else ', Elo'}", "Rank", "Won", "Votes"]
     cells = [
@@ -106,9 +106,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         pieces.append(pages.draw(Intervals(names, strengths, low, high, "strength (log-odds)", ranks)))
     text = (
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
-        "at once. The verdict does not depend on them."
+        "at once. The verdict does not depend on the model."
     )
-    # large arenas: figures show only the first models, and there is no table of pairs
+    # in large arenas, figures show only the first models, and the table of pairs is omitted
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
@@ -118,8 +118,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
         chart = Lines(lines, "votes", "log of the evidence", **style)
         text = (
-            f"Evidence that {result.leader} beats each rival, by number of votes. It is shown once a line reaches the "
-            "mark, at any look."
+            f"Evidence that {result.leader} beats each rival, by number of votes. A win is shown once its line reaches "
+            "the mark, at any look."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     votes, verdict, order = summary(result, elo=elo)[:3]
@@ -129,7 +129,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
 
 
 def _matrix(result: Arena) -> str:
-    """Return the table of pairs: share of votes that the row won, and a tick if the row is shown to beat the column."""
+    """Return the table of pairs: the share of votes won by the model in the row, with a tick if its win is shown."""
     cells = {}
     for pair in result.pairs:
         for one, other, share, evidence in (
@@ -140,5 +140,5 @@ def _matrix(result: Arena) -> str:
             cells[one, other] = f"{share:.0%} of {pair.n_votes:,}{shown}"
     columns = [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)]
     rows = [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models]
-    caption = "Share of the votes that the row won; \u2713: it is shown to beat the column"
+    caption = "Share of the votes that the model in the row won; \u2713: shown to beat that in the column"
     return pages.table(columns, rows, caption=caption)

@@ -24,7 +24,7 @@ _ALIASES = {
 
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
-_FORMS = "'a', 'b', 'tie', the name of one of the two or of its column, or the share of a from 0 to 1"
+_FORMS = "'a', 'b', 'tie', the name of a model or of its column, or the share of a, from 0 to 1"
 
 
 def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Votes:
@@ -36,13 +36,13 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         CSV, TSV, JSON lines, Parquet, a pandas or polars frame, an Arrow table, or a mapping of columns, with
 
         ======================= ====================================================================================
-        ``a``, ``b``            the models; ``a`` was shown first. Also ``model_a``, ``model_b``
-        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two or its column, or the share of a
+        ``a``, ``b``            the models, of which ``a`` was shown first; or ``model_a``, ``model_b``
+        ``winner``              ``a``, ``b``, ``tie``, the name of a model or its column, or the share of ``a``
         ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
-        ``time``                optional: the votes are sorted by it; otherwise the order of the rows counts
+        ``time``                optional: the votes are sorted by time; by default they keep the order of rows
         ======================= ====================================================================================
     columns : mapping of str to str, optional
-        Columns with other names: ``{"a": "left", "b": "right"}``.
+        Names of columns by role, if they differ from the above, such as ``{"a": "left", "b": "right"}``.
 
     Returns
     -------
@@ -51,7 +51,8 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     Raises
     ------
     BadInput
-        With the row, for an unknown winner, a model against itself, a missing name or time, or a share outside [0, 1].
+        If a winner is unknown, a model meets itself, a name or time is missing, or a share is outside [0, 1]; the
+        message names the row.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     share: list[float] = []
     more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
     unit, used = None, None
-    # several tables form one arena: they need the same columns, and times in the same unit
+    # several tables form one arena, so they need the same columns and times in the same unit
     for table in open_tables(source):
         names = _columns(table, columns or {})
         if used is not None and set(names) != used:
@@ -99,7 +100,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 if np.isnan(seconds).any():
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
                 more["time"] += seconds.tolist()
-    # the evidence depends on the order of the votes, in which the models are numbered too
+    # the evidence depends on the order of the votes; models are numbered by first appearance in that order
     order = np.argsort(more["time"], kind="stable") if more["time"] else np.arange(len(share))
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     number = {model: k for k, model in enumerate(models)}
@@ -116,7 +117,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
 
 
 def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the name of the column of each role that the table has."""
+    """Return the column name of each role that the table contains."""
     columns = shorten(", ".join(table.names), 120)
     for role in given:
         if role not in _ALIASES:
@@ -129,7 +130,7 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     }
     for role in ("a", "b", "winner"):
         if names[role] is None:
-            remedy = f"name it by {{columns}}, such as {role}=NAME"
+            remedy = f"name it with {{columns}}, such as {role}=NAME"
             raise BadInput(table.source, f"expected a column {role!r}, got {columns}", remedy)
     return {role: name for role, name in names.items() if name is not None}
 
@@ -145,7 +146,7 @@ def _share(
     batch: Any, row: int, column: str, sides: Mapping[str, float], first: str, second: str, word: Any
 ) -> float:
     """Return the share that ``first`` won, according to a cell of the column ``winner``."""
-    # A cell may be a position, a name or a number. A model that is called "b" but was shown first is ambiguous.
+    # A cell may be a position, a name or a number. "b" is ambiguous if the model of that name was shown first.
     if isinstance(word, str):
         position = sides.get(word.lower())
         name = 1.0 if word == first else 0.0 if word == second else None
@@ -167,8 +168,8 @@ def _share(
 
 
 def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the distinct words and the code of each entry; return ((), None) without words."""
-    if not any(words):  # an empty column is none
+    """Return the distinct words and the code of each entry, or ((), None) if all entries are empty."""
+    if not any(words):  # an empty column counts as missing
         return (), None
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)

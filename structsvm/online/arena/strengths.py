@@ -33,11 +33,11 @@ class Strengths:
     Attributes
     ----------
     models : ndarray of int64
-        The models of the part.
+        Indices of the models in the part.
     strength, lower, upper : ndarray of float64
         Log-odds, with 95 % intervals for one look at a number of votes fixed in advance, from the cluster-robust
-        sandwich covariance. They are infinite if a model won or lost all its votes, and NaN with fewer than ten
-        clusters.
+        sandwich covariance. One end is infinite if a model won or lost all its votes; both ends are NaN if there
+        are fewer than ten clusters.
     best_rank, worst_rank : ndarray of int64
         Ranks that are compatible with all differences at once, with probability 95 %.
     order, order_error : float
@@ -65,7 +65,7 @@ def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Stre
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():  # a model without votes is a separate part
+        if chosen.any():  # a model without votes forms a part of its own, which has no strengths
             parts.append(_part(votes, members, chosen, clusters, with_order))
     return parts
 
@@ -75,7 +75,7 @@ def components(votes: Votes) -> Int:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    # models with and without votes; one edge per vote
+    # one node per model, with or without votes, and one edge per vote
     n = len(votes.models)
     graph = coo_array((np.ones(len(votes)), (votes.first, votes.second)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
@@ -88,7 +88,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     theta, hessian = _fit(plays, won, with_order)
     inverted = inverse(hessian)
     codes = np.arange(len(first)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
-    # votes of one cluster depend on each other: the covariance of the estimate is a sandwich of their gradients
+    # votes of one cluster depend on each other, so the sandwich covariance sums their gradients by cluster
     p = win_rates(theta[:k], theta[k])[first, second]
     covariance = _sandwich(inverted, first, second, votes.share[chosen] - p, codes, k)
     # Only differences of strengths are identified, up to the penalty: report them relative to the mean of the models.
@@ -96,7 +96,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     centre[:k, :k] -= 1.0 / k
     estimate = products(centre, theta)
     covariance = matmul(matmul(centre, covariance), centre)
-    # half the width of the intervals; with few clusters the sandwich is too small to trust
+    # half the width of the intervals; with few clusters the sandwich covariance is too small
     error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < _FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
@@ -106,7 +106,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
-    # without intervals any rank is possible
+    # without intervals, any rank is possible
     best, worst = np.ones(k, dtype=np.int64), np.full(k, k)
     if np.isfinite(error).all():
         best, worst = _ranks(estimate[:k], covariance[:k, :k])
@@ -115,7 +115,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
 
 @kernel
 def win_rates(strengths, order):
-    """Return the probability that each model beats each other model if it is shown first, with log-odds ``order``."""
+    """Return the probability that each model beats each other one if shown first, with log-odds advantage ``order``."""
     n = len(strengths)
     out = np.empty((n, n))
     for i in range(n):
@@ -144,7 +144,7 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
         hessian[:k, :k] = np.diag(both.sum(axis=1)) - both
         hessian[k, :k] = hessian[:k, k] = slope.sum(axis=1) - slope.sum(axis=0)
         hessian[k, k] = slope.sum()
-        # without an order term its row and column are empty, and the penalty keeps it at 0
+        # without an order term, its row and column are zero, and the penalty keeps the parameter at 0
         if not with_order:
             gradient[k] = hessian[k, :k] = hessian[:k, k] = 0.0
         full = hessian + np.diag(ridge)
@@ -173,7 +173,7 @@ def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int,
 def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
     """Return the best and the worst rank of each model that are compatible with all differences at once."""
     # Tukey's method for any covariance: two models differ if their difference exceeds the 95 % quantile of the largest
-    # |z| of all differences, which 2,000 draws from the normal distribution estimate.
+    # |z| over all differences, which is estimated from 2,000 samples of the normal distribution.
     k = len(strength)
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 1e-300))
@@ -188,10 +188,10 @@ def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
 
 
 def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
-    """Return the p-value of "the votes follow a Bradley-Terry model", by 99 data sets drawn from the fitted model.
+    """Return the p-value of the hypothesis that the votes follow a Bradley-Terry model, by a parametric bootstrap.
 
-    A tie counts as half a win for each model. None is returned for fewer than three or more than 100 models, and for
-    votes that are not connected.
+    The votes are compared with 99 data sets sampled from the fitted model. A tie counts as half a win for each model.
+    Return None for fewer than three or more than 100 models, and if the votes do not connect all models.
     """
     k = len(votes.models)
     if not 3 <= k <= _MOST_TESTED or components(votes).max() > 0:
@@ -210,7 +210,7 @@ def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
             terms = np.where(won > 0, won * log(share / p), 0.0)
         return float(terms.sum()), p
 
-    # a parametric bootstrap: the share of simulated data sets that fit as badly, counting the observed one
+    # the share of simulated data sets that fit at least as badly as the votes, which count as one of them
     observed, p = distance(won)
     reached = 0
     for _ in range(_REFITS):

@@ -31,7 +31,9 @@ class PairEvidence:
     Attributes
     ----------
     first, second : str
+        Names of the models.
     n_votes : int
+        Number of votes on the pair.
     share : float
         Share of the votes that ``first`` won; a tie is half a vote.
     lower, upper : float
@@ -62,22 +64,22 @@ class Arena:
     Attributes
     ----------
     verdict : str
-        One sentence.
+        The conclusion in one sentence.
     decided : bool
         Whether the verdict makes a claim. The probability of a wrong claim, at any look, is at most ``alpha``.
     best : list of str
-        The model (or the ``top`` models) shown to be best; empty if none is.
+        The model (or the ``top`` models) shown to be best; empty if no model is shown to be best.
     leader : str
-        The model shown to be best, otherwise the model with the least divergence.
+        The model shown to be best, otherwise the model that the votes on its pairs contradict least.
     candidates : list of str
         Models that could still be the best.
     level : float or None
-        The smallest ``alpha`` at which ``best`` would be declared.
+        The smallest ``alpha`` at which ``best`` would be declared; None if ``best`` is empty.
     more : tuple of int or None
         Range of the number of further votes needed for a decision; None after the decision, or if no forecast is
         possible.
     strengths : list of Strengths
-        Strengths of each connected part; one if all models are compared, directly or indirectly.
+        Strengths of each connected part of the models; a single entry if the votes connect all models.
     pairs : list of PairEvidence
         The pairs with votes.
     first_shown : float
@@ -86,7 +88,7 @@ class Arena:
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
     notes : list of str
-        Remarks on the votes that readers of the verdict should know.
+        Remarks on the votes that affect how to read the verdict and the strengths.
 
     Examples
     --------
@@ -120,7 +122,7 @@ class Arena:
 
     @property
     def models(self) -> list[str]:
-        """The models in the order of the leaderboard: by connected part, the strongest first."""
+        """Names of the models in leaderboard order: by connected part, in descending order of strength."""
         return [row["model"] for row in self.rows()]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -175,8 +177,8 @@ def arena(
     votes : Votes
         :func:`read_votes` reads them from a file or frame.
     alpha : float, default=0.05
-        Probability that the verdict is ever wrong: that a model other than the best is declared best, or that the best
-        model is excluded. It holds for any choice of pairs and any number of looks.
+        Bound on the probability that the verdict is ever wrong: that a model other than the best is declared best, or
+        that the best model is excluded. It holds for any choice of pairs and any number of looks.
     epsilon : float, default=0
         If positive, look for a model whose win rate against every other model is above ``1/2 - epsilon``.
     top : int, default=1
@@ -187,10 +189,11 @@ def arena(
         ``"unknown"``: the order is not known; all votes count, and a preference for the model shown first biases the
         verdict.
     cluster : {"question", "judge", "none"}, optional
-        Adjacent votes on one pair and question (or judge) count once. The default is the question, if it is known.
+        Adjacent votes on a pair with the same question (or judge) count as one; with ``"none"`` each vote counts. The
+        default is the question, if it is known.
     unordered : bool, default=False
-        Whether the order in which votes were given is not known. They are shuffled, and the verdict is valid at one
-        look.
+        Whether the order in which the votes were given is unknown. If so, the votes are shuffled, and the verdict is
+        valid at one look only.
 
     Returns
     -------
@@ -199,7 +202,7 @@ def arena(
     Raises
     ------
     BadInput
-        For fewer than two models, more than 1,000, no votes, or votes that are sorted by their winner.
+        If there are no votes, fewer than two or more than 1,000 models, or if the votes are sorted by winner.
 
     Notes
     -----
@@ -227,13 +230,13 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
-    # Sorted votes would be evidence at some look, for whatever comes first. Their order is tested before votes are
-    # matched by order of showing, which would hide it.
+    # If votes are sorted by winner, some look sees only wins of the model that is sorted first. The order is tested
+    # before votes are matched by order of showing, since matching would hide the sorting.
     if unordered:
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
     else:
-        # by the winner, and by whether the first shown won: here each order of showing is a separate pair
+        # test for sorting by winner, and by whether the model shown first won (each order of showing is then a pair)
         by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
         for one in (votes, by_showing):
             _refuse_sorted(one, comparisons(one, "unknown", cluster))
@@ -247,7 +250,7 @@ def arena(
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
-    # the leaders are the best arms once these are shown; decided: -1 if open, -2 if every model is excluded
+    # once the best arms are shown, they are the leaders; decided is -1 if open, -2 if every model is excluded
     decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
     best = [names[arm] for arm in leaders] if decided >= 0 else []
@@ -258,14 +261,12 @@ def arena(
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
     strongest = [int(one.models[one.strength.argmax()]) for one in board]
     if decided == -1 and top == 1 and leaders[0] not in strongest:
-        notes.append(
-            "the leader is contradicted least by the votes on its pairs; another model is the strongest"
-        )
+        notes.append("the votes contradict the leader least, but another model has the largest strength")
     if not compared.share.size and order == "matched":
-        verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
+        verdict = "no verdict: no pair was shown in both orders; show both, or declare the order random"
         if compared.repeated:
             verdict = (
-                f"no verdict: votes on a pair and {name} count only where they are adjacent, and those in the other "
+                f"no verdict: votes on a pair and {name} count only if they are adjacent, but those in the other "
                 f"order come later; sort the votes by {name}, or use cluster 'none' if each vote is independent"
             )
     else:
@@ -317,7 +318,7 @@ def _entered(
     n_models = len(votes.models)
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
     bandit.wins, bandit.t = votes.wins(), len(votes)
-    # the comparisons of each pair are added together, in order: pairs do not depend on each other
+    # all comparisons of a pair are added at once, in order, since the evidence of a pair depends on no other pair
     evidence = bandit.evidence()
     paths = {}
     key = compared.first * n_models + compared.second
@@ -333,7 +334,7 @@ def _entered(
 def _shuffled(votes: Votes) -> Votes:
     """Return the votes in random order; votes on one question stay together, as they are one outcome."""
     rng = np.random.default_rng(0)
-    # questions are shuffled as a whole
+    # votes without a question are shuffled one by one
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
     columns: dict[str, Any] = {
@@ -344,9 +345,10 @@ def _shuffled(votes: Votes) -> Votes:
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
-    """Raise if wins and losses of the pairs form fewer runs than by chance, with p < 0.0001 (Wald and Wolfowitz)."""
+    """Raise if wins and losses of the pairs form fewer runs than expected, with p < 0.0001 (Wald and Wolfowitz)."""
     # Given n1 wins and n2 losses of a pair in random order, the number of runs has mean 1 + 2 n1 n2 / n and variance
-    # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Excess and variance add up over the pairs.
+    # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Differences from the mean and variances
+    # are summed over the pairs.
     key = compared.first * len(votes.models) + compared.second
     clear = compared.share != 0.5
     order = np.flatnonzero(clear)[np.argsort(key[clear], kind="stable")]
@@ -366,7 +368,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
     """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
     n_models, wins = len(votes.models), votes.wins()
-    # shares and numbers refer to all votes; intervals and evidence to the independent comparisons only
+    # shares and counts refer to all votes, intervals and evidence only to the independent comparisons
     plays = votes.tables()[0]
     plays = plays + plays.T
     key = compared.first * n_models + compared.second
@@ -386,7 +388,7 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
 
 
 def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | None:
-    """Return half and one and a half times the votes that the leader's open rivals need if rates stay as they are."""
+    """Return 0.5 and 1.5 times the number of votes that the open pairs of the leader need at the current win rates."""
     # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates close to 1/2 are raised by as much as
     # their standard error allows. The factor 1.8 calibrates the forecast: after 100 votes, the number of votes that
     # were needed divided by the forecast had quartiles of 0.7, 1.0 and 1.4.
@@ -401,14 +403,14 @@ def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | N
 
 def _rounded(n: float) -> int:
     """Round to two significant digits."""
-    # the forecast is not more precise than that
+    # further digits of the forecast would be meaningless
     unit = 10 ** max(0, len(str(int(n))) - 2)
     return int(max(1, round(n / unit) * unit))
 
 
 def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
     """Return the smallest alpha at which the leaders would be declared best."""
-    # the weakest claim has the evidence 1 / delta; the error of all claims at that delta is the level
+    # the weakest claim has evidence 1 / delta; the level is the error of all claims at this delta
     n_models = len(peak)
     inside = np.array(leaders)
     outside = np.setdiff1d(np.arange(n_models), inside)
@@ -421,7 +423,7 @@ def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
 def _verdict(
     names: list[str], decided: int, leaders: list[int], n_candidates: int, epsilon: float, top: int
 ) -> str:
-    """Return the verdict in a sentence."""
+    """Return the verdict as one sentence."""
     n, lead = len(names), ", ".join(names[arm] for arm in leaders)
     if decided == -2:
         return "no model beats all others"
@@ -429,7 +431,7 @@ def _verdict(
         if top > 1:
             return f"{lead} are the best {top}: each beats each of the {n - top} others"
         if epsilon > 0:
-            rate = f"its win rate against each other is above {0.5 - epsilon:.0%}"
+            rate = f"its win rate against each other model is above {0.5 - epsilon:.0%}"
             return f"{lead} is within {epsilon:g} of the best: {rate}"
         other = next(model for model in names if model != lead)
         return f"{lead} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
@@ -443,22 +445,24 @@ def _notes(
     unordered: bool,
 ) -> list[str]:  # fmt: skip
     """Return the remarks on the votes."""
-    # first remarks that affect the verdict, then those that affect the strengths
+    # remarks that affect the verdict come first, then those that affect the strengths
     notes = []
     if order == "unknown":
-        notes.append("which model was shown first is not known: a preference for the first would count")
+        notes.append("which model was shown first is unknown: a preference for it would bias the verdict")
     if order == "matched" and compared.waiting:
         end = "" if cluster == "none" else f", or for the end of their {cluster}"
-        notes.append(f"votes that wait for one in the other order{end}: {compared.waiting:,}")
+        notes.append(f"votes that wait for a vote in the other order{end}: {compared.waiting:,}")
     if compared.repeated:
-        text = f"later votes on a pair and {cluster} that had ended, which count for strengths only"
+        text = f"votes that return to an earlier pair and {cluster}, which count for strengths only"
         notes.append(f"{text}: {compared.repeated:,}")
     if unordered:
-        notes.append("the order of the votes is not known: the verdict is valid at one look")
+        notes.append("the order of the votes is unknown: the verdict is valid at one look only")
     if len(board) > 1 or part.max() > 0:
-        notes.append(f"{int(part.max()) + 1} groups of models have no votes between them: a leaderboard each")
+        notes.append(f"{int(part.max()) + 1} groups of models share no votes: each has its own leaderboard")
     if any(np.isnan(group.upper).any() for group in board):
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf([group.upper, group.lower]).any() for group in board):
-        notes.append("a strength with an open interval: the model won or lost all votes; the prior bounds it")
+        notes.append(
+            "a model won or lost all its votes: its interval is open, its strength bounded by the prior"
+        )
     return notes

@@ -50,7 +50,7 @@ class Votes:
         return len(self.share)
 
     def tables(self) -> tuple[Float, Float]:
-        """Return the number of votes with i shown before j, and of those that i won, each (n_models, n_models)."""
+        """Return two square matrices: the votes with i shown before j, and how many of these votes i won."""
         plays, won = np.zeros((2, len(self.models), len(self.models)))
         np.add.at(plays, (self.first, self.second), 1.0)
         np.add.at(won, (self.first, self.second), self.share)
@@ -62,7 +62,7 @@ class Votes:
         return np.asarray(won + (plays - won).T)
 
     def clusters(self, cluster: str | None) -> tuple[str, Int | None]:
-        """Return the name and the codes of the column whose votes depend on each other; by default the question."""
+        """Return the name and codes of the column that groups dependent votes; by default the question."""
         name = ("none" if self.question is None else "question") if cluster is None else cluster
         check_choice("cluster", name, CLUSTERS)
         codes = {"question": self.question, "judge": self.judge, "none": None}[name]
@@ -85,8 +85,8 @@ class Comparisons:
     at : ndarray of int64
         Number of votes up to and including the vote that completed the comparison.
     waiting, repeated : int
-        Votes not yet in a comparison: the other order, or the end of their question, is missing;
-        and votes on a pair and question that had ended before.
+        Numbers of votes in no comparison. ``waiting`` votes lack a vote in the other order, or the end of their run;
+        ``repeated`` votes return to a pair and question after votes on another one.
     """
 
     first: Int
@@ -100,10 +100,10 @@ class Comparisons:
 def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None) -> Comparisons:
     """Return the independent comparisons that the votes form.
 
-    Adjacent votes on one pair and question (or judge) are one outcome, their mean, which is complete when another vote
-    follows; later votes on the same pair and question are left out. With ``order="matched"`` the k-th outcome in which
-    one of a pair was shown first and the k-th in which the other was are one comparison, so that an advantage of the
-    model shown first cancels.
+    Adjacent votes on one pair and question (or judge) form one outcome, their mean, which is complete when a vote on
+    another pair or question follows; later votes on the same pair and question are left out. With ``order="matched"``,
+    the k-th outcome with one model of a pair shown first and the k-th outcome with the other model first form one
+    comparison, so that an advantage of the model shown first cancels.
     """
     check_choice("order", order, ORDERS)
     _, codes = votes.clusters(cluster)
@@ -125,7 +125,7 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
     run = np.repeat(np.arange(len(starts)), np.diff(starts, append=n))
     repeated = int(n - kept[run].sum())
     # Without clusters a run is complete with its single vote. With clusters it is complete once a vote on another pair
-    # or cluster follows, so the last run is still open. An outcome must not depend on when one looks.
+    # or cluster follows, so the last run is still open; otherwise an outcome would depend on the time of the look.
     complete = np.append(starts[1:], n) + (codes is not None)
     kept &= complete <= n
     # count and total share of each run by the order of showing; one column if orders are not distinguished

@@ -1,14 +1,14 @@
-"""Dueling bandits: find the best arm by comparing arms, with low regret in the meantime.
+"""Dueling bandits: find the best arm by comparisons of arms, with low regret.
 
 Every bandit has ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()`` and ``from_json``
 (:class:`structsvm.protocols.Bandit`). ``NAMES`` maps short names to classes. Class attributes describe each policy:
-``label``, its short name; ``assumes``, the assumptions of its guarantee; ``compiled``, the module of its compiled form
-if it has one; and ``compares_sets = True`` if its duels are sets. A policy whose constructor has a parameter
+``label``, its short name; ``assumes``, the assumptions of its guarantee; ``compiled``, the module of its compiled form,
+if any; and ``compares_sets``, which is True if it compares sets of arms. A policy whose constructor has a parameter
 ``horizon`` requires a horizon.
 
-``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs a policy that requires a horizon when none
-is known; ``Delayed`` counts the duels whose outcomes are not known yet. ``DBGD``, ``BGD1`` and ``BGD2`` search a
-continuous space of weights, with step sizes by ``dbgd_step_sizes``.
+``ExploreThenExploit`` limits the exploration of any policy; ``Anytime`` runs a policy that requires a horizon if none
+is known; ``Delayed`` allows for duels whose outcomes are still pending. ``DBGD``, ``BGD1`` and ``BGD2`` search a
+continuous space of weights, with step sizes from ``dbgd_step_sizes``.
 """
 
 from __future__ import annotations

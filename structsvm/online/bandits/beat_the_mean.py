@@ -1,4 +1,4 @@
-"""Beat the Mean: compare each arm with the average of the remaining ones."""
+"""Beat the Mean: compare each arm with the average of the remaining arms."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from structsvm.protocols import Duel
 class BeatTheMean(Eliminates):
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
-    The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own record changes.
-    When ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst arm is eliminated, and
-    comparisons with it are removed from the records of the others.
+    The arm with the fewest comparisons is compared with a random remaining arm (possibly itself), and only the record
+    of the first arm changes. If ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst
+    arm is eliminated, and comparisons with it are removed from the records of the other arms.
 
     Parameters
     ----------
     n_arms : int
+        Number of arms, K.
     horizon : int
-        ``T`` of the confidence ``delta = 1/(2 T K)``.
+        Number of comparisons ``T``, which sets the error probability ``delta = 1/(2 T K)``.
     gamma : float, default=1.0
-        Relaxed stochastic transitivity of the matrix (see ``structsvm.online.assumption_report``). If the value is too
-        small, the answer may be the Borda winner. The number of comparisons grows with ``gamma^4``.
+        Factor of relaxed stochastic transitivity of the matrix (see ``structsvm.online.assumption_report``). If it is
+        too small, the answer may be the Borda winner. The number of comparisons grows with ``gamma^4``.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class BeatTheMean(Eliminates):
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the remaining arm with the fewest comparisons, and a random remaining one (possibly itself)."""
+        """Return the remaining arm with the fewest comparisons, and a random remaining arm, which may be the same."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -60,7 +61,7 @@ class BeatTheMean(Eliminates):
         than the best."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
-        # an outcome that arrives after its arm was eliminated
+        # ignore an outcome that arrives after one of its arms was eliminated
         if self.finished or arm not in self.remaining or other not in self.remaining:
             return
         self.wins[arm, other] += won
@@ -70,13 +71,13 @@ class BeatTheMean(Eliminates):
         fewest = plays.min()
         if fewest == 0:
             return
-        # the radius of the arm with the fewest comparisons is valid for all arms
+        # the arm with the fewest comparisons has the largest radius, which is valid for all arms
         share = self.wins[alive].sum(axis=1) / plays
         radius = 3 * self.gamma**2 * np.sqrt(log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)
-            # only columns change: the loser's own records are not used again
+            # clear only the column: the row of the eliminated arm is not used again
             self.wins[:, loser] = 0
             self.plays[:, loser] = 0
 

@@ -1,4 +1,4 @@
-"""BestArm: identify the arm that beats all others, and stop with an error that is valid at every look."""
+"""BestArm: identify the arm that beats all others, with an error bound that is valid at every look."""
 
 from __future__ import annotations
 
@@ -16,42 +16,43 @@ from structsvm.online.bandits.policy import CountsWins, check_pair, tied
 from structsvm.protocols import Duel, Float, Int
 
 PRIOR = 6.0
-"""Weight of the Bradley-Terry model in the win rate of a pair, as a number of comparisons. The comparisons of the pair
-itself outweigh it, so that cycles are detected."""
+"""Weight of the Bradley-Terry model in the win rate of a pair, in comparisons. Many comparisons of the pair outweigh
+the model, so that cycles are detected."""
 
 _RIDGE = 0.25
-"""Precision of the normal prior of the strengths."""
+"""Precision (inverse variance) of the normal prior of the strengths."""
 
 _TIE = 1e-9
 """Divergences closer than this are treated as equal, since sums of logarithms may differ in the last bits."""
 
 
 class BestArm(CountsWins):
-    """Identifies the arm that beats all others with few comparisons.
+    """Bandit that identifies the arm that beats all others with few comparisons.
 
-    Unlike bandits that minimise regret, it makes a decision. :attr:`finished` becomes True once one arm is shown to
-    beat every other arm, or every arm is excluded. The probability that it ever names a wrong arm is at most ``alpha``,
-    for any preferences and any number of looks. After the decision it plays the best arm alone.
+    Unlike bandits that minimise regret, BestArm makes a decision. :attr:`finished` becomes True once one arm is shown
+    to beat every other arm, or every arm is excluded as the best. The probability of a wrong decision is at most
+    ``alpha``, for any preferences and any number of looks. After the decision only the best arm is played.
 
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=0.05
-        Probability of any wrong claim, ever.
+        Bound on the probability of a wrong decision.
     epsilon : float, default=0
         If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with every other arm.
-        Without it, nearly equal arms need very many comparisons.
+        With the default, nearly equal arms require very many comparisons.
     top : int, default=1
         If more than 1, find the set of ``top`` arms, each of which beats every arm outside the set.
 
     Notes
     -----
     Each claim "i beats j" is tested by betting (:mod:`structsvm.online.arena.evidence`). A quarter of the comparisons
-    explores: the strengths of a Bradley-Terry model are drawn from their posterior, the first arm is the Copeland
-    leader of their win rates, and its opponent the arm that beats it most in another draw. The other comparisons prove:
-    the leader meets the rival against which its evidence is least. The leader has the least empirical divergence, as in
-    :class:`structsvm.online.bandits.RMED1`. ``select`` returns the two arms in random order, so that an advantage of
-    the arm shown first favours neither.
+    explore: the strengths of a Bradley-Terry model are sampled from their posterior, the first arm is the Copeland
+    leader of the sampled win rates, and its opponent is the arm with the largest win rate against it in another sample.
+    The other comparisons collect evidence: the leader is compared with the rival against which its evidence is
+    smallest. The leader has the smallest empirical divergence, as in :class:`structsvm.online.bandits.RMED1`.
+    ``select`` returns the two arms in random order, so that an advantage of the arm shown first favours neither.
 
     Examples
     --------
@@ -78,12 +79,12 @@ class BestArm(CountsWins):
         self.epsilon = float(epsilon)
         self.top = check_whole("top", top, 1, max(1, self.n_arms - 1))
         if top > 1 and epsilon > 0:
-            raise BadInput("epsilon", "applies only to a single best arm", "leave {top} at 1", value=epsilon)
+            raise BadInput("epsilon", "applies only to a single best arm", "set {top} to 1", value=epsilon)
         evidence = Evidence(self.n_arms, self.epsilon)
         self.growth, self.peak = evidence.growth, evidence.peak
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Add the outcome of a pair to the wins and the evidence; an arm against itself adds nothing."""
+        """Add the outcome of a pair to the wins and the evidence; a duel of an arm with itself adds nothing."""
         first, second, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         if first != second:
@@ -92,7 +93,7 @@ class BestArm(CountsWins):
             self.evidence().add(first, second, won)
 
     def evidence(self) -> Evidence:
-        """Return the evidence as an object that shares the arrays of the state."""
+        """Return the evidence; it shares its arrays with the state of the bandit."""
         return Evidence(self.n_arms, self.epsilon, self.growth, self.peak)
 
     @property
@@ -101,14 +102,14 @@ class BestArm(CountsWins):
         return self.n_arms == 1 or self.decided() != -1
 
     def decided(self) -> int:
-        """Return the best arm (0 if ``top`` > 1), -1 if it is not known yet, or -2 if every arm is excluded."""
+        """Return the best arm (0 if ``top`` > 1), -1 if it is not yet known, or -2 if every arm is excluded."""
         levels = thresholds(self.alpha, self.n_arms, self.epsilon, self.top)
         if self.top == 1:
             return shown_best(self.peak, levels)
         return 0 if shown_top(self.peak, levels[0], self.leaders()) else -1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm shown to be the best, otherwise the arm with the least divergence; ``rng`` breaks ties."""
+        """Return the arm shown to be best, otherwise the arm with the smallest divergence; break ties by ``rng``."""
         decided = self.decided() if self.top == 1 else -1
         return decided if decided >= 0 else tied(-self._divergences(self.rates()), rng, _TIE)
 
@@ -121,21 +122,21 @@ class BestArm(CountsWins):
         return self._rates(self.strengths()[0])
 
     def _divergences(self, rates: Float) -> Float:
-        """Return the divergence of each arm: how strongly the comparisons contradict that it beats all others."""
-        # I_i of RMED1: N KL(mu, 1/2) over the arms ahead of i, with the smoothed win rates and the prior's comparisons
+        """Return the divergence of each arm, the evidence that it does not beat all other arms."""
+        # I_i of RMED1: the sum of N KL(mu, 1/2) over the arms ahead of i, with smoothed mu, and N including PRIOR
         inside = np.clip(rates, 1e-12, 1.0 - 1e-12)
         distance = inside * log(2 * inside) + (1 - inside) * log(2 * (1 - inside))
         return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair, which explores with probability 1/4; once finished, the best arm against itself."""
+        """Return the next pair, for exploration with probability 1/4; once finished, return the best arm twice."""
         if (arm := self._exploited()) is not None:
             return Duel((arm, arm))
         exploring = int(rng.random() < 0.25)
         return self._choose(exploring, 1 - exploring, rng)[0]
 
     def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs to compare before the next update; a quarter of them (rounded up) explores."""
+        """Return ``n`` pairs to compare before the next update; a quarter of them (rounded up) explore."""
         check_whole("n", n)
         if (arm := self._exploited()) is not None:
             return [Duel((arm, arm))] * n
@@ -148,7 +149,7 @@ class BestArm(CountsWins):
         return pairs + (self._prove(proving, self._rates(strengths), rng) if proving else [])
 
     def _exploited(self) -> int | None:
-        """Return the arm that is played alone from now on; None before the decision."""
+        """Return the only arm that is still played, or None before the decision."""
         if self.n_arms == 1:
             return 0
         return decided if self.top == 1 and (decided := self.decided()) >= 0 else None
@@ -171,8 +172,8 @@ class BestArm(CountsWins):
         return strengths, hessian
 
     def _rates(self, strengths: Float) -> Float:
-        """Return the win rates of all pairs: the mean over the comparisons and ``PRIOR`` pseudo-comparisons at the
-        model's rate."""
+        """Return the win rates of all pairs: means over comparisons and ``PRIOR`` pseudo-comparisons with the model's
+        win rate."""
         return np.asarray((self.wins + PRIOR * win_rates(strengths, 0.0)) / (self._plays() + PRIOR))
 
     def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
@@ -181,12 +182,12 @@ class BestArm(CountsWins):
         draw = lambda: strengths + products(spread, rng.standard_normal(self.n_arms))  # noqa: E731
         pairs = []
         for _ in range(n):
-            # for a set of best arms: the two arms at the border of a drawn order
+            # for a set of best arms: the last arm inside and the first arm outside the set in a sampled order
             if self.top > 1:
                 order = np.argsort(-draw(), kind="stable")
                 first, second = int(order[self.top - 1]), int(order[self.top])
             else:
-                # the Copeland leader of one draw (mean rates break ties), and the arm that beats it most in another
+                # the Copeland leader of one sample (mean rates break ties), and its strongest rival in another
                 rates = self._rates(draw())
                 ahead = (rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1)
                 first = tied(ahead, rng)
@@ -197,7 +198,7 @@ class BestArm(CountsWins):
         return pairs
 
     def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
-        """Return the pairs of a leader and an outsider with the least evidence."""
+        """Return ``n`` pairs of a leader and another arm with the smallest evidence."""
         if self.top == 1:
             inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
         else:
@@ -207,14 +208,14 @@ class BestArm(CountsWins):
         # decided pairs are compared again only if all pairs are decided
         open_ = self.peak[block] < thresholds(self.alpha, self.n_arms, self.epsilon, self.top)[0]
         open_ |= not open_.any()
-        # within a batch a chosen pair counts with its expected growth, at a rate of at least 0.52: otherwise all
-        # comparisons of the batch would go to one pair
+        # each pair chosen in a batch adds its expected growth, at a win rate of at least 0.52; otherwise all
+        # comparisons of the batch would be of one pair
         growth = self.growth[block]
         rate = np.maximum(rates[block], 0.52)[..., None]
         expected = rate * factors(1.0, self.epsilon) + (1.0 - rate) * factors(0.0, self.epsilon)
         pairs = []
         for _ in range(n):
-            # the undecided claim with the least capital
+            # the undecided claim with the smallest capital
             evidence = np.where(open_, mixture(growth), np.inf)
             i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
             growth[i, j] += expected[i, j]

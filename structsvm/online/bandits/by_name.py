@@ -1,7 +1,7 @@
 """Create bandits by the short names of their policies, and restore saved bandits from JSON.
 
-A new policy needs no line here. ``__init__.py`` gives its short name, and its attribute ``compiled`` the module of its
-compiled form.
+This module needs no change for a new policy. ``__init__.py`` gives its short name, and its attribute ``compiled`` gives
+the module of its compiled form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structsvm.protocols import Bandit
 _ROOM = "structsvm.online.bandits"
 
 NAMES = labels(_ROOM)
-"""Short names, for :func:`make`, ``simulate`` and the command line, mapped to the names of classes."""
+"""Class names by the short names that :func:`make`, ``simulate`` and the command line accept."""
 
 
 def compiled_names() -> list[str]:
@@ -27,17 +27,18 @@ def compiled_names() -> list[str]:
 
 
 def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
-    """Return a new bandit by name.
+    """Return a new bandit, given the short name of its policy.
 
     Parameters
     ----------
     name : str
         A key of :data:`NAMES`.
     n_arms : int
+        Number of arms.
     horizon : int, optional
-        Passed to the bandits that need one.
+        Number of comparisons; passed only to bandits that have a horizon.
     **options
-        Parameters of the class, such as ``alpha``.
+        Further parameters of the class, such as ``alpha``.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def from_json(text: str) -> Any:
     3
     """
     name, _, _ = read_state(text, "bandit")
-    # only names of this package: a name in a file must not import anything else
+    # accept only classes of this package, since a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise BadInput("bandit", f"expected one of structsvm.online.bandits, got {name!r:.60}")
@@ -81,5 +82,5 @@ def read_state(text: str, what: str) -> tuple[Any, Any, Any]:
         return record["bandit"], record["state"], record.get("digest")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(
-            "text", f"expected the JSON text of a {what}, by to_json, got {text[:60]!r}"
+            "text", f"expected the JSON text of a {what} from to_json, got {text[:60]!r}"
         ) from error

@@ -1,4 +1,4 @@
-"""Double Thompson sampling: draw both arms of a duel from posteriors, the first among possible Copeland winners."""
+"""Double Thompson sampling: sample both arms of a duel from posteriors, the first among possible Copeland winners."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from structsvm.protocols import Duel
 class DoubleThompson(CountsWins):
     """Double Thompson sampling (D-TS) of Wu and Liu (NeurIPS 2016, Algorithm 1).
 
-    It seeks a Copeland winner, an arm that beats the most others, which always exists, and needs no horizon. If one arm
-    beats all others, that arm is the Condorcet winner.
+    It searches for a Copeland winner, an arm that beats the largest number of other arms, which always exists. It needs
+    no horizon. If a Condorcet winner exists, it is the only Copeland winner.
 
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=0.51
-        Width of the bounds ``mu +- sqrt(alpha ln t / N)``; the theory needs more than 1/2. Wu and Liu use 0.51.
+        Width of the bounds ``mu +- sqrt(alpha ln t / N)``; the theory requires more than 1/2. Wu and Liu use 0.51.
 
     Notes
     -----
-    Candidates for the first arm are the arms that may beat the most others, with the largest number of ``u_ij >= 1/2``.
-    The first arm is the candidate that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties
-    are broken at random. The second arm has the largest ``theta`` against the first in another draw, among the arms
-    with ``l_ij <= 1/2``, which the first is not shown to beat; its own ``theta`` is 1/2. Only numbers on which the
-    choice depends are drawn: all pairs at first (a third of a millisecond per step for 100 arms), later the pairs of
-    one arm.
+    Candidates for the first arm are the arms i with the largest number of bounds ``u_ij >= 1/2``, which may beat the
+    most other arms. The first arm is the candidate that beats the most other arms in a sample of
+    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties are broken at random. The second arm has the largest ``theta`` against
+    the first arm in another sample, among the arms with ``l_ij <= 1/2``, which the first arm is not shown to beat; the
+    ``theta`` of the first arm against itself is 1/2. Only the required entries of ``theta`` are sampled: at first those
+    of all pairs (a third of a millisecond per step for 100 arms), later those of the pairs of one arm.
 
     Examples
     --------
@@ -53,11 +54,11 @@ class DoubleThompson(CountsWins):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a likely Copeland winner, and the arm that is most likely to beat it."""
         upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
-        # the paper has > 1/2, with the same maxima: only an arm's bound against itself is exactly 1/2
+        # the paper uses > 1/2; >= 1/2 adds one to the score of each arm, whose bound against itself is exactly 1/2
         score = (upper >= 0.5).sum(axis=1)
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)
-        # theta decides only between several candidates, by the pairs in which one of them takes part
+        # theta is needed only to choose between several candidates, and only for pairs that include a candidate
         if possible.sum() > 1:
             i, j = pair_indices(self.n_arms)
             needed = possible[i] | possible[j]
@@ -67,7 +68,7 @@ class DoubleThompson(CountsWins):
         first = tied(np.where(possible, (theta > 0.5).sum(axis=1), -1.0), rng)
         rivals = np.flatnonzero(upper[first] >= 0.5)  # l_ij <= 1/2 iff u_ji >= 1/2
         rivals = rivals[rivals != first]
-        # the first arm has theta = 1/2 against itself: a rival needs more, else the first plays itself
+        # the first arm has theta = 1/2 against itself, and plays itself unless a rival has more
         chance = rng.beta(self.wins[rivals, first] + 1, self.wins[first, rivals] + 1)
         beats = len(rivals) > 0 and chance.max() > 0.5
         return Duel((first, int(rivals[chance.argmax()]) if beats else first))

@@ -1,4 +1,4 @@
-"""Dueling bandits over a continuous space of weights: gradient descent by comparisons with a neighbour."""
+"""Dueling bandits over a continuous space of weights: gradient descent by comparisons with a neighbouring point."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class Probe(NamedTuple):
 
 
 class GradientDescent(SavedState):
-    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the functions of these names.
+    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use these functions instead.
 
     Parameters
     ----------
     w : array-like, shape (d,)
         Initial point.
     delta : float
-        Distance of the neighbour.
+        Distance of the neighbour from the current point.
     gamma : float
-        Length of a step.
+        Step size.
     radius : float, optional
         Points are projected onto the ball of this radius. None normalises them to length 1, which suits linear rankers,
-        where only the direction matters.
+        for which only the direction matters.
     feedback : {"win", "probability", "advantage"}
-        Kind of outcome that :meth:`update` takes.
+        Type of outcome that :meth:`update` expects.
 
     Notes
     -----
-    Over d dimensions and T comparisons in a ball of radius R the thesis uses ``gamma = R/sqrt(T)`` and
+    For d dimensions and T comparisons in a ball of radius R, the thesis uses ``gamma = R/sqrt(T)`` and
     ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``; :func:`dbgd_step_sizes` returns the step sizes of its theorems. One
-    comparison may cover many queries: pass all results to ``update``. The neighbour wins with more than half of them;
-    after a tie the point stays.
+    comparison may cover many queries, whose results are all passed to ``update``. The neighbour wins if it wins more
+    than half of them; after a tie the point does not change.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class GradientDescent(SavedState):
         self.w = self._project(start)
 
     def _project(self, w: Float) -> Float:
-        # a step to exactly 0 has no direction on the sphere: the point stays
+        # the zero vector has no direction: keep the current point
         length = norm(w)
         if self.radius is None:
             return w / length if length > 0 else self.w
@@ -76,7 +76,7 @@ class GradientDescent(SavedState):
 
     def select(self, rng: np.random.Generator) -> Probe:
         """Return the current point with a neighbour in a uniformly random direction."""
-        # normal vectors have no preferred direction: divided by their length they are uniform on the sphere
+        # the direction of a standard normal vector is uniform on the sphere
         direction = rng.standard_normal(len(self.w))
         direction /= norm(direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
@@ -84,8 +84,8 @@ class GradientDescent(SavedState):
     def update(self, probe: Probe, outcome: Any) -> None:
         """Move by the outcome, or by the mean of the outcomes of several queries.
 
-        With feedback "win" it is whether the candidate won. With "probability" and "advantage" it is the probability
-        that the *current point* wins, which BGD observes.
+        With feedback "win", an outcome states whether the neighbour won. With "probability" and "advantage", it is the
+        probability that the *current point* wins, which BGD observes.
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -97,7 +97,7 @@ class GradientDescent(SavedState):
             step = -self.gamma * value
         else:
             step = -self.gamma * (value - 0.5)
-        # before the projection: a step along the sampled direction, towards the candidate if positive
+        # a step along the sampled direction, towards the neighbour if positive, before the projection
         if step:
             self.w = self._project(self.w + step * probe.direction)
 
@@ -124,7 +124,7 @@ def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
 
 def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which observes ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.).
+    """Return bandit gradient descent on observations of ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.).
 
     Examples
     --------
@@ -141,7 +141,7 @@ def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
 
 def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which uses ``P(w beats w') - 1/2`` (thesis 6.3.1).
+    """Return bandit gradient descent on ``P(w beats w') - 1/2`` (thesis 6.3.1).
 
     Examples
     --------
@@ -163,7 +163,7 @@ def dbgd_step_sizes(
     dimension : int
         ``d``, the number of weights.
     radius : float
-        ``R`` of the ball that :func:`DBGD` projects onto.
+        ``R``, the radius of the ball onto which :func:`DBGD` projects.
     horizon : int
         ``T``, the number of comparisons.
     convex : bool, default=False
@@ -171,10 +171,11 @@ def dbgd_step_sizes(
 
     Notes
     -----
-    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 instead of 13 if ``convex``. From
-    ``w = 0`` the expected regret, of both points of each comparison, is then at most ``2 lambda T^(3/4) sqrt(26 R d
-    L)``; ``lambda`` falls to 1 as T grows, once ``delta < L_sigma / (L_v L_2)``, with ``L_2`` the Lipschitz constant of
-    the link's derivative. If ``convex``, it is at most ``2 T^(3/4) sqrt(10 R d L)``.
+    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 instead of 13 if ``convex``. The
+    expected regret from ``w = 0``, summed over both points of each comparison, is then at most
+    ``2 lambda T^(3/4) sqrt(26 R d L)`` if ``delta < L_sigma / (L_v L_2)``, where ``L_2`` is the Lipschitz constant of
+    the derivative of the link and ``lambda`` decreases to 1 as T increases. If ``convex``, the regret is at most
+    ``2 T^(3/4) sqrt(10 R d L)``.
 
     Examples
     --------

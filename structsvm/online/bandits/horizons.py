@@ -1,4 +1,4 @@
-"""Wrappers of bandits: explore-then-exploit, and the squaring trick for an unknown horizon."""
+"""Wrappers of bandits: explore-then-exploit, and the squaring trick for unknown horizons."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from structsvm.protocols import Bandit, Duel
 
 
 class ExploreThenExploit(SavedState):
-    """A bandit that explores with another bandit and then plays that bandit's answer (thesis, Algorithm 4).
+    """Bandit that explores with another bandit, and then plays the best arm of that bandit (thesis, Algorithm 4).
 
     Parameters
     ----------
     bandit : Bandit
-        The explorer. If it has an attribute ``finished``, exploration may end earlier.
+        Bandit used for exploration. If it has an attribute ``finished``, exploration ends once this is True.
     n_explore : int
         Maximum number of comparisons during exploration.
 
@@ -42,11 +42,11 @@ class ExploreThenExploit(SavedState):
 
     @property
     def finished(self) -> bool:
-        """True when exploration is over."""
+        """Whether exploration is over."""
         return self.t >= self.n_explore or bool(getattr(self.bandit, "finished", False))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the explorer's duel during exploration, afterwards its answer against itself."""
+        """Return the explorer's duel during exploration, afterwards its best arm against itself."""
         if self.finished:
             arm = self.bandit.best()
             return Duel((arm, arm))
@@ -60,20 +60,21 @@ class ExploreThenExploit(SavedState):
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the explorer's answer, which does not depend on ``rng`` after exploration."""
+        """Return the explorer's best arm, which does not depend on ``rng`` after exploration."""
         return self.bandit.best(None if self.finished else rng)
 
 
 class Anytime(SavedState):
-    """A bandit for an unknown horizon: at each horizon a new bandit starts with the squared horizon (squaring trick).
+    """Bandit for an unknown horizon: at the end of each horizon, a new bandit starts with the horizon squared.
 
     Parameters
     ----------
     name : str
-        ``"if1"``, ``"if2"``, ``"btm"`` or ``"savage"``.
+        Short name of the bandit: ``"if1"``, ``"if2"``, ``"btm"`` or ``"savage"``.
     n_arms : int
+        Number of arms.
     first : int, default=1000
-        The first horizon; the next are ``first^2``, ``first^4``, ...
+        The first horizon, at least 2; the next are ``first^2``, ``first^4``, ...
 
     Examples
     --------
@@ -87,13 +88,13 @@ class Anytime(SavedState):
     """
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
-        # the square of 1 is 1: the horizon would not grow
+        # the horizon 1 would not grow when squared
         if check_horizon(first, "Anytime") < 2:
             raise BadInput("first", "expected a horizon of at least 2", value=first)
         self.name = name
         self.horizon = int(first)
         self.t = 0  # comparisons within the current horizon
-        self.answer = -1  # answer of the previous run, until the current run has its own
+        self.answer = -1  # best arm of the previous run, until the current run has finished
         self.bandit = make(name, n_arms, self.horizon)
         self.n_arms = self.bandit.n_arms
 
@@ -102,17 +103,17 @@ class Anytime(SavedState):
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Pass the outcome to the bandit; at its horizon start a new one. Raise ValueError if the bandit refuses it."""
+        """Update the bandit, and start a new one at the horizon; raise ValueError for an invalid outcome."""
         self.bandit.update(duel, outcome)
         self.t += 1
-        # T, T^2, T^4, ...: the comparisons of all earlier horizons together are few compared with the current horizon
+        # with T, T^2, T^4, ... the sum of all earlier horizons is small compared with the current horizon
         if self.t >= self.horizon:
             self.answer = self.bandit.best()
             self.horizon, self.t = self.horizon**2, 0
             self.bandit = make(self.name, self.n_arms, self.horizon)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the answer of the current bandit if it has finished, otherwise the answer of the previous bandit."""
+        """Return the best arm of the current bandit if it has finished, otherwise that of the previous one, if any."""
         if self.answer >= 0 and not getattr(self.bandit, "finished", False):
             return self.answer
         return self.bandit.best(rng)

@@ -1,4 +1,4 @@
-"""Interleaved filter: compare one candidate with every remaining arm in turn until each match is decided."""
+"""Interleaved filter: compare a candidate with every remaining arm in turn until each pair is decided."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from structsvm.protocols import Duel
 
 
 class InterleavedFilter(SavedState):
-    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6); they explore, then exploit (Algorithm 4).
+    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6), which explore and then exploit (Algorithm 4).
 
     Parameters
     ----------
     n_arms : int
+        Number of arms, K.
     horizon : int
-        ``T`` of the confidence ``delta = 1/(T K^2)``. Exploration may take longer.
+        Number of comparisons ``T``, which sets the error probability ``delta = 1/(T K^2)``. Exploration may take
+        longer.
     prune : bool, default=True
-        Whether an arm that the candidate was ahead of is eliminated with a losing candidate. True is IF2, False IF1.
+        Whether a losing candidate also eliminates the arms that have lost more than half of their comparisons with it.
+        True gives IF2, False gives IF1.
 
     Notes
     -----
-    The guarantee needs a total order with strong stochastic transitivity and the stochastic triangle inequality. One
-    random permutation gives the first candidate and the order, so IF1 and IF2 with the same ``rng`` start in the same
-    way.
+    The guarantee requires a total order with strong stochastic transitivity and the stochastic triangle inequality. A
+    random permutation determines the first candidate and the order of its rivals, so IF1 and IF2 with the same ``rng``
+    start with the same duels.
 
     Examples
     --------
@@ -56,7 +59,7 @@ class InterleavedFilter(SavedState):
 
     @property
     def finished(self) -> bool:
-        """True when one arm is left and exploration is over."""
+        """Whether one arm is left, so that exploration is over."""
         return self.candidate is not None and not self.rivals
 
     def select(self, rng: np.random.Generator) -> Duel:
@@ -69,10 +72,10 @@ class InterleavedFilter(SavedState):
         return Duel((self.candidate, self.rivals[self.position]))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win; at the end of a round eliminate rivals that lost, and replace a candidate that lost.
+        """Count the win. At the end of a round, eliminate rivals that lost, and replace a candidate that lost.
 
-        Raise ValueError unless the duel is a pair of arms, the outcome is in [0, 1], and the note of a first duel is an
-        order of the arms.
+        Raise ValueError unless the duel is a pair of arms, the outcome is in [0, 1], and the note of the first duel is
+        a permutation of the arms.
         """
         *_, won = check_pair(duel, outcome, self.n_arms)
         # the first outcome fixes the order, so that duels selected before it do not count twice
@@ -80,7 +83,7 @@ class InterleavedFilter(SavedState):
             self.candidate, *self.rivals = check_order("duel: order in its note", duel.note, self.n_arms)
         self.t += 1
         if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):
-            return  # an outcome that arrives after its match was decided
+            return  # ignore an outcome that arrives after its pair was decided
         self.wins[duel.arms[1]] += won
         self.position += 1
         if self.position == len(self.rivals):
@@ -89,7 +92,7 @@ class InterleavedFilter(SavedState):
             self._eliminate()
 
     def _eliminate(self) -> None:
-        """Apply the confidence bounds at the end of a round (Algorithm 5, and 6 with pruning)."""
+        """Apply the confidence bounds at the end of a round (Algorithm 5; Algorithm 6 with pruning)."""
         share = self.wins[self.rivals] / self.rounds
         radius = np.sqrt(4 * log(float(self.horizon) * self.n_arms**2) / self.rounds)
         # A rival is eliminated if the lower bound of the candidate's share is above 1/2. If the upper bound against the
@@ -108,7 +111,7 @@ class InterleavedFilter(SavedState):
             self.wins[:] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the candidate; before the first duel return any arm by ``rng``, or arm 0 if ``rng`` is None."""
+        """Return the candidate, or before the first duel a random arm (arm 0 if ``rng`` is None)."""
         if self.candidate is None:
             return 0 if rng is None else int(rng.random() * self.n_arms)
         return self.candidate

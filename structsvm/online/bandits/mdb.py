@@ -1,4 +1,4 @@
-"""Multi-dueling bandit: compare all plausible winners at once."""
+"""Multi-dueling bandit: compare all possible winners at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class MDB(CountsWins):
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=0.5
         Width of the narrow bounds ``mu + sqrt(alpha ln t / N)``.
     beta : float, default=1.5
-        The wide bounds are ``mu + sqrt(beta alpha ln t / N)``; at least 1.
+        Factor, at least 1, of the wide bounds ``mu + sqrt(beta alpha ln t / N)``.
 
     Notes
     -----
-    ``E`` holds the arms that no narrow bound rules out, and ``F`` those that no wide bound does. If E has one arm, it
-    is played alone; if it has several, all arms of F are compared; if it is empty, all arms are. A larger F compares
-    more arms at once and needs fewer rounds.
+    ``E`` contains the arms that no narrow bound excludes, and ``F`` the arms that no wide bound excludes. If E has one
+    arm, that arm is played alone; if E has several arms, all arms of F are compared; if E is empty, all arms are
+    compared. With a larger ``beta``, more arms are compared at once, in fewer rounds.
 
     Examples
     --------
@@ -56,12 +57,12 @@ class MDB(CountsWins):
             raise BadInput("beta", "expected at least 1, as it widens the bounds", value=beta)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the arms to compare: the only arm of E, otherwise the arms of F; all arms at first, and if E is
+        """Return the arms to compare: a single arm of E, or the arms of F; all arms in the first round and if E is
         empty."""
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log_t = self.alpha * log(self.t + 1)
-        # E by the bounds with alpha, F by those with alpha * beta, both at the time of this round
+        # E uses bounds with alpha, F bounds with alpha * beta, both at the time of this round
         narrow = np.flatnonzero((upper_bounds(self.wins, log_t) >= 0.5).all(axis=1))
         if len(narrow) == 1:
             return Duel((int(narrow[0]),))
@@ -71,6 +72,6 @@ class MDB(CountsWins):
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win of each pair of the set; a set of one arm has none."""
+        """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
         record_set(self.wins, duel, outcome)
         self.t += 1

@@ -1,4 +1,4 @@
-"""mergeRUCB: compare arms within small batches, and merge batches as arms are eliminated."""
+"""mergeRUCB: compare arms within small batches, and merge the batches when enough arms are eliminated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from structsvm.protocols import Duel
 
 
 def initial_batches(order: Sequence[int], size: int, partition: str) -> list[list[int]]:
-    """Split the arms, in this order, into ``ceil(n_arms / size)`` batches.
+    """Split the arms, in the given order, into ``ceil(n_arms / size)`` batches.
 
-    All but the last have ``size`` arms (Algorithm 1, line 2); with ``partition="even"`` sizes are nearly equal.
+    All batches but the last have ``size`` arms (Algorithm 1, line 2). With ``partition="even"``, sizes differ by at
+    most 1.
     """
     if partition == "even":
         return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
@@ -25,9 +26,9 @@ def initial_batches(order: Sequence[int], size: int, partition: str) -> list[lis
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
-    """Join the smallest batch with the largest, and so on, then move arms until sizes are in ``[size/2, 3 size/2]``."""
-    # Algorithm 1, line 13. Sizes that differ by 1 cannot be made more even, whatever their range.
-    order = sorted(batches, key=len)  # stable: equal sizes keep their order
+    """Merge the smallest batch with the largest, and so on; move arms until sizes are in ``[size/2, 3 size/2]``."""
+    # Algorithm 1, line 13; sizes that differ by at most 1 are final, even if they are outside this range
+    order = sorted(batches, key=len)  # the sort is stable, so batches of equal size keep their order
     half = len(order) // 2
     merged = [order[k] + order[-1 - k] for k in range(half)]
     if len(order) % 2:
@@ -50,30 +51,31 @@ class MergeRUCB(SavedState):
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=1.01
-        Width of the bounds ``mu + sqrt(alpha ln(t + C(delta)) / N)``; more than 1/2.
+        Width of the bounds ``mu + sqrt(alpha ln(t + C(delta)) / N)``; it must be more than 1/2.
     delta : float, default=0.01
         Probability of failure.
     size : int, default=4
-        ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
+        ``p``, the number of arms of an initial batch; at least 4, as Algorithm 1 requires.
     partition : {"shuffled", "in order", "even"}, default="shuffled"
-        Initial batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms in order of index, with the remainder
-        last. "shuffled" does the same in a random order, as the authors' code in Lerot does; the order is drawn with
-        the first duel and kept in its note. "even" also makes the sizes as equal as possible.
+        How to form the initial batches. "in order" follows line 2 of Algorithm 1: batches of ``p`` arms in order of
+        index, with the remainder in the last. "shuffled" uses a random order, as the authors' code in Lerot does; the
+        order is drawn with the first duel and stored in its note. "even" also makes the sizes as equal as possible.
 
     Notes
     -----
-    Arms with adjacent indices may be similar, such as features of one kind in LETOR data. With "in order" they share a
-    batch, which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and
-    59,500 on MSLR (perfect user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on
-    P31; 9,080 and 9,350 on caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs
-    from "shuffled" if ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better
-    with up to 10.
+    Arms with adjacent indices may be similar, such as features of one type in LETOR data. With "in order" they share a
+    batch, in which arms are then eliminated late. The mean regret of 40 runs after 10^6 comparisons, in order and
+    shuffled, was 93,400 and 59,500 on MSLR (perfect user), 54,800 and 39,200 on MSLR (informational user), 39,700 and
+    36,900 on P64, 19,900 and 15,900 on P31, and 9,080 and 9,350 on caseA of Yan et al. (2022); it was equal within the
+    standard error on BvsC20 and Swirl20. "even" differs from "shuffled" if ``n_arms`` is 1 or 2 more than a multiple
+    of 4: its regret was larger with 5 arms (3,540 and 1,310) and not smaller with up to 10 arms.
 
-    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, in which line 10
-    finds no second, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption
+    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, for which line 10
+    has no second arm, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption
     A2): with many equal arms, as in "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and
-    regret is linear.
+    the regret is linear.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class MergeRUCB(SavedState):
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         if alpha <= 0.5:
-            raise BadInput("alpha", "expected more than 1/2, where C(delta) is defined", value=alpha)
+            raise BadInput("alpha", "expected more than 1/2, for which C(delta) is defined", value=alpha)
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 4)
         check_choice("partition", partition, ("in order", "shuffled", "even"))
@@ -105,21 +107,21 @@ class MergeRUCB(SavedState):
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
         self.t = 0
         self.stage = 1
-        # until the first duel draws the order, only the sizes of the batches are right
+        # before the first duel draws the order, only the sizes of the batches are final
         self.ordered = partition == "in order" or self.n_arms == 1
         self.batches = initial_batches(range(self.n_arms), self.size, partition)
-        self.current = 0  # index of the batch that plays next
+        self.current = 0  # index of the batch of the next duel
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
 
     @property
     def remaining(self) -> list[int]:
-        """The arms that are not eliminated."""
+        """Arms that have not been eliminated."""
         return [arm for batch in self.batches for arm in batch]
 
     @property
     def finished(self) -> bool:
-        """True when one arm is left."""
+        """Whether one arm is left."""
         return len(self.remaining) == 1
 
     def _bound(self, arm: int, other: int, log_t: float) -> float:
@@ -129,9 +131,9 @@ class MergeRUCB(SavedState):
         )
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a random arm of the current batch, and the arm of that batch with the largest bound against it.
+        """Return a random arm of the current batch, and the arm of this batch with the largest bound against it.
 
-        The note of the first duel is the order of the arms, unless the partition is "in order".
+        The note of the first duel is the random order of the arms, unless the partition is "in order".
         """
         batches, note = self.batches, None
         if not self.ordered:
@@ -150,10 +152,10 @@ class MergeRUCB(SavedState):
         """Count the win, eliminate arms of the next batch that are shown to lose, and merge batches at the end of a
         stage.
 
-        Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
-        of a first duel is an order of the arms.
+        Raise ValueError, without any change, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
+        of the first duel is a permutation of the arms.
         """
-        # the order is checked before anything changes, and kept from the first outcome that arrives
+        # check the order before anything changes; the first outcome that arrives determines it
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
@@ -164,14 +166,14 @@ class MergeRUCB(SavedState):
             self._advance()
 
     def _merge(self) -> None:
-        """End the stage and merge batches if few enough arms are left (Algorithm 1, line 12)."""
+        """End the stage and merge batches if at most ``n_arms / 2^stage`` arms remain (Algorithm 1, line 12)."""
         if len(self.remaining) <= self.n_arms / 2**self.stage:
             self.stage += 1
             if len(self.batches) > 1:
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Choose the next batch and eliminate its arms that are shown to lose; ``select`` then changes nothing."""
+        """Choose the next batch and eliminate its arms that are shown to lose, so that ``select`` changes no state."""
         log_t = log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)

@@ -22,7 +22,7 @@ class SavedState:
     """Mixin that saves all attributes of a bandit as JSON."""
 
     def to_json(self) -> str:
-        """Return the state as JSON; floats keep all digits."""
+        """Return the state as JSON; floats are written with full precision."""
         state = {key: _encode(value) for key, value in vars(self).items()}
         name = type(self).__name__
         return json.dumps({"bandit": name, "state": state, "digest": _digest(name, state)}, allow_nan=False)
@@ -33,10 +33,10 @@ class SavedState:
         name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
             raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
-        # the digest guards against edits of the text, which could create a bandit in an unreachable state
+        # the digest detects edits of the text, which could create a bandit in an unreachable state
         if not isinstance(state, dict) or digest != _digest(name, state):
-            problem = "expected the digest that to_json wrote, got another"
-            remedy = "the text is changed, truncated or of an earlier version"
+            problem = "expected the digest that to_json wrote, got a different digest"
+            remedy = "the text was edited, truncated or written by an earlier version"
             raise BadInput(f"state of a {name}", problem, remedy)
         bandit = cls.__new__(cls)
         vars(bandit).update({key: _decode(value) for key, value in state.items()})
@@ -66,7 +66,7 @@ def _decode(value: Any) -> Any:
 
 
 class CountsWins(SavedState):
-    """Mixin of bandits that count wins, and whose best arm is ahead of the most others."""
+    """Mixin of bandits that count wins and return the Copeland leader as the best arm."""
 
     def __init__(self, n_arms: int) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
@@ -74,7 +74,7 @@ class CountsWins(SavedState):
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win."""
+        """Count the win of a pair."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
 
@@ -90,7 +90,7 @@ class Eliminates(SavedState):
 
     @property
     def finished(self) -> bool:
-        """True when one arm is left and exploration is over."""
+        """Whether one arm is left, so that exploration is over."""
         return len(self.remaining) == 1
 
 
@@ -98,7 +98,7 @@ class Eliminates(SavedState):
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the two indices of each pair of ``n`` arms, in the order of :meth:`Duel.pairs`.
 
-    The arrays are cached: do not change them.
+    The arrays are cached and must not be modified.
     """
     first, second = np.triu_indices(n, 1)
     return first, second
@@ -107,7 +107,7 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def check_horizon(horizon: float | None, who: str) -> int:
     """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or not an integer."""
     if horizon is None:
-        remedy = "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one"
+        remedy = "pass {horizon}, or use structsvm.online.bandits.Anytime if it is unknown"
         raise BadInput("horizon", f"{who} requires it, got none", remedy)
     return check_whole("horizon", horizon, floats=True)
 
@@ -138,7 +138,7 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
 
 
 def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
-    """Return ``order`` as a list; raise BadInput unless it holds each arm once."""
+    """Return ``order`` as a list; raise BadInput unless it is a permutation of the arms."""
     arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
     all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
     if not all_whole or sorted(arms) != list(range(n_arms)):
@@ -147,7 +147,7 @@ def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
 
 
 def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
-    """Add the outcome of a pair to the table of wins; an arm against itself adds nothing."""
+    """Add the outcome of a pair to the table of wins; a duel of an arm with itself adds nothing."""
     first, second, won = check_pair(duel, outcome, len(wins))
     if first != second:
         wins[first, second] += won
@@ -157,9 +157,9 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
-    # at least one arm, and none twice
+    # at least one arm, without repeats
     if len(set(duel.arms)) < max(1, len(duel.arms)):
-        raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")
+        raise BadInput("duel", f"expected a set of distinct arms, got {duel.arms}")
     if len(duel.arms) < 2:
         return
     arms = np.array(duel.arms)
@@ -178,7 +178,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 def pick(items: Any, rng: np.random.Generator | None) -> int:
     """Return one of ``items`` at random, or the first if ``rng`` is None.
 
-    No random number is drawn for a single item. The compiled forms rely on that.
+    No random number is drawn for a single item, which the compiled forms rely on.
     """
     n = len(items)
     if n == 1 or rng is None:

@@ -12,11 +12,12 @@ from structsvm.protocols import Duel
 
 
 class RandomSubset(CountsWins):
-    """Bandit that compares random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
+    """Bandit that compares random non-empty subsets of the arms, all equally likely (Fig. 3 of the MDB paper).
 
     Parameters
     ----------
     n_arms : int
+        Number of arms.
 
     Examples
     --------
@@ -42,5 +43,5 @@ class RandomSubset(CountsWins):
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win of each pair of the set; a set of one arm has none."""
+        """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
         record_set(self.wins, duel, outcome)

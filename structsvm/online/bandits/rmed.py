@@ -1,4 +1,4 @@
-"""RMED1: play an arm while its empirical divergence is within ln t of the smallest."""
+"""RMED1: play the arms whose empirical divergence is within ln t of the smallest divergence."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ class RMED1(CountsWins):
     Parameters
     ----------
     n_arms : int
+        Number of arms, K.
     margin : float, optional
-        ``f(K)`` of the paper, ``0.3 K^1.01`` by default.
+        ``f(K)`` of the paper, by default ``0.3 K^1.01``.
 
     Notes
     -----
-    ``O_i`` holds the arms ahead of (or level with) i, and ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. At first each
-    pair is compared once. Then each arm l of a list is compared in turn: with the arm of least ``I`` if it is in
-    ``O_l`` or ``O_l`` is empty, otherwise with the arm that has the largest share of wins over l. At every step, arms
-    with ``I_j - I* <= ln t + f(K)`` that are not waiting for their turn in the current list join the next list.
+    ``O_i`` contains the arms ahead of i or tied with i, and ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. At first
+    each pair is compared once. Then each arm l of a list is compared in turn: with the arm of smallest ``I`` if this
+    arm is in ``O_l`` or ``O_l`` is empty, otherwise with the arm that has the largest share of wins over l. At every
+    step, arms with ``I_j - I* <= ln t + f(K)`` that are not waiting in the current list are added to the next list.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class RMED1(CountsWins):
         self.joining = np.zeros(self.n_arms, dtype=bool)
 
     def divergences(self) -> np.ndarray:
-        """Return ``I`` of each arm, the evidence that it is not the best."""
+        """Return the divergence ``I`` of each arm, the evidence that it is not the best."""
         plays = self.wins + self.wins.T
         share = self._shares()
         both = np.array([share, 1 - share])
@@ -69,7 +70,7 @@ class RMED1(CountsWins):
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
-        # Algorithm 2 for the first arm l of the current list: O_l are the arms ahead of l or level with it
+        # Algorithm 2 for the first arm l of the current list: O_l are the arms ahead of l or tied with l
         arm = self.waiting[0]
         share = self._shares()[arm]
         ahead = share <= 0.5
@@ -88,7 +89,7 @@ class RMED1(CountsWins):
         if duel.arms[0] in self.waiting:
             self.waiting.remove(duel.arms[0])
         distance = self.divergences()
-        # J_j(t): the arm joins the next list unless it is still waiting in the current list
+        # J_j(t): add the arm to the next list unless it is still waiting in the current list
         joins = distance - distance.min() <= log(self.t) + self.margin
         joins[self.waiting] = False
         self.joining |= joins
@@ -97,5 +98,5 @@ class RMED1(CountsWins):
             self.joining[:] = False
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm of least divergence; break ties by ``rng``, or take the lowest index."""
+        """Return the arm with the smallest divergence; break ties by ``rng``, or take the lowest index."""
         return tied(-self.divergences(), rng, TIE)

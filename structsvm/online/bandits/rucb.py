@@ -1,4 +1,4 @@
-"""RUCB and RCS: compare a possible winner with the arm of the largest upper bound against it."""
+"""RUCB and RCS: compare a possible winner with the arm that has the largest upper bound against it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structsvm.protocols import Duel
 
 
 def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
-    """Return ``mu + sqrt(log / N)`` of each ordered pair, 2 for a pair never compared, and 1/2 on the diagonal.
+    """Return ``mu + sqrt(log / N)`` of each ordered pair: 2 for a pair never compared, and 1/2 on the diagonal.
 
     The papers of RUCB, RCS and Double Thompson sampling define "x/0 := 1 for any x"; applied to both terms, this gives
     2.
@@ -28,7 +28,7 @@ def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
 
 def challenger(bounds: np.ndarray, champion: int, rng: np.random.Generator) -> int:
     """Return the arm with the largest bound against the champion, or the champion if all bounds are below 1/2."""
-    # the champion's own bound is 1/2, and it loses a tie: only bounds below 1/2 make it play itself
+    # the champion's bound against itself is 1/2; it plays itself only if all other bounds are below 1/2
     against = bounds[:, champion].copy()
     against[champion] = -np.inf
     highest = against.max()
@@ -43,15 +43,16 @@ class RUCB(CountsWins):
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=0.51
-        Width of the bounds ``mu + sqrt(alpha ln t / N)``; the theory needs more than 1/2.
+        Width of the bounds ``mu + sqrt(alpha ln t / N)``; the theory requires more than 1/2.
 
     Notes
     -----
-    ``C`` holds the arms that no bound rules out. An arm that was once alone in ``C`` (``B``) is the champion with
-    probability 1/2 while it stays in ``C``. The challenger is the arm with the largest bound against the champion. The
-    champion, whose own bound is 1/2, plays itself only if all other bounds are below 1/2. The bound of a pair never
-    compared is 2 (``x/0 = 1`` in Algorithm 1).
+    ``C`` contains the arms that no bound excludes. The arm that was last the only arm in ``C`` (``B`` in the paper) is
+    the champion with probability 1/2 while it remains in ``C``. The challenger is the arm with the largest bound
+    against the champion. The champion, whose bound against itself is 1/2, plays itself only if all other bounds are
+    below 1/2. The bound of a pair never compared is 2 (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -74,13 +75,13 @@ class RUCB(CountsWins):
         self.leader = -1  # B of the paper; -1 is the empty set
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a possible winner and the arm with the largest bound against it; the note is B, or -1."""
-        # Algorithm 1: C holds the arms with all bounds of at least 1/2; B keeps its arm only while it is in C
+        """Return a possible winner and the arm with the largest bound against it; the note is the arm of B, or -1."""
+        # Algorithm 1: C contains the arms whose bounds are all at least 1/2; B keeps its arm only while it is in C
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
-        # The branches draw random numbers in the order of the compiled form: none for one candidate, one for the coin
-        # of B, one for the arm.
+        # The branches draw random numbers in the same order as the compiled form: none for a single candidate,
+        # otherwise one for the choice of B, and one for the arm.
         if len(candidates) == 1:
             leader = champion = int(candidates[0])
         elif len(candidates) == 0:
@@ -92,15 +93,15 @@ class RUCB(CountsWins):
         return Duel((champion, challenger(bounds, champion, rng)), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and keep the leader of the note.
+        """Count the win, and store the leader given in the note.
 
-        Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
+        Raise ValueError, without any change, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
         is an arm or -1.
         """
         if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
             raise BadInput(
                 "duel",
-                f"expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}",
+                f"expected the leader (-1 for none) in its note, as select returns it, got {duel.note!r:.80}",
             )
         super().update(duel, outcome)
         self.leader = duel.note
@@ -114,14 +115,15 @@ class RCS(CountsWins):
     Parameters
     ----------
     n_arms : int
+        Number of arms.
     alpha : float, default=0.501
         Width of the challenger's bounds.
 
     Notes
     -----
-    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` is drawn for each pair. The champion is the arm that beats all others in
-    ``theta``, or, if there is none, the arm that was champion least often. The bound of a pair never compared is 2
-    (``x/0 = 1`` in Algorithm 1).
+    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` is sampled for each pair. The champion is the arm that beats all others
+    according to ``theta`` or, if there is none, the arm that was champion least often. The bound of a pair never
+    compared is 2 (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -138,7 +140,7 @@ class RCS(CountsWins):
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the champion of a sampled tournament and the arm with the largest bound against it."""
+        """Return the champion of a tournament with sampled results and the arm with the largest bound against it."""
         first, second = pair_indices(self.n_arms)
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
@@ -150,6 +152,6 @@ class RCS(CountsWins):
         return Duel((champion, challenger(bounds, champion, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and count the first arm as champion once more."""
+        """Count the win of the pair, and increment the count of the first arm as champion."""
         super().update(duel, outcome)
         self.times_champion[duel.arms[0]] += 1

@@ -1,4 +1,4 @@
-"""Condorcet SAVAGE: sample all pairs evenly, and eliminate each arm that is shown to lose to another."""
+"""Condorcet SAVAGE: compare all pairs equally often, and eliminate each arm that is shown to lose to another."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from structsvm.protocols import Duel
 class SAVAGE(Eliminates, CountsWins):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
-    It compares the remaining pair with the fewest comparisons, as Algorithm 1 does; the paper of RCS compares pairs
-    "uniformly randomly", with the same regret within the standard error. An arm is eliminated if ``mu + sqrt(ln(K (K -
-    1) T / delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
+    It compares the remaining pair with the fewest comparisons, as Algorithm 1 does. The RCS paper compares pairs
+    "uniformly randomly", which gave the same regret within the standard error. An arm is eliminated if
+    ``mu + sqrt(ln(K (K - 1) T / delta) / (2 n)) < 1/2`` against some other arm; the last arm is exploited.
 
     Parameters
     ----------
     n_arms : int
+        Number of arms, K.
     horizon : int
+        Number of comparisons, T.
     delta : float, optional
-        Probability of failure; ``1/horizon`` by default, as for regret.
+        Probability of failure; by default ``1/horizon``, the value for low regret.
 
     Examples
     --------
@@ -59,14 +61,14 @@ class SAVAGE(Eliminates, CountsWins):
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
-        # comparisons with eliminated arms do not count
+        # count only comparisons between remaining arms
         plays = (self.wins + self.wins.T)[np.ix_(alive, alive)]
         first, second = pair_indices(len(alive))
         k = tied(-plays[first, second], rng)
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and eliminate an arm that is shown to lose to the other."""
+        """Count the win, and eliminate the arm of the pair that is shown to lose to the other, if any."""
         super().update(duel, outcome)
         first, second = duel.arms
         if first == second:
@@ -77,7 +79,7 @@ class SAVAGE(Eliminates, CountsWins):
         radius = np.sqrt(log_t / (2 * plays))
         for arm, other in ((first, second), (second, first)):
             loses = self.wins[arm, other] / plays + radius < 0.5
-            # the last arm stays: in a cycle, a late outcome may show that it loses to an eliminated arm
+            # never remove the last arm: in a cycle, a late outcome may show that it loses to an eliminated arm
             if loses and arm in self.remaining and self.remaining != [arm]:
                 self.remaining.remove(arm)
 

@@ -1,9 +1,9 @@
-"""Interleaving: compare rankers by clicks on one merged list (multileaving, with more than two rankings).
+"""Interleaving (multileaving for more than two rankings): compare rankers by clicks on a merged list.
 
 Every method is stateless: ``show(rankings, length=10, rng=None) -> Shown`` returns the list and the record to log, and
-``credit(shown, clicks)`` reads that record later, here or on another machine. Class attributes describe each method:
-``name``, by which it is chosen; ``rankings``, how many it merges; and ``fairness``, what it expects if clicks ignore
-the documents. The API pages list them in a table.
+``credit(shown, clicks)`` uses this record later, in any process. Class attributes describe each method: ``name``, its
+name in logs and options; ``rankings``, the number of rankings that it merges; and ``fairness``, its expected result if
+clicks do not depend on the documents. The API pages list the methods in a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Balanced interleaving: a coin decides which ranking is first, then the rankings alternate."""
+"""Balanced interleaving: a coin flip decides which ranking is first; then the rankings alternate."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from structsvm.online.interleaving.record import Shown, clicks_on, evidence_rank
 class Balanced(ListsByChoices):
     """Balanced interleaving of two rankings.
 
-    At each depth the list contains about equally many top documents from both rankings. Let ``k`` be the least rank of
-    the lowest clicked document in either ranking; the credit of a ranker is the number of clicked documents among its
-    top ``k``.
+    At each depth the list contains about the same number of top documents of both rankings. Let ``k`` be the smaller of
+    the two ranks that the lowest clicked document has in the rankings; the credit of a ranker is the number of clicked
+    documents in its top ``k``.
 
     Notes
     -----
-    Joachims (2003). The method is biased: for the rankings abcd and bcda one random click prefers the second by 1/2.
-    Use it for replication and teaching, and ``TeamDraft`` for decisions. If one ranking has no documents left, the
-    other fills the list.
+    Joachims (2003). The method is biased: for the rankings abcd and bcda a random click favours the second by 1/2
+    in expectation. Use it for replication and teaching, and ``TeamDraft`` for decisions. If one ranking has no
+    documents left, the other fills the list.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Balanced(ListsByChoices):
         if not clicked.any():
             return np.zeros(2)
         lowest = int(np.flatnonzero(clicked)[-1])
-        # k is the least rank of the lowest clicked document, so that the top k of both rankings were about equally
+        # k is the smaller rank of the lowest clicked document, so that the top k of both rankings were about equally
         # visible
         depth = min(row[lowest] for row in ranks)
         if math.isinf(depth):
@@ -57,12 +57,12 @@ class Balanced(ListsByChoices):
         return ((np.array(ranks) <= depth) & clicked).sum(axis=1).astype(np.float64)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
-        """Return the balanced list, with the rank of each document in both rankings as evidence."""
+        """Return the balanced list, with the ranks of each document in both rankings as evidence."""
         first = choose([0.5, 0.5])
         ranks = [ranks_of(ranking) for ranking in rankings]
         documents: dict[Hashable, None] = {}
         pointer = [0, 0]
-        # the ranking with the lower pointer is next, or the first ranking on a tie; documents in the list are skipped
+        # the ranking with the lower pointer picks next, or the first ranking on ties; skip documents in the list
         while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
             turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
             if pointer[turn] == len(rankings[turn]):

@@ -1,4 +1,4 @@
-"""Random choices as an argument of a method, so that the same code draws one list and enumerates all lists."""
+"""Random choices as an argument, so that the same code can sample one list or enumerate all lists."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.online.interleaving.record import Shown, check_rankings, signs
 
 Choose = Callable[[Sequence[float]], int]
-"""Function from the probabilities of some options to the index of the option chosen."""
+"""Function that takes the probabilities of the options and returns the index of the chosen option."""
 
 
 def random_choices(rng: Any) -> Choose:
-    """Return a function that chooses at random by ``rng`` (a generator, a seed or None)."""
+    """Return a function that chooses at random with ``rng`` (a generator, a seed or None)."""
     generator = np.random.default_rng(rng)
 
     def choose(probabilities: Sequence[float]) -> int:
         cumulative = np.cumsum(probabilities)
-        # scale by the sum, so that rounding cannot point past the last option
+        # scale by the sum, which rounding may have moved away from 1
         drawn = int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
         return min(drawn, len(probabilities) - 1)
 
@@ -32,8 +32,8 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
     ``run`` is called once for each path of choices.
     """
-    # Depth-first search: ``path`` holds the indices of the choices of the next call. Each call follows it and takes the
-    # first possible option at each further choice. Then the last choice that has another option is advanced.
+    # Depth-first search: ``path`` contains the indices of the first choices of the next call, which takes the first
+    # possible option at each further choice. Then the last choice that has another option is advanced.
     probabilities: dict[Shown, float] = {}
     path: list[int] = []
     while True:
@@ -64,7 +64,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
 
 class ListsByChoices:
-    """Mixin of the interleavers that build a list by random choices, in ``_merge``."""
+    """Mixin for interleavers whose method ``_merge`` builds a list by random choices."""
 
     rankings: ClassVar[str]
 
@@ -77,7 +77,7 @@ class ListsByChoices:
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge rankings of any hashable ids, best first, into a list of at most ``length`` documents.
 
-        The list is shorter if the rankings together hold fewer; ``rng`` is a generator, a seed or None.
+        The list is shorter if the rankings contain fewer distinct documents; ``rng`` is a generator, a seed or None.
         """
         checked = check_rankings(rankings, length, pair=self.rankings == "2")
         return self._merge(checked, length, random_choices(rng))

@@ -1,4 +1,4 @@
-"""Document constraints: clicks imply preferences between documents; the ranking that violates fewer of them wins."""
+"""Document constraints: clicks imply preferences between documents; the ranking that violates fewer of these wins."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from structsvm.online.interleaving.record import Shown, clicks_on, evidence_rank
 class DocumentConstraints(Balanced):
     """The document-constraint method for two rankings, on a balanced list.
 
-    A clicked document is better than each document above it without a click, and than the next document below if that
-    has no click. A ranking violates such a constraint if it ranks the worse document higher; documents missing from a
-    ranking come after all others. The credit is the number of constraints that are not violated.
+    A clicked document is preferred to each document above it without a click, and to the next document below it if that
+    document has no click. A ranking violates such a constraint if it ranks the worse document higher; documents missing
+    from a ranking rank below all others. The credit is the number of constraints that are not violated.
 
     Notes
     -----
-    He, Zhai & Li (CIKM 2009), on lists made by balanced interleaving as in Hofmann et al. (2011). The method is biased:
-    for the rankings abcd and bcda one random click prefers the second by 1/2.
+    He, Zhai & Li (CIKM 2009), on lists of balanced interleaving, as in Hofmann et al. (2011). The method is biased:
+    for the rankings abcd and bcda, a random click favours the second by 1/2 in expectation.
 
     Examples
     --------
@@ -46,6 +46,6 @@ class DocumentConstraints(Balanced):
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
         ranks = evidence_ranks(shown)
-        # documents that are not in a ranking have the rank infinity, and two of them violate no constraint
+        # documents that are not in a ranking have rank infinity; a constraint between two of them is not violated
         satisfied = [sum(row[better] <= row[worse] for better, worse in constraints) for row in ranks]
         return np.array(satisfied, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Optimised interleaving: the most sensitive of all fair distributions over lists, by linear programming."""
+"""Optimised interleaving: the most sensitive fair distribution over lists, computed by linear programming."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ from structsvm.online.interleaving.record import (
 class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
-    A list is allowed if each document is the best one of some ranking that is not above it in the list. A click credits
-    each ranker with ``1 / rank`` of the document in its ranking (if it is not there, of the rank after the last). A
-    linear programme (HiGHS) computes the distribution over allowed lists that is most sensitive among those with equal
-    expected credit of all rankers at each rank.
+    A list is allowed if each document is, for some ranking, the best document that is not above it in the list. A click
+    credits each ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after the
+    last). A linear program (HiGHS) computes the most sensitive distribution over allowed lists, among the distributions
+    for which all rankers have the same expected credit at each rank.
 
     Parameters
     ----------
     max_lists : int, default 1024
-        Largest number of lists. If more are allowed (never for two rankings and lists of 10), this many are sampled.
+        Largest number of lists in the linear program. If more lists are allowed (never for two rankings and lists of
+        10), ``max_lists`` lists are sampled.
 
     Notes
     -----
-    Radlinski & Craswell (WSDM 2013): rank ``k`` is clicked with weight ``1/k``, normalised to sum to one; sensitivity
-    is the entropy of the credited ranker, times the weight of the ranks at which the credits differ. Schuth et al.
-    (CIKM 2014) for more rankers: the least variance of the rankers' credits. Credits are centred (minus their mean over
-    rankers), so under clicks that ignore the documents their expectation is zero at each rank. If the programme has no
-    solution (few documents, or many rankers on sampled lists), the largest violation at any rank is minimised and
-    recorded as ``slack``.
+    Radlinski & Craswell (WSDM 2013): rank ``k`` is clicked with weight ``1/k``, normalised to sum to one; the
+    sensitivity is the entropy of the credited ranker, times the weight of the ranks at which the credits differ. For
+    more rankers, Schuth et al. (CIKM 2014) minimise the variance of the credits of the rankers. Credits are centred by
+    subtracting their mean over the rankers, so if clicks do not depend on the documents, the expected credit is zero at
+    each rank. If the program has no solution (few documents, or many rankers on sampled lists), the largest violation
+    at any rank is minimised and recorded as ``slack``.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
-        # all allowed lists, or a sample of them, and one list drawn with the probabilities of the programme
+        # sample one list by the solution of the program for all allowed lists, or for a sample of these
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
@@ -84,27 +85,27 @@ class Optimized:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Return each list that ``show`` can return, with its probability in the solution of the programme."""
+        """Return each list that ``show`` can return, with its probability in the solution of the linear program."""
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             problem = f"more than max_lists={self.max_lists} allowed lists"
-            raise BadInput("distribution", problem, "raise max_lists or ask for a shorter list")
+            raise BadInput("distribution", problem, "increase max_lists or decrease length")
         return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the centred credit of each ranker, (n_rankers,), which sum to 0; raise BadInput for invalid input."""
+        """Return the centred credits of the rankers, (n_rankers,), which sum to 0; raise BadInput for invalid input."""
         clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, (n, n); raise BadInput if one exceeds 1."""
+        """Return the difference in credit per click of each pair, (n, n); raise BadInput if a difference exceeds 1."""
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), 1.0)
 
     def _solve(
         self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]
     ) -> list[tuple[Shown, float]]:
-        """Return the lists of positive probability, with the credits in the caller's order of the rankers."""
+        """Return the lists with positive probability, with credits in the caller's order of the rankers."""
         by_document = {}
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
@@ -127,7 +128,7 @@ def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
     """Return all allowed lists, or None if there are more than ``max_lists``."""
-    # one rank after another: each list is extended by the best remaining document of each ranking
+    # extend each list, rank by rank, by the best remaining document of each ranking
     lists: list[tuple[Hashable, ...]] = [()]
     for _ in range(min(length, len(set().union(*rankings)))):
         lists = [(*start, document) for start in lists for document in _next_documents(rankings, start)]
@@ -139,13 +140,13 @@ def allowed_lists(
 def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sensitivity of each list; ``credit`` (lists, rankers, ranks) is centred.
 
-    For two rankers it is the entropy of Radlinski & Craswell, for more the negative variance of Schuth et al.
+    It is the entropy of Radlinski & Craswell for two rankers, and the negative variance of Schuth et al. for more.
     """
     weight = 1 / np.arange(1, credit.shape[2] + 1)
     weight /= weight.sum()
     if credit.shape[1] > 2:
         return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
-    # share: weight of the ranks at which each ranker is ahead; p: these shares among the decided ranks
+    # share: total weight of the ranks at which each ranker is ahead; p: share divided by the sum of both shares
     ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
     share = (ahead * weight).sum(axis=-1)
     decided = share.sum(axis=0)
@@ -156,16 +157,17 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 def fair_distribution(
     credit: NDArray[np.float64], sensitivity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the most sensitive distribution over lists with zero expected credits, and its largest violation."""
+    """Return the most sensitive distribution over lists with zero expected credit, and the largest violation."""
     n_lists = credit.shape[0]
-    # as the credits are centred, the last ranker's constraints follow from the others'
+    # credits are centred, so the constraints of the last ranker follow from those of the other rankers
     rows = credit[:, :-1].reshape(n_lists, -1).T
     fair = _highs(
         -sensitivity, A_eq=np.vstack([rows, np.ones(n_lists)]), b_eq=np.append(np.zeros(rows.shape[0]), 1.0)
     )
     if fair.status == 0:
         return _cleaned(fair.x), 0.0
-    # No fair distribution: minimise the largest violation t, a further variable, with -t <= expected credit <= t.
+    # There is no fair distribution: minimise the largest violation t, an additional variable, subject to
+    # -t <= expected credit <= t.
     every = credit.reshape(n_lists, -1).T
     border = -np.ones((every.shape[0], 1))
     within = {
@@ -177,7 +179,7 @@ def fair_distribution(
     least = _highs(np.append(np.zeros(n_lists), 1.0), **within)
     if least.status != 0:
         raise RuntimeError(f"optimised interleaving: HiGHS found no distribution at all: {least.message}")
-    # then the most sensitive distribution with that t, with some room for rounding in the minimum
+    # then maximise the sensitivity with a violation of at most t, plus a tolerance for rounding
     bounds = [(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
     best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
@@ -185,9 +187,9 @@ def fair_distribution(
 
 
 def _in_one_order(rankings: list[tuple[Hashable, ...]]) -> tuple[list[tuple[Hashable, ...]], list[int]]:
-    """Return the sorted rankings, and the index of each among them.
+    """Return the rankings in sorted order, and the index of each original ranking in this order.
 
-    A programme may have several solutions, and the solution of HiGHS must not depend on the order of the rankers.
+    A linear program may have several solutions, and the solution of HiGHS must not depend on the order of the rankers.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]
@@ -196,7 +198,7 @@ def _in_one_order(rankings: list[tuple[Hashable, ...]]) -> tuple[list[tuple[Hash
 def _highs(cost: NDArray[np.float64], **constraints: Any) -> Any:
     from scipy.optimize import linprog
 
-    # tighter than HiGHS' default 1e-7: fairness holds to 1e-9
+    # tighter than the default 1e-7 of HiGHS, so that fairness holds to 1e-9
     options: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     return linprog(cost, method="highs", options=options, **constraints)
 
@@ -207,7 +209,7 @@ def _cleaned(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _next_documents(rankings: list[tuple[Hashable, ...]], start: Sequence[Hashable]) -> list[Hashable]:
-    # lists of at most one document, since an id may be None
+    # each head is a list of at most one document, not an optional id, since an id may be None
     heads = ([d for d in ranking if d not in start][:1] for ranking in rankings)
     return list(dict.fromkeys(d for head in heads for d in head))
 
@@ -218,7 +220,7 @@ def _sampled_lists(
     length = min(length, len(set().union(*rankings)))
     lists: dict[tuple[Hashable, ...], None] = {}
     for _ in range(max_lists):
-        # a random ranker gives the next document, as in a draft without teams
+        # a random ranker contributes the next document, as in a draft without teams
         documents: list[Hashable] = []
         while len(documents) < length:
             documents += _next_documents([rankings[int(rng.integers(len(rankings)))]], documents)

@@ -1,4 +1,4 @@
-"""Probabilistic interleaving: draw documents from distributions over rankings, and credit clicks over all
+"""Probabilistic interleaving: sample documents from softmax distributions over rankings, and credit clicks over all
 assignments."""
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from structsvm.online.interleaving.record import Shown, as_rows, clicks_on, evid
 class Probabilistic(ListsByChoices):
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
-    At each rank of the list a ranker is drawn, all equally likely, and draws a document not yet shown with probability
-    proportional to ``rank^-tau``. The drawn rankers are not recorded: each assignment of documents to rankers is
+    At each rank of the list, a ranker is sampled uniformly, and samples a document not yet shown with probability
+    proportional to ``rank^-tau``. The sampled rankers are not recorded: each assignment of documents to rankers is
     weighted by its probability given the list. The credit of a ranker is the probability that it has more clicks than
-    another ranker (averaged over the others); the credits of two rankers sum to 1 minus the probability of a tie.
+    another ranker, averaged over the other rankers; for two rankers, the credits sum to 1 minus the probability of a
+    tie.
 
     Parameters
     ----------
     tau : float, default 3
-        Decay of the softmax over ranks; 3 is the papers' choice.
+        Exponent of the decay over ranks; the default is that of both papers.
 
     Notes
     -----
     Hofmann, Whiteson & de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015). The candidates are the
-    documents of all rankings; documents that are missing from a ranking tie for the rank after its last. The sum over
-    ``n^clicks`` assignments is computed exactly by dynamic programming over the clicked documents: the difference in
-    clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not depend on the documents the
+    documents of all rankings; documents that are missing from a ranking are tied at the rank after its last. The sum
+    over ``n^clicks`` assignments is computed exactly by dynamic programming over the clicked documents: the difference
+    in clicks of two rankers is a sum of independent steps +1, -1 or 0. If clicks do not depend on the documents, the
     expected outcome is zero.
 
     Examples
@@ -58,13 +59,13 @@ class Probabilistic(ListsByChoices):
         check_number("tau", self.tau, 0)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that each ranker has more clicks than another, averaged over the others,
+        """Return the probability that each ranker has more clicks than another ranker, averaged over the others,
         (n_rankers,)."""
         wins = self._duels(shown, clicks)
         return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return P(i has more clicks than j) - P(i has fewer) for each pair, (n_rankers, n_rankers)."""
+        """Return P(i has more clicks than j) - P(j has more clicks than i) for each pair, (n_rankers, n_rankers)."""
         wins = self._duels(shown, clicks)
         return wins - wins.T
 
@@ -75,8 +76,8 @@ class Probabilistic(ListsByChoices):
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
         ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
-        # Weights are relative to the best rank left, so that no power of a large rank underflows. The posterior of the
-        # ranker of a document is its weight over the sum of weights, as all rankers are equally likely.
+        # Weights are relative to the best remaining rank, so that powers of large ranks do not underflow. The posterior
+        # of the ranker of a document is its weight over the sum of weights, as all rankers are equally likely.
         n, m = ranks.shape
         left = np.ones(m, dtype=bool)
         documents: list[Hashable] = []
@@ -95,10 +96,11 @@ class Probabilistic(ListsByChoices):
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each list the probability that ranker i is assigned more of the clicked documents than ranker j.
 
-    ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the assignments of its documents are independent.
+    ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the documents are assigned independently.
     """
-    # Dynamic programming over the clicked documents: with probability p_i the difference i - j goes up by one, with p_j
-    # down, else it stays. All lists and ordered pairs of rankers at once.
+    # Dynamic programming over the clicked documents: the difference i - j increases by one with probability
+    # p_i, decreases by one with probability p_j, and otherwise stays. All lists and ordered pairs are processed at
+    # once.
     m, n, n_clicked = posterior.shape
     i, j = np.nonzero(~np.eye(n, dtype=bool))
     up_down = posterior[:, i], posterior[:, j]

@@ -1,4 +1,4 @@
-"""Record of a shown list, as an object and as JSON, with all that its method needs to credit clicks later."""
+"""Record of a shown list, as an object and as JSON, with everything that its method needs to credit clicks later."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the record. Other versions are refused, since crediting by other rules would mix two experiments."""
+"""Version of the record. Other versions are refused, since their clicks are credited by different rules."""
 
 LARGEST = 1e12
-"""Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are much smaller."""
+"""Largest number allowed in a record, so that sums do not overflow; valid ranks and credits are much smaller."""
 
 MAX_RANKERS = 1000
-"""Largest number of rankers in a record, since outcomes take memory for each pair of rankers."""
+"""Largest number of rankers in a record; outcomes take memory for each pair of rankers."""
 
 Row = tuple[float | int | None, ...]
 _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -43,26 +43,27 @@ class RecordFields(Struct, gc=False):
 
 @dataclass(frozen=True)
 class Shown:
-    """A list shown to a user, with all that its method needs to credit clicks.
+    """Record of a list shown to a user, with everything that its method needs to credit clicks.
 
     Attributes
     ----------
     method : str
-        Name of the method that made the list; only this method can credit it.
+        Name of the method that merged the list; only this method can credit its clicks.
     documents : tuple
-        The ids in the order shown.
+        Document ids, in the order shown.
     n_rankers : int
         Number of rankings that were merged.
     evidence : tuple of tuples, one entry per document in each
-        Team draft: one row with the ranker that contributed each document (None: no ranker). Other methods: a row per
-        ranker, with the rank of the document in its ranking (balanced, document constraints; None: not in it), the
-        probability that it contributed the document (probabilistic) or its credit for a click (optimised, SOSM).
+        For team draft, one row with the index of the ranker that contributed each document, or None for no ranker. For
+        other methods, a row per ranker: the rank of each document in its ranking, or None if it is missing (balanced,
+        document constraints), the probability that the ranker contributed the document (probabilistic), or the credit
+        of the ranker for a click (optimized, SOSM).
     slack : float
-        Largest violation of the fairness constraints by the distribution of lists; 0 except for an optimised method
-        whose programme has no solution.
+        Largest violation of the fairness constraints by the distribution of lists; 0 except for the method
+        optimized if its linear program has no solution.
     impression : str, int or None
-        Id of this impression, set by :meth:`with_impression`. Further lines of a log with the same id are repetitions
-        and are not counted.
+        Id of this impression, set by :meth:`with_impression`. Later lines of a log with the same id are repeats and do
+        not count.
 
     Examples
     --------
@@ -80,9 +81,9 @@ class Shown:
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
-        """Return the same record with the id of its impression, which must differ each time a list is shown.
+        """Return the record with an impression id, which must be unique for each display of a list.
 
-        The caller supplies the id, because an id drawn from ``rng`` would repeat if ``rng`` is a seed.
+        The caller supplies the id, since an id drawn from ``rng`` would repeat if ``rng`` is a seed.
 
         Examples
         --------
@@ -94,7 +95,7 @@ class Shown:
         return replace(self, impression=impression)
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
-        """Return the clicks of a user on ``documents`` as booleans by rank; raise BadInput if one was not shown.
+        """Return clicks on ``documents`` as a boolean array by rank; raise BadInput if a document was not shown.
 
         Examples
         --------
@@ -111,7 +112,7 @@ class Shown:
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and strings, for use in a log line."""
+        """Return the record as plain lists, numbers and strings, for a line of a log."""
         record = {
             "version": VERSION,
             "method": self.method,
@@ -125,12 +126,12 @@ class Shown:
         return record
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON; numbers keep all digits and ids keep their type."""
+        """Return the record as one line of JSON; numbers are written with full precision, and ids keep their type."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Shown:
-        """Return the record that :meth:`to_dict` wrote; raise ValueError with a description of the fault otherwise."""
+        """Return the record that :meth:`to_dict` returned; raise ValueError, with the reason, for any other input."""
         try:
             return restore(convert(record, RecordFields))
         except ValidationError as error:
@@ -138,7 +139,7 @@ class Shown:
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
-        """Return the record that :meth:`to_json` wrote; raise ValueError with a description of the fault otherwise."""
+        """Return the record that :meth:`to_json` returned; raise ValueError, with the reason, for any other input."""
         try:
             try:
                 return restore(decode(text, type=RecordFields))
@@ -151,10 +152,10 @@ class Shown:
 
 
 def restore(fields: RecordFields) -> Shown:
-    """Return the record of validated fields; raise BadInput if they contradict each other."""
+    """Return the record of validated fields; raise BadInput if the fields are inconsistent."""
     if not fields.method.isprintable():
         raise BadInput("shown record", f"method: expected a printable string, got {fields.method!r:.80}")
-    # msgspec has checked types and ranges; lengths and ids remain
+    # msgspec has checked types and ranges; check lengths and ids
     n = len(fields.documents)
     for i, row in enumerate(fields.evidence):
         if len(row) != n:
@@ -171,7 +172,7 @@ def restore(fields: RecordFields) -> Shown:
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return a message with the path of the wrong value, the expectation of msgspec, the value and a remedy."""
+    """Return a message with the path of the invalid value, what msgspec expected, the value and a remedy."""
     # msgspec's errors end with the path of the invalid value, such as "$.clicks[2].rank"
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
@@ -183,7 +184,7 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
     got = f"{value!r:.80}"
     if what.startswith("Object missing"):
         what, got = f"Expected the key {what.split('`')[1]!r}", "none"
-    # "Expected `int`, got `str`": the value itself says more than its type
+    # replace the type in "Expected `int`, got `str`" by the value, which is more informative
     problem = what[:1].lower() + what[1:].partition(", got ")[0]
     remedy = "; log what Shown.to_json() returns, unchanged, or a table" if prefix or got == "none" else ""
     return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
@@ -192,7 +193,7 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
 def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
-    """Return the rankings as tuples of plain ids; raise BadInput, naming the invalid ranking and document."""
+    """Return the rankings as tuples of plain ids; raise BadInput, with the ranking and document, if one is invalid."""
     check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
         raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
@@ -201,7 +202,7 @@ def check_rankings(
         if isinstance(ranking, (str, bytes)):
             problem = f"expected a sequence of document ids, got {ranking!r:.80}"
             raise BadInput("rankings", problem, at=f"[{i}]")
-        # scalars of NumPy hash like those of Python, but json cannot write them
+        # NumPy scalars have the same hash as Python scalars, but json cannot write them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
             raise BadInput("rankings", "expected at least one document, got an empty ranking", at=f"[{i}]")
@@ -209,14 +210,14 @@ def check_rankings(
         checked.append(ids)
     if pair and len(checked) != 2:
         expected = f"this method compares exactly 2 rankings, got {len(checked)}"
-        raise BadInput("rankings", expected, "TeamDraft, Probabilistic, Optimized and SOSM take more")
+        raise BadInput("rankings", expected, "use TeamDraft, Probabilistic, Optimized or SOSM for more")
     if len(checked) < 2:
         raise BadInput("rankings", f"expected at least 2 rankings to compare, got {len(checked)}")
     return checked
 
 
 def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
-    """Raise BadInput with the first document that occurs twice or cannot be an id."""
+    """Raise BadInput for the first document that occurs twice or is not a valid id."""
     seen: dict[Hashable, int] = {}
     for k, document in enumerate(ids):
         try:
@@ -231,7 +232,7 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
 
 
 def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
-    """Raise BadInput unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one per ranker)."""
+    """Raise BadInput unless ``shown`` is a record of ``method`` with ``n_rows`` rows of evidence (one per ranker)."""
     if not isinstance(shown, Shown):
         raise TypeError(f"shown: expected a Shown record (see Shown.from_json), got {shown!r:.80}")
     if shown.method != method:
@@ -243,7 +244,7 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
 
 
 def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
-    """Return ``clicks`` as booleans, one per shown document; raise BadInput for other input."""
+    """Return ``clicks`` as a boolean array, one entry per shown document; raise BadInput for other input."""
     values = np.asarray(clicks)
     if values.shape != (length,):
         raise BadInput(
@@ -260,7 +261,7 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
 def clicks_on(
     shown: Shown, method: str, clicks: ArrayLike, *, n_rows: int | None = None
 ) -> NDArray[np.bool_]:
-    """Return the clicks on a record of ``method``; raise BadInput if either is wrong."""
+    """Return the clicks on a record of ``method``; raise BadInput if record or clicks are invalid."""
     check_record(shown, method, n_rows=n_rows)
     return check_clicks(clicks, len(shown.documents))
 
@@ -271,18 +272,18 @@ def ranks_of(ranking: Sequence[Hashable]) -> dict[Hashable, int]:
 
 
 def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
-    """Return a matrix as the nested tuples of a record."""
+    """Return a matrix as nested tuples, for a record."""
     return tuple(tuple(row) for row in values.tolist())
 
 
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs do not fit its method."""
+    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs are invalid for its method."""
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput("shown", f"expected numbers in the evidence of {shown.method!r}, got null")
     values = np.array(shown.evidence, dtype=np.float64)
-    # sums along ``axis`` have to be ``total``, up to rounding relative to the largest number
+    # sums along ``axis`` must equal ``total``, up to rounding relative to the largest number
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
     wrong = np.flatnonzero(~((off <= 1e-9) & (values >= least).all(axis=axis)))
@@ -308,7 +309,7 @@ def evidence_ranks(shown: Shown) -> list[list[float]]:
         if bad or len(set(held)) < len(held):
             raise BadInput(
                 "shown",
-                f"expected different ranks from 1, or null, in the evidence of ranker {ranker}, got {list(row)!r:.80}",
+                f"expected distinct ranks from 1, or null, in the evidence of ranker {ranker}, got {list(row)!r:.80}",
                 "log what show() returns, unchanged",
             )
         ranks.append([math.inf if value is None else value for value in row])
@@ -318,7 +319,7 @@ def evidence_ranks(shown: Shown) -> list[list[float]]:
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sign of the difference in credit of each pair of rankers, (n, n)."""
     difference = credit[:, None] - credit[None, :]
-    # a tie up to rounding: sums of the same credits in another order may differ in the last digits
+    # ties are detected up to rounding: sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
@@ -328,8 +329,8 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
 
     ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks each.
     """
-    # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
-    # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.
+    # Division by the number of clicks and by a bound that is the same for all lists preserves a mean of zero. The mean
+    # of the sign of the difference may not be zero, if a ranker often wins by a little and rarely loses by much.
     difference = credit[..., :, None] - credit[..., None, :]
     if n_clicks == 0 or not largest:
         return np.zeros_like(difference)
@@ -352,7 +353,7 @@ def _encode(document: Hashable) -> Any:
     if isinstance(document, float) and math.isfinite(document):
         return document
     if type(document) is tuple:
-        # json reads an array as a list, which cannot be an id
+        # json reads an array as a list, which is not hashable
         return {"tuple": [_encode(part) for part in document]}
     raise TypeError(
         f"document {document!r}: JSON keeps None, bool, int, float, str and tuples of them, "

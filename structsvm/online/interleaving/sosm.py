@@ -1,4 +1,4 @@
-"""Sample-only scored multileaving: score each ranker by its own order of the shown documents."""
+"""Sample-only scored multileaving: score each ranker by its order of the shown documents."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from structsvm.online.interleaving.team_draft import draft
 
 @dataclass(frozen=True)
 class SOSM(ListsByChoices):
-    """Sample-only scored multileaving, for two or many rankers.
+    """Sample-only scored multileaving, for two or more rankers.
 
-    The list is drafted by teams. Each ranker then orders the shown documents, and a click on its document of rank ``r``
-    gives it the credit ``r^-3 / sum_m m^-3``. Each click is evidence about each ranker, and the cost does not grow with
-    the number of possible assignments.
+    The list is a team draft. Each ranker then ranks the shown documents, and a click on the document at its rank ``r``
+    gives the ranker the credit ``r^-3 / sum_m m^-3``. Each click is evidence about all rankers, and the cost does not
+    depend on the number of possible assignments.
 
     Notes
     -----
     Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that are not in a ranking have the mean credit of the ranks
-    after its last shown document. The credits of each ranker sum to one over the list, so under clicks that are equally
-    likely at all ranks the expected credits are equal. The expected *sign* of a difference, by which bandits decide
-    (``InterleavedRankers``), may differ from zero; the outcome here is the difference itself.
+    after its last shown document. The credits of each ranker sum to one over the list, so the expected credits are
+    equal if clicks are equally likely at all ranks. The expected *sign* of a difference, which bandits use
+    (``InterleavedRankers``), may differ from zero; :meth:`outcome` returns the difference itself.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class SOSM(ListsByChoices):
         by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
-            # the ranker's own order of the shown documents; the documents it lacks share the mean of the last credits
+            # rank the shown documents by the ranking; missing documents share the mean of the last credits
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):

@@ -1,4 +1,4 @@
-"""Team draft: in each round the rankers pick a document in random order; a click counts for the ranker that picked the
+"""Team draft: in each round the rankers pick a document in random order; a click credits the ranker that picked the
 document."""
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from structsvm.online.interleaving.record import Shown, check_clicks, check_reco
 class TeamDraft(ListsByChoices):
     """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
 
-    In each round the rankers pick in random order. A pick is the best document of the ranking that is not yet in the
+    In each round the rankers pick in random order. A ranker picks its best document that is not yet in the
     list. The credit of a ranker is the number of clicks on its picks.
 
     Notes
     -----
     Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
-    Under clicks that do not depend on the documents the expected outcome is exactly zero, even if rankings run out of
-    documents. Teams are assigned only in rounds in which each ranker is sure to have a document left, whatever the
-    others pick; clicks on later documents count for no ranker. (In that case Algorithm 8, in which a coin decides
-    whether the last document counts, is biased.) If rankings are at least as long as the list, each document has a
-    team.
+    If clicks do not depend on the documents, the expected outcome is exactly zero, even if rankings run out of
+    documents. For this, teams are assigned only in rounds in which each ranker has a document left for any picks of the
+    other rankers; clicks on later documents credit no ranker. (If rankings run out of documents, Algorithm 8, in which
+    a coin flip decides whether the last document counts, is biased.) If rankings are at least as long as the list, each
+    document has a team.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class TeamDraft(ListsByChoices):
     fairness: ClassVar[str] = "expected outcome 0"
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the clicks on the picks of each ranker, (n_rankers,)."""
+        """Return the number of clicks on the picks of each ranker, (n_rankers,)."""
         team_of = teams_of(shown)
         clicked = check_clicks(clicks, len(shown.documents))
         picked = [team for team, click in zip(team_of, clicked, strict=True) if click and team is not None]
@@ -59,9 +59,9 @@ class TeamDraft(ListsByChoices):
 def draft(
     rankings: list[tuple[Hashable, ...]], length: int, choose: Choose
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
-    """Return the drafted list and the team of each document, None after the fair ranks."""
+    """Return the drafted list and the team of each document, which is None below the fair ranks."""
     n = len(rankings)
-    # the list cannot be longer than the number of different documents
+    # the list cannot be longer than the number of distinct documents
     length = min(length, len(set().union(*rankings)))
     fair = n_fair_places(rankings, length)
     documents: list[Hashable] = []
@@ -69,12 +69,12 @@ def draft(
     drafted: set[Hashable] = set()
     pointer = [0] * n
     waiting: list[int] = []
-    # ``waiting`` holds the rankers that have not picked in this round
+    # ``waiting`` contains the rankers that have not picked in this round
     while len(documents) < length:
         waiting = waiting or list(range(n))
         ranker = waiting.pop(choose([1 / len(waiting)] * len(waiting)))
         ranking = rankings[ranker]
-        # documents above the pointer have been picked, by this ranker or another
+        # all documents above the pointer have been picked
         while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in drafted:
             pointer[ranker] += 1
         if pointer[ranker] < len(ranking):
@@ -86,7 +86,7 @@ def draft(
 
 
 def teams_of(shown: Shown) -> list[int | None]:
-    """Return the ranker that contributed each document of a record (None: no ranker)."""
+    """Return the index of the ranker that contributed each document of a record, or None for no ranker."""
     check_record(shown, TeamDraft.name, n_rows=1)
     for team in shown.evidence[0]:
         if team is not None and team not in range(shown.n_rankers):
@@ -95,9 +95,9 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def check_draft(shown: Shown) -> None:
-    """Raise BadInput for a record with one team for all of two or more documents."""
-    # Each ranker picks once per round, so no draft ends like this. The record was changed, and all its clicks would
-    # count for one ranker.
+    """Raise BadInput if a record assigns two or more documents, and all to the same team."""
+    # Each ranker picks once per round, so no draft has such a result: the record was changed, and all its clicks would
+    # credit one ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
         problem = f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"
@@ -105,10 +105,10 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Return the number of ranks that full rounds fill for any order of picks; the last round may be truncated."""
-    # Before round t ranker i has picked t of its documents itself. The others have taken at most (n - 1) t of its
-    # documents, and at most those that it shares with them. The result depends on the rankings only, not on the order
-    # of picks, so the teams are a fair draw.
+    """Return the number of ranks that complete rounds fill for any order of picks; the list may cut the last round."""
+    # Before round t, ranker i has picked t documents. The other rankers have picked at most (n - 1) t of its documents,
+    # and only documents that they share with it. The result depends only on the rankings, not on the order of picks,
+    # so the assignment of teams is fair.
     n = len(rankings)
     shared = [
         len(set(ranking) & set().union(*rankings[:i], *rankings[i + 1 :]))

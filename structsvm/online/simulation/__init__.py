@@ -1,1 +1,1 @@
-"""Simulations of bandits: worlds to play in, the runs, and the cost of learning the best ranker."""
+"""Simulations of bandits: worlds that define outcomes and regret, and runs that measure the regret of bandits."""

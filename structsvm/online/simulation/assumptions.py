@@ -1,4 +1,4 @@
-"""Assumptions of dueling bandits that a preference matrix satisfies."""
+"""Assumptions of dueling bandits, and whether a preference matrix satisfies them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from structsvm.online.simulation.worlds import check_preferences, condorcet_winn
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """Assumptions that a preference matrix satisfies; None for assumptions that are not defined.
+    """Assumptions that a preference matrix satisfies; None for a quantity that is not defined for the matrix.
 
     ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order with ``P[i,
     k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5).
-    ``relaxed_gamma`` is the least gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` the smallest
-    gap of the Condorcet winner, and ``uninformative`` the share of arms that draw.
+    ``relaxed_gamma`` is the smallest gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` the
+    smallest gap of another arm to the Condorcet winner, and ``uninformative`` the share of arms that tie with another
+    arm.
     """
 
     n_arms: int
@@ -38,6 +39,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     Parameters
     ----------
     P : array-like, shape (K, K)
+        ``P[i, j]`` is the probability that arm i beats arm j.
     tol : float, default=1e-12
         Tolerance of the inequalities and of equal means.
 
@@ -59,13 +61,13 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     mean = matrix.mean(axis=1)
     winner = condorcet_winner(matrix)
     order = np.argsort(-degree, kind="stable")
-    # a total order exists iff the arms beat k - 1, k - 2, ..., 0 others
+    # a total order exists iff the arms, sorted, beat k - 1, k - 2, ..., 0 other arms
     total = bool((degree[order] == np.arange(k - 1, -1, -1)).all())
     strong = triangle = gamma = gap = None
     if total:
         e = edge[np.ix_(order, order)]
         good_strong = good_triangle = n_triples = 0
-        # all triples i < j < k of the order with the middle arm j at once
+        # check all triples i < j < k with the middle arm j at once
         for j in range(1, k - 1):
             outer, before, after = e[:j, j + 1 :], e[:j, j][:, None], e[j, j + 1 :][None, :]
             good_strong += int((outer >= np.maximum(before, after) - tol).sum())
@@ -77,7 +79,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         others = np.delete(np.arange(k), winner)
         if len(others):
             gap = float(edge[winner, others].min())
-        # relaxed stochastic transitivity: for each pair of other arms, the better of which is ``arm``
+        # relaxed stochastic transitivity, for each pair of other arms, of which ``arm`` is the better one
         gamma = 1.0
         for arm in others:
             below = others[beats[arm, others]]  # arms that this arm beats

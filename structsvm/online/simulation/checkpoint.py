@@ -1,4 +1,4 @@
-"""File of the finished runs of a simulation."""
+"""Checkpoint file with the results of finished runs of a simulation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_SETTINGS_BYTES = 1 << 28
 
 
 def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
-    """Return the new bandit, the world and all settings as text; a checkpoint is resumed only if the text is the
+    """Return the new bandit, the world and all settings as text; a checkpoint is resumed only if its text is the
     same."""
-    # gaps for the regret, the matrix or scores for the outcomes, and the fingerprint of a live world
+    # the gaps determine the regret; the matrix, the scores or a live world's fingerprint determine the outcomes
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
@@ -33,7 +33,7 @@ def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
 
 
 class Checkpoint:
-    """Results of the finished runs, in memory and, with a path, in a file."""
+    """Results of the finished runs, in memory and, if a path is given, in a file."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None, settings: str, n_runs: int, n_times: int, n_arms: int
@@ -73,7 +73,7 @@ class Checkpoint:
         vars(self).update(arrays)
 
     def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
-        """Add the results of a run, and write the file if there is one."""
+        """Add the results of a run, and write the file if a path was given."""
         self.done[run] = True
         self.regret[run] = values
         self.winners[run] = answers
@@ -87,7 +87,7 @@ class Checkpoint:
 
 
 def _meaning(settings: str) -> dict[str, Any]:
-    """Return the settings with the state of the new bandit as objects, so that the order of keys does not matter."""
+    """Return the settings and the state of the new bandit as objects, so that the order of keys does not matter."""
     found = read_json(settings.encode())
     if not isinstance(found, dict):
         raise Damaged("settings that are not a JSON object")

@@ -1,4 +1,4 @@
-"""Worlds from a data set: rankers interleaved live for simulated users, or a matrix estimated from such
+"""Worlds from a data set: rankers interleaved live for simulated users, or a preference matrix estimated from
 interleavings."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from structsvm.queries import QueryData, dense_column, labels_of
 
 
 def informative_features(data: QueryData) -> Int:
-    """Return the features whose values differ within some query; all others rank at random."""
+    """Return the features whose values differ within some query; all other features give random rankings."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    # a feature is constant within a query iff each document equals its predecessor
+    # a feature is constant within a query iff the value of each document equals that of the previous document
     inside = np.ones(len(X), dtype=bool)
     inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
     changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
@@ -40,9 +40,11 @@ def rank_queries(
     Parameters
     ----------
     data : QueryData
+        Documents with features and grades.
     rankers : sequence of int, or of objects with ``predict(X)``, or callables, optional
-        An integer is a feature (from 0), which ranks by its value; a model ranks by its scores. Higher is better. Both
-        kinds may be mixed. The default is all features of :func:`informative_features`.
+        An integer is the index of a feature (from 0), whose values are the scores; a model or callable returns the
+        scores. Higher scores are better. The types may be mixed. The default is all features of
+        :func:`informative_features`.
     random_state : int, default=0
         Seed of the order of tied documents.
 
@@ -61,7 +63,7 @@ def rank_queries(
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
     wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
-    # one column of scores per ranker; an invalid ranker is reported with its index
+    # compute one column of scores per ranker; errors name the index of an invalid ranker
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
@@ -70,7 +72,7 @@ def rank_queries(
                 raise wrong(i, f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}")
             scores = dense_column(data.X, int(ranker))
         elif hasattr(ranker, "predict"):
-            # models that scale features within queries need the query ids
+            # models that scale features within queries require the query ids
             knows = "qid" in inspect.signature(ranker.predict).parameters
             scores = np.asarray(ranker.predict(data.X, **({"qid": data.qid} if knows else {})))
         elif callable(ranker):
@@ -81,18 +83,18 @@ def rank_queries(
         if scores.shape != (data.X.shape[0],):
             raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")
         columns.append(scores.astype(np.float64))
-    grades = np.maximum(labels_of(data.y, name="data.y"), 0)  # "not judged" (-1) is clicked like grade 0
+    grades = np.maximum(labels_of(data.y, name="data.y"), 0)  # clicks treat unjudged (-1) like grade 0
     return RankedQueries.from_scores(
         np.column_stack(columns), grades, data.offsets, random_state=random_state
     )
 
 
 def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
-    """Return NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0."""
+    """Return NDCG@k of each ranker for each query, with gain ``2^grade - 1``; it is 0 if all grades are 0."""
     gains = exp2(ranked.grades) - 1
     table = np.zeros((ranked.n_rankers, ranked.n_queries))
     for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
-        # the ideal ranking has the gains in descending order; documents are numbered within their query
+        # the ideal ranking sorts the gains in descending order; document numbers are relative to the query
         depth = min(k, b - a)
         discount = 1 / log2(np.arange(2, depth + 2))
         ideal = dot(np.sort(gains[a:b])[::-1][:depth], discount)
@@ -102,30 +104,31 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
 
 
 class InterleavedRankers(LiveComparisons):
-    """A world in which each comparison draws a query, merges rankings, simulates clicks and credits them.
+    """World in which each comparison samples a query, merges rankings, simulates clicks and credits them.
 
-    :meth:`proxy` returns a world of coin flips, with probabilities estimated by many interleavings (mergeRUCB, section
+    :meth:`proxy` returns a world of coin flips with probabilities estimated from many interleavings (mergeRUCB, section
     5).
 
     Parameters
     ----------
     ranked : RankedQueries
-        From :func:`rank_queries`.
+        Rankings, from :func:`rank_queries`.
     clicks : str or ClickModel, default="navigational"
         The simulated user. A name selects a cascade model for the number of grades in the data.
     method : {"probabilistic", "team_draft"}
-        Interleaving method for two rankings. More than two are merged by team draft and credited by SOSM.
+        Interleaving method for two rankings. More than two rankings are merged by team draft and credited by SOSM.
     length : int, default=10
         Number of documents shown.
     credit : {"sign", "difference"}, default="sign"
-        "sign": the ranker with more credit wins; a coin decides a tie (MDB, 3.1). "difference", for probabilistic
-        credit and SOSM: a ranker whose credit is larger by the share x of the largest possible difference wins with
-        probability ``(1 + x) / 2``. See Notes.
+        With "sign", the ranker with more credit wins, and ties are broken by a coin flip (MDB, 3.1). With "difference",
+        for probabilistic credit and SOSM, a ranker wins with probability ``(1 + x) / 2`` if its credit is larger by the
+        share x of the largest possible difference. See Notes.
     n_samples : int, default=10000
-        Interleavings of each pair used to estimate :attr:`matrix`, which defines the regret without ``utilities``.
+        Number of interleavings of each pair for the estimate of :attr:`matrix`, which defines the regret if
+        ``utilities`` is None.
     utilities : array-like, shape (n_rankers,), optional
-        Values, such as ``ndcg_table(ranked).mean(axis=1)``, that define the regret instead of the matrix. Required if
-        no ranker beats all others.
+        Value of each ranker, such as ``ndcg_table(ranked).mean(axis=1)``, which defines the regret instead of the
+        matrix. Required if no ranker beats all others.
     random_state : int, default=0
         Seed of the estimate.
     n_jobs : int, default=1
@@ -136,6 +139,7 @@ class InterleavedRankers(LiveComparisons):
     Attributes
     ----------
     n_arms : int
+        Number of rankers.
     matrix : ndarray of float64, shape (n_arms, n_arms)
         Estimated probabilities of a win; a tie counts one half.
     gaps, winners : ndarray
@@ -143,14 +147,14 @@ class InterleavedRankers(LiveComparisons):
 
     Notes
     -----
-    With "sign" the best ranker wins more often, and bandits decide sooner: after 200,000 comparisons on MQ2008 (perfect
-    user) MDB had less than a tenth of the regret that it had with "difference". But then a ranker that often wins by
-    little beats a ranker that rarely wins by much. On NP2004, where queries have one relevant document, answers are
-    worse by NDCG. With "difference", which has mean zero for equal rankers, MDB and RMED1 had a quarter to a half of
-    that regret (perfect and navigational user).
+    With "sign", the best ranker wins more often, and bandits decide sooner: after 200,000 comparisons on MQ2008
+    (perfect user), the regret of MDB was less than a tenth of that with "difference". However, a ranker that often wins
+    by a little then beats a ranker that rarely wins by much. On NP2004, whose queries have one relevant document, the
+    answers of bandits then have a lower NDCG. With "difference", whose mean is zero for equal rankers, the regret of
+    MDB and RMED1 in NDCG was a quarter to a half of that with "sign" (perfect and navigational user).
 
-    The probability that a ranker beats another depends on the number of rankings merged (MDB, 4.2.6, "distortion");
-    gaps refer to pairs.
+    The probability that a ranker beats another depends on the number of merged rankings (MDB, 4.2.6, "distortion");
+    ``gaps`` refers to comparisons of pairs.
 
     Examples
     --------
@@ -184,7 +188,7 @@ class InterleavedRankers(LiveComparisons):
             random_state=random_state, n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         self._utilities = utilities
-        # regret comes from the estimated matrix or the utilities; outcomes are live
+        # the estimated matrix or the utilities determine the regret; outcomes come from live interleavings
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
         super().__init__(ranked, self.clicks, method=method, length=length, credit=credit)
@@ -195,7 +199,7 @@ class InterleavedRankers(LiveComparisons):
 
     @property
     def fingerprint(self) -> bytes:
-        """Digest of this world, which a resumed simulation compares."""
+        """Digest of this world, by which a checkpoint detects that another world is given."""
         content = hashlib.sha256(f"{self.method}, wins by {self.credit}".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
@@ -206,7 +210,7 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
     if not isinstance(clicks, str):
         return clicks
     grades = int(ranked.grades.max(initial=0)) + 1
-    # published tables have 2, 3 and 5 grades; 4 grades use the first four of 5
+    # published tables have 2, 3 or 5 grades; for 4 grades, the first four of 5 grades are used
     try:
         return CascadeUser.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
     except BadInput as error:

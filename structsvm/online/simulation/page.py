@@ -18,16 +18,16 @@ _DEPTH = 12
 """Largest number of pairs in the table under a heat map."""
 
 _NAMED = 8
-"""Largest number of arms named under a heat map; with more arms, only the best and the last are named."""
+"""Largest number of arms whose names are listed under a heat map; with more arms, only the first and the last are."""
 
 
 class DuelMap(NamedTuple):
-    """Number of comparisons of each pair: an image from 0 (none) to 1 on a log scale, and the most frequent pairs."""
+    """Counts of comparisons of pairs, as an image from 0 (none) to 1 on a log scale, and the most frequent pairs."""
 
     title: str
     shares: Float
     arms: list[str]
-    """Names of the rows and columns; with many arms, only the best and the last."""
+    """Names of the rows and columns; with many arms, only the first and the last."""
     most: int
     n_pairs: int
     n_never: int
@@ -37,16 +37,16 @@ class DuelMap(NamedTuple):
 def duel_map(
     duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None
 ) -> DuelMap:
-    """Count pairs from ``Simulation.duels`` (upper triangle; diagonal: an arm alone) in the order of the arms."""
+    """Return the map of ``Simulation.duels`` (upper triangle, arms alone on the diagonal) with arms in ``order``."""
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
-    # symmetric, so that the image does not depend on which arm of a pair has the lower number
+    # make the counts symmetric, so that the image does not depend on the numbering of the arms
     both = counts + np.triu(counts, 1).T
     arms = np.asarray(order)
     shown = both[np.ix_(arms, arms)]
     most = int(shown.max())
     called = [str(k) if names is None else names[k] for k in arms]
-    # pairs of ranks: the most frequent first, then the best arms
+    # sort pairs in descending order of frequency, and equally frequent pairs by the ranks of their arms
     first, second = np.triu_indices(n)
     frequent = np.lexsort((second, first, -shown[first, second]))[:_DEPTH]
     total = max(1, int(counts.sum()))
@@ -67,10 +67,10 @@ def duel_map(
 
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:
-    """Return the bandit with the least mean regret, and those that the runs do not distinguish from it.
+    """Return the bandit with the smallest mean regret, and all bandits that do not differ significantly from it.
 
-    Their 95% intervals at the horizon overlap its interval. With one run, intervals are infinite and all bandits are
-    returned.
+    The latter are the bandits whose 95% intervals at the horizon overlap its interval. With one run, intervals are
+    infinite and all bandits are returned.
     """
     ends = {name: [float(edge[-1]) for edge in run.interval()] for name, run in results.items()}
     order = sorted(results, key=lambda name: float(results[name].mean()[-1]))
@@ -78,34 +78,34 @@ def leaders(results: Mapping[str, Simulation]) -> list[str]:
 
 
 def headline(results: Mapping[str, Simulation]) -> str:
-    """Return the result as a sentence: one bandit if its interval is below all others, else the bandits that tie."""
+    """Return the result as a sentence: the best bandit if its interval is below all others, else the tied bandits."""
     ends = {name: _figure(run.mean()[-1]) for name, run in results.items()}
     first, *others = leaders(results)
     any_run = results[first]
     n, horizon = len(any_run.regret), int(any_run.times[-1])
     runs = f"{n} runs each" if n > 1 else "one run each"
     if len(results) == 1:
-        return f"{first} loses {ends[first]} in {horizon:,} comparisons ({runs})."
+        return f"{first} has regret {ends[first]} after {horizon:,} comparisons ({runs})."
     if not others:
-        return f"{first} loses least: {ends[first]} after {horizon:,} comparisons ({runs})."
+        return f"{first} has the least regret: {ends[first]} after {horizon:,} comparisons ({runs})."
     if n == 1:
         return (
-            f"{first} has the least regret, {ends[first]} after {horizon:,} comparisons, but one run of each cannot "
-            "tell them apart."
+            f"{first} has the least regret, {ends[first]} after {horizon:,} comparisons, but one run per bandit "
+            "shows no significant difference."
         )
     tied = [f"{name} ({ends[name]})" for name in (first, *others)]
     return (
         f"No bandit clearly has the least regret after {horizon:,} comparisons ({runs}): "
-        f"{', '.join(tied[:-1])} and {tied[-1]} tie, as the 95% intervals overlap."
+        f"{', '.join(tied[:-1])} and {tied[-1]} tie, since their 95% intervals overlap."
     )
 
 
 def results_table(
     results: Mapping[str, Simulation],
 ) -> tuple[list[pages.Column], list[list[str]], int | None]:
-    """Return the columns, formatted rows and the row of the bandit with the least regret (None if several tie).
+    """Return columns, formatted rows, and the row index of the bandit with the least regret (None if several tie).
 
-    Pages and the terminal show the same table.
+    The page and the terminal show this table.
     """
     columns = [pages.Column("bandit")] + [
         pages.Column(name, True) for name in ("regret", "95% interval", "right answers", "last tenth's share")
@@ -115,7 +115,7 @@ def results_table(
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
         between = f"{_figure(max(low, 0.0))} to {_figure(high)}" if np.isfinite(low) else "one run"
-        # regret in the last tenth of the run, as a share of the total: small once a bandit has decided
+        # share of the regret in the last tenth of the run, which is small if the bandit has decided
         early = np.interp(0.9 * run.times[-1], run.times, mean)
         late = (mean[-1] - early) / mean[-1] if mean[-1] > 0 else 0.0
         right = f"{int(run.correct[:, -1].sum())} of {len(run.regret)}"
@@ -133,7 +133,7 @@ def simulation_page(
     facts: Sequence[tuple[str, str]] = (),
     names: Sequence[str] | None = None,
 ) -> str:
-    """Return a self-contained HTML page about simulations in one world."""
+    """Return a self-contained HTML page on simulations in one world."""
     if not results:
         raise BadInput("results", "expected at least one simulation, got none")
     columns, rows, best = results_table(results)
@@ -160,5 +160,5 @@ _DEFINITIONS = {"average": "mean gap of its arms", "sum": "sum of both gaps", "w
 
 
 def _figure(value: Any) -> str:
-    """Format with at least three digits, and all digits before the decimal point."""
+    """Format a number with at least three digits, and all digits before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Simulation of a dueling bandit in a world: its regret up to a horizon, or until it has decided."""
+"""Simulation of a dueling bandit in a world, with its regret up to a horizon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST = 10**18
 
 
 class RunProgress(NamedTuple):
-    """Argument of a callback: a run has finished, or (one worker, uncompiled form) has reached ``step``."""
+    """Argument of the callback: a run has finished or, with one worker and the uncompiled form, reached ``step``."""
 
     n_done: int
     n_runs: int
@@ -35,21 +35,21 @@ class RunProgress(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Regret and answers of several runs.
+    """Regret and best arms of several runs of a bandit.
 
     Attributes
     ----------
     times : ndarray of int64, shape (n_times,)
-        Numbers of comparisons at which regret and answers were recorded; the last is the horizon.
+        Numbers of comparisons after which regret and best arm were recorded; the last is the horizon.
     regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative regret.
+        Cumulative regret of each run at each time.
     winners : ndarray of int64, shape (n_runs, n_times)
-        The bandit's answer at each time.
+        Best arm according to the bandit at each time.
     correct : ndarray of bool, shape (n_runs, n_times)
-        Whether the answer was one of the best arms.
+        Whether this arm is one of the best arms of the world.
     duels : ndarray of int64, shape (K, K)
-        Number of comparisons of each pair in all runs: upper triangle, with an arm against itself (or alone) on the
-        diagonal. Each pair of a set counts.
+        Number of comparisons of each pair in all runs, in the upper triangle; the diagonal counts arms that were
+        compared with themselves or played alone. Each pair of a compared set counts once.
     compiled : bool
         Whether the compiled form was used.
 
@@ -91,12 +91,12 @@ class Simulation:
 
     @property
     def winner(self) -> Int:
-        """Answer of each run at the horizon, shape (n_runs,)."""
+        """Best arm according to each run at the horizon, shape (n_runs,)."""
         return self.winners[:, -1]
 
     @property
     def accuracy(self) -> Float:
-        """Share of runs whose answer was right, shape (n_times,)."""
+        """Share of runs with a correct best arm, shape (n_times,)."""
         return np.asarray(self.correct.mean(axis=0))
 
     def mean(self) -> Float:
@@ -104,9 +104,9 @@ class Simulation:
         return np.asarray(self.regret.mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
-        """Return the Student-t confidence interval of the mean regret: lower and upper, each of shape (n_times,).
+        """Return Student's t interval of the mean regret as its lower and upper ends, each of shape (n_times,).
 
-        Needs at least two runs; with one run the interval is infinite.
+        With a single run, the interval is infinite.
         """
         from scipy.special import stdtrit
 
@@ -138,35 +138,38 @@ def simulate(
     Parameters
     ----------
     bandit : str, object or callable
-        A name (``structsvm.online.bandits.NAMES``); a bandit, which is copied for each run; or a callable ``(n_arms,
-        horizon) -> bandit``, such as ``partial(make, "rucb")``. A name uses the compiled form, if there is one, in
-        worlds with a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) and in ``InterleavedRankers``.
+        A short name (a key of ``structsvm.online.bandits.NAMES``); a bandit, which is copied for each run; or a
+        callable ``(n_arms, horizon) -> bandit``, such as ``partial(make, "rucb")``. Given a name, the compiled form is
+        used, if there is one, in worlds with a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) and in
+        ``InterleavedRankers``.
     world : array-like or World
         A square preference matrix with a Condorcet winner, or a world: an object of
         ``structsvm.online.simulation.worlds``, ``InterleavedRankers`` (a data set), or your own.
     horizon : int
-        Comparisons of a run, 1 to 10^18; also the horizon of bandits that need one.
+        Number of comparisons per run, 1 to 10^18; also the horizon of bandits that require one.
     n_runs : int, default=1
+        Number of independent runs.
     seed : int, default=0
         Each run has its own random stream, spawned from the seed, so results do not depend on ``n_jobs`` or on
         other runs.
     regret : {"average", "sum", "weak"}
-        Regret of a comparison: the mean of the gaps of its arms, their sum (pairs only), or the least of them.
+        Regret of a comparison: the mean of the gaps of its arms, their sum (pairs only), or the smallest gap.
     n_jobs : int, optional
-        Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the
-        others.
+        Number of workers as in joblib (None means 1, -1 all cores): threads for compiled forms, processes for other
+        bandits.
     times : array-like of int, optional
         Numbers of comparisons at which to record; by default 100 points on a log scale. The horizon is always added.
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     checkpoint : path, optional
-        File of the finished runs. A call with the same arguments plays the others and gives the same result.
+        File for the results of finished runs. A call with the same arguments plays only the remaining runs, and gives
+        the same result as an uninterrupted call.
     callback : callable, optional
-        Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form also at each of
+        Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form, also at each of
         ``times``.
     backend : str, optional
-        Backend of joblib for all forms, with ``n_jobs`` workers: ``"dask"`` is the current Dask client, of which all
-        workers are used with ``n_jobs=-1``.
+        Backend of joblib, used for compiled forms as well, with ``n_jobs`` workers. ``"dask"`` uses the current Dask
+        client, with all its workers if ``n_jobs=-1``.
 
     Returns
     -------
@@ -174,8 +177,9 @@ def simulate(
 
     Notes
     -----
-    Compiled forms skip the steps in which nothing can change. With the same seed they play the same duels as the
-    uncompiled forms. RCS agrees in distribution only, since it samples winners of the tournament, not Beta variables.
+    Compiled forms skip steps in which nothing can change. With the same seed, they play the same duels as the
+    uncompiled forms, except that RCS agrees only in distribution, since it samples winners of the tournament, not Beta
+    variables.
 
     Examples
     --------
@@ -192,14 +196,14 @@ def simulate(
     check_choice("regret", regret, runs.REGRETS)
     grid = runs.time_grid(times, steps)
     fresh = runs.bandit_maker(bandit, world.n_arms, steps, options)
-    # an invalid name or option is refused here, before any worker starts
+    # refuse an invalid name or option before any worker starts
     first = fresh()
     if regret == "sum" and getattr(first, "compares_sets", False):
         who = bandit if isinstance(bandit, str) else type(first).__name__
         raise BadInput(
             "regret", f"'sum' is for pairs, {who} compares sets", "use {regret='average'} or 'weak'"
         )
-    # compiled forms draw outcomes from a matrix or from live comparisons
+    # compiled forms require a world with a matrix or with live comparisons
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
     plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
     settings = fingerprint(
@@ -207,7 +211,7 @@ def simulate(
         times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
     )  # fmt: skip
     store = Checkpoint(checkpoint, settings, n_runs, len(grid), world.n_arms)
-    # finished runs of the checkpoint are not played again
+    # skip the runs that the checkpoint contains
     todo = [run for run in range(n_runs) if not store.done[run]]
 
     def report(run: int, step: int) -> None:
@@ -215,7 +219,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
-        # created in the worker, so that generators and bandits of other runs stay unchanged
+        # create generators and bandit in the worker, so that those of other runs do not change
         rngs = runs.generators(streams[run])
         if plays_compiled:
             from structsvm.online.bandits.compiled.run import begin
@@ -225,8 +229,8 @@ def simulate(
             return run, played.regret, played.winners, played.duels
         return run, *runs.play_literally(fresh(), world, grid, regret, rngs, tick)
 
-    # Compiled forms release the GIL and run in threads, the others in processes. The callback needs the steps of a run,
-    # which only a run in this process can report.
+    # Compiled forms release the GIL and run in threads, other bandits run in processes. Only a run in this process can
+    # report its steps to the callback.
     outcomes: Iterable[tuple[int, Float, Int, Int]]
     if backend is not None:
         outcomes = runs.in_processes(job, todo, n_jobs, backend)

@@ -1,4 +1,4 @@
-"""One run of a bandit in a world: random streams, times to record, regret, and workers."""
+"""Runs of a bandit in a world: random streams, times to record, regret, and workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
 
 REGRETS = ("average", "sum", "weak")
-"""Kinds of regret of a comparison: the mean gap of its arms, the sum of the gaps of a pair, the least gap."""
+"""Types of regret of a comparison: the mean gap of its arms, the sum of the gaps of a pair, or the smallest gap."""
 
 
 def as_world(world: Any) -> World:
@@ -32,41 +32,41 @@ def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
-    """Return about ``n`` integers, evenly spaced on a log scale from 1 to the horizon."""
+    """Return about ``n`` integers from 1 to the horizon, evenly spaced on a log scale."""
     return np.unique(np.round(geomspace(1, horizon, n)).astype(np.int64))
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:
-    """Return the times to record, sorted, with the horizon; raise BadInput for a time outside the run."""
+    """Return the sorted times to record, including the horizon; raise BadInput for a time outside the run."""
     if times is None:
         return log_grid(horizon)
-    # True would pass as 1
+    # refuse booleans, which would count as integers
     asked = np.asarray(times)
     grid = np.unique(np.append(asked, horizon))
     if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
-        raise BadInput("times", f"expected whole numbers from 1 to the horizon {horizon}", value=times)
+        raise BadInput("times", f"expected integers from 1 to the horizon {horizon}", value=times)
     return grid.astype(np.int64)
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator of the duels, and a second generator that breaks ties between recorded answers.
+    """Return the generator of the duels, and another generator that breaks ties between recorded arms.
 
-    Recording therefore does not change the duels.
+    With separate generators, recording does not change the duels.
     """
-    # a copy of the stream: spawning changes the state of a SeedSequence
+    # spawn from a copy, since spawning changes the state of a SeedSequence
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
     return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
 
 
 def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
-    """Return a function that makes the bandit of a run; raise BadInput if ``bandit`` has another form."""
+    """Return a function that creates the bandit of a run; raise BadInput for an invalid ``bandit``."""
     if isinstance(bandit, str):
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
         raise BadInput("options", "apply to a bandit given by name", "set them on the object or callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise BadInput("bandit", f"expected {n_arms} arms, as the world has, got {bandit.n_arms}")
+            raise BadInput("bandit", f"expected as many arms as the world has, {n_arms}, got {bandit.n_arms}")
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
@@ -75,8 +75,8 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Return the regret of a comparison by one of :data:`REGRETS`."""
-    # pairs are frequent and do not need an array
+    """Return the regret of a comparison; ``kind`` is one of :data:`REGRETS`."""
+    # pairs are frequent, and computed without an array
     if len(arms) == 2:
         first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
         if kind == "weak":
@@ -105,7 +105,7 @@ def play_literally(
     duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
     total, step = 0.0, 0
     for k, due in enumerate(times.tolist()):
-        # play up to the next time to record
+        # play until the next time to record
         while step < due:
             duel = bandit.select(rng)
             bandit.update(duel, world.compare(duel.arms, rng))
@@ -119,7 +119,7 @@ def play_literally(
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
-    # upper triangle; a set counts each of its pairs, and a single arm itself
+    # counts are in the upper triangle; a set counts for each of its pairs, a single arm on the diagonal
     if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
     else:
@@ -131,10 +131,10 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 def in_processes(
     job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str = "loky"
 ) -> Iterator[Any]:
-    """Yield the outcomes of runs from workers of a joblib backend; one loky worker is this process."""
+    """Yield the results of runs from workers of a joblib backend; a single loky worker is this process."""
     from joblib import Parallel, delayed, parallel_config
 
-    # not every backend returns outcomes one at a time
+    # not every backend can return results one at a time
     handing_over = "generator_unordered" if backend == "loky" else "list"
     try:
         with parallel_config(backend=backend, n_jobs=n_jobs):

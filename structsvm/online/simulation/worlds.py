@@ -1,4 +1,4 @@
-"""Worlds for simulations of dueling bandits: the outcome of a comparison and the regret of each arm."""
+"""Worlds for simulations of dueling bandits, which define the outcomes of comparisons and the regret of the arms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.protocols import Float
 
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
-    """Return a preference matrix as an array; raise BadInput unless it is square, in [0, 1], and ``P + P' = 1``."""
+    """Return a preference matrix as an array; raise BadInput unless it is square, in [0, 1], with ``P + P' = 1``."""
     try:
         if np.iscomplexobj(P):
             raise TypeError("complex numbers")
@@ -26,7 +26,7 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise BadInput("preference matrix", f"expected shape (K, K) with K >= 1, got {matrix.shape}")
-    # written so that NaN is refused as well
+    # negated comparisons, so that NaN is refused as well
     bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
     if len(bad):
         i, j = bad[0]
@@ -38,17 +38,17 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
         raise BadInput(
             "preference matrix",
             f"expected P[i, j] + P[j, i] = 1, got P[{i}, {j}] + P[{j}, {i}] = {matrix[i, j]:g} + {matrix[j, i]:g}",
-            "give (P + 1 - P.T) / 2 if the matrix holds estimates",
+            "pass (P + 1 - P.T) / 2 if the matrix contains estimates",
         )
     return matrix
 
 
 class NoWinner(ValueError):
-    """Error for a preference matrix without a Condorcet winner, which regret is measured against."""
+    """Error for a preference matrix without a Condorcet winner, relative to which regret is defined."""
 
 
 def condorcet_winner(P: ArrayLike) -> int | None:
-    """Return the arm that beats every other arm with probability above 1/2, or None."""
+    """Return the arm that beats every other arm with probability above 1/2, or None if there is none."""
     matrix = np.asarray(P, dtype=np.float64)
     beats = (matrix > 0.5).sum(axis=1)
     best = int(np.argmax(beats))
@@ -64,22 +64,22 @@ def _vector(utilities: ArrayLike) -> Float:
 
 def matrix_above(probability: Float) -> Float:
     """Return a preference matrix with the probabilities above the diagonal."""
-    # P + P' = 1 exactly, whatever rounding does to the given lower part
+    # derive the lower triangle from the upper one, so that P + P' = 1 holds exactly
     upper = np.triu(probability, 1)
     return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(len(upper))
 
 
 class _CoinFlips:
-    """Mixin of the worlds with a matrix of probabilities."""
+    """Mixin for worlds with a matrix of probabilities."""
 
     preferences: Float
     scores: Float | None = None
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Flip an independent coin for each pair, except an arm against itself; see ``World.compare``."""
+        """Flip an independent coin for each pair of distinct arms; see ``World.compare``."""
         P = self.preferences
         if len(arms) == 2:
-            # an arm against itself draws no random number, so that compiled forms can skip such steps
+            # a comparison of an arm with itself draws no random number, so that compiled forms can skip it
             return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
         index = np.array(arms)
         first, second = pair_indices(len(arms))
@@ -87,12 +87,12 @@ class _CoinFlips:
 
 
 class PreferenceMatrix(_CoinFlips):
-    """Independent coin flips with the probabilities of a matrix.
+    """World of independent coin flips with the probabilities of a matrix.
 
     Parameters
     ----------
     P : array-like, shape (K, K)
-        ``P[i, j]`` is the probability that i beats j; ``P + P' = 1``.
+        ``P[i, j]`` is the probability that arm i beats arm j; ``P + P' = 1``.
     utilities : array-like, shape (K,), optional
         Value of each arm, such as its NDCG. Regret is then ``max(utilities) - utilities`` (MDB, eq. 4) instead of
         ``P[a, j] - 1/2`` for the Condorcet winner a.
@@ -100,7 +100,9 @@ class PreferenceMatrix(_CoinFlips):
     Attributes
     ----------
     gaps : ndarray of float64, shape (K,)
+        Regret of each arm.
     winners : ndarray of int64
+        Indices of the best arms.
 
     Examples
     --------
@@ -121,8 +123,8 @@ class PreferenceMatrix(_CoinFlips):
         winner = condorcet_winner(self.preferences)
         if winner is None:
             raise NoWinner(
-                "preference matrix: expected a Condorcet winner (an arm that beats every other), got none; "
-                "give PreferenceMatrix(P, utilities=...) to measure regret by a value of each arm"
+                "preference matrix: expected a Condorcet winner (an arm that beats every other arm), got none; "
+                "use PreferenceMatrix(P, utilities=...) to define regret by a value of each arm"
             )
         self.gaps = self.preferences[winner] - 0.5
         self.gaps[winner] = 0.0
@@ -144,17 +146,19 @@ LINKS: dict[str, Callable[[Float], Float]] = {
 
 
 class Utilities(_CoinFlips):
-    """Independent coin flips whose probabilities depend on the difference of two utilities.
+    """World of independent coin flips whose probabilities depend on the difference of two utilities.
 
     Parameters
     ----------
     utilities : array-like, shape (K,)
+        Utility of each arm.
     link : {"linear", "logistic", "gaussian"}
-        ``(1 + u - v)/2``; ``1/(1 + exp(v - u))``; ``Phi((u - v)/sqrt(2))``, unit-variance scores.
+        Probability that utility u beats v: ``(1 + u - v)/2``; ``1/(1 + exp(v - u))``; or ``Phi((u - v)/sqrt(2))``, the
+        probability for normal scores with unit variance.
 
     Notes
     -----
-    Regret is ``P[a, j] - 1/2`` for an arm a with the highest utility; all arms with that utility are best arms.
+    Regret is ``P[a, j] - 1/2`` for an arm a with the highest utility; all arms with this utility are best arms.
 
     Examples
     --------
@@ -178,13 +182,14 @@ class Utilities(_CoinFlips):
 
 
 class NormalScores(Utilities):
-    """A world in which each compared arm draws a score from ``N(utility, 1)``; the higher score wins (MDB, 4.1.2).
+    """World in which each compared arm draws a score from ``N(utility, 1)``; the higher score wins (MDB, 4.1.2).
 
-    The pairs of a set are dependent. A single pair has the Gaussian link and is drawn as one coin flip.
+    The outcomes of the pairs of a set are dependent. A set of two arms is one coin flip with the Gaussian link.
 
     Parameters
     ----------
     utilities : array-like, shape (K,)
+        Mean score of each arm.
 
     Examples
     --------
@@ -198,7 +203,7 @@ class NormalScores(Utilities):
         self.scores = self.utilities
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Draw one score per arm of a set, which decides all its pairs, or flip a coin for a pair."""
+        """Draw one score per arm of a set, which determines all its pairs, or flip a coin for a single pair."""
         if len(arms) <= 2:
             return super().compare(arms, rng)
         drawn = self.utilities[np.array(arms)] + rng.standard_normal(len(arms))

@@ -1,19 +1,19 @@
-"""Test statistics for interleaving logs: who wins, with what confidence, and how many more queries a decision needs.
+"""Test statistics for interleaving logs: the winner, its significance, and the number of queries needed.
 
 ============================ ================================================================================
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
 ``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
-``learn_weights``            the same from logs, to keep in a file (``ClickWeights``)
+``learn_weights``            weights learned from logs, which can be saved (``ClickWeights``)
 ``sign_test`` ...            four tests of whether a statistic is centred at zero
-``queries_needed``           number of queries a p-value needs, by the normal approximation
+``queries_needed``           number of queries to reach a p-value, by the normal approximation
 ``confidence_sequence`` ...  intervals and p-values that are valid at every look
-``holm`` ...                 p-values of several comparisons
-``analyse``                  all of it, for one log
-``RunningStatistics``        the same for a log that grows
-``simulate_log``             a log from labelled data, rankers and a click model
+``holm`` ...                 corrections of p-values for several comparisons
+``analyse``                  analysis of one log by all of these methods
+``RunningStatistics``        the same analysis for a growing log
+``simulate_log``             simulated log from labelled data, rankers and a click model
 ============================ ================================================================================
 
-Names load when first used.
+A module is imported when one of its names is first used.
 """
 
 from __future__ import annotations

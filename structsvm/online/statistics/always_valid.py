@@ -2,13 +2,13 @@
 
 To test that the mean is ``m``, start with a capital of 1 and bet a share ``c`` of it, at fair odds, that the next
 outcome lies above ``m`` (or below). If the mean is ``m``, the capital is a nonnegative martingale, so with probability
-``1 - alpha`` it never reaches ``1 / alpha``, however often one looks (Ville 1939). Here the capital is divided evenly
-between a dozen shares ``c`` for each side, which loses little compared with the best share in hindsight. The capital is
+``1 - alpha`` it never reaches ``1 / alpha``, for any number of looks (Ville 1939). The capital is divided evenly
+between twelve shares ``c`` on each side, which loses little compared with the best share in hindsight. The capital is
 convex in ``m``, so the means that it does not refute form an interval.
 
 Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024); Orabona & Jun,
 Tight concentrations and confidence sequences from the regret of universal portfolio (IEEE Trans. Inf. Theory
-2024), whose mixture this is with a discrete prior.
+2024). The mixture is that of Orabona & Jun, with a discrete prior.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 SHARES = np.ldexp(0.9, -np.arange(12))
-"""Shares of the capital that are bet. The best share is about mean / variance; the least share here, 0.0004, suits a
-difference that takes some million outcomes to detect."""
+"""Shares of the capital that are bet. The best share is about mean / variance; the smallest share, 0.0004, suits a
+difference that takes millions of outcomes to detect."""
 
 _LOG_WEIGHT = -log(2 * len(SHARES))
 _BLOCK = 1 << 15
-"""Largest number of different outcomes in a block of a table, so that tables stay small."""
+"""Largest number of distinct outcomes per table of capitals; more outcomes are processed in blocks."""
 
 _WIDTH = 1e-9
 """Precision of the bounds, which are rounded outwards."""
@@ -50,10 +50,11 @@ class ConfidenceSequence:
     mean, lower, upper : ndarray of float64, shape (n_looks,)
         With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        p-value of "the mean is 0" at each look: one over the capital against it, at most 1. It is at most alpha if and
-        only if 0 is outside the interval of that look, at which point the experiment may stop. It does not depend on
-        the order of the outcomes before the look.
+        p-value of the hypothesis "the mean is 0" at each look: the inverse of the capital against it, at most 1. It is
+        at most alpha if and only if 0 is outside the interval of that look; the experiment may then stop. It does not
+        depend on the order of the outcomes before the look.
     alpha : float
+        Bound on the probability that any interval misses the mean.
 
     Examples
     --------
@@ -84,12 +85,12 @@ def confidence_sequence(
         Outcomes in the order observed, each in [-1, 1]. For interleaving: 1 if the ranker won, -1 if it lost, 0 for a
         tie.
     alpha : float, default=0.05
-        Probability that the interval misses the mean at some look.
+        Bound on the probability that the interval misses the mean at any look.
     looks : array-like of int, optional
-        Numbers of outcomes (clusters) after which to report; by default at the end only.
+        Increasing numbers of outcomes (clusters) after which to report; by default only after the last.
     clusters : sequence, shape (n,), optional
-        User or session of each outcome. Each cluster then counts as one outcome, its mean. Clusters are taken in random
-        order: in order of first appearance, frequent users would come first and bias the early looks.
+        User or session of each outcome. Each cluster then counts as one outcome, its mean. Clusters are put in random
+        order, since in order of first appearance frequent users would come first and bias the early looks.
     random_state : int, Generator or None, default=0
         Seed of the order of the clusters, which affects only the looks before the last.
 
@@ -101,8 +102,8 @@ def confidence_sequence(
     -----
     The intervals are valid for outcomes whose mean given the past is constant; they need not be independent or
     identically distributed. Clusters must be independent. In a growing log the mean of an unfinished cluster changes
-    between looks: close clusters at a time fixed in advance, or use sessions as clusters. Looks at any time take two to
-    two and a half times the queries of a single t test.
+    between looks: close clusters at a time fixed in advance, or use sessions as clusters. A confidence sequence
+    needs 2 to 2.5 times as many queries as a single t test.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def confidence_sequence(
     """
     check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
-    # clusters are independent, so any order of them is valid; rounding may leave a mean beyond 1
+    # clusters are independent, so any order of them is valid; clip means that rounding moved beyond 1
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
         values = np.clip(values, -1, 1)
@@ -132,7 +133,7 @@ def confidence_sequence(
 def check_outcomes(outcomes: ArrayLike) -> Float:
     """Return the outcomes as a vector; raise BadInput for the first outcome outside [-1, 1]."""
     values = check_delta(outcomes)
-    remedy = "divide by a bound that is known before the clicks"
+    remedy = "divide by a bound that is known in advance"
     refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
     return np.clip(values, -1, 1)
 
@@ -148,25 +149,25 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
     """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
 
-    Further outcomes are assumed to have the same distribution as ``values`` with their counts. It is infinite if no bet
-    grows.
+    Further outcomes are assumed to have the same distribution as ``values`` with their counts. The number is infinite
+    if no bet has positive mean growth.
     """
     bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
-    # mean growth per outcome of the logarithm of each share: slightly more than half of the experiments are faster
+    # mean growth per outcome of the log capital of each bet; slightly more than half of the experiments need fewer
     growth = products(log1p(bets * values), counts) / counts.sum()
     if growth.max() < 1e-12:
         return float("inf")
     from scipy.optimize import brentq
 
-    # The capital is at least that of the best share, divided by the number of shares: it has crossed once that quotient
-    # has. The upper end is just beyond, as rounding may leave it below.
+    # The capital is at least that of the best share divided by the number of shares, so this quotient gives an upper
+    # bound. The factor above 1 ensures that rounding does not place the bound before the crossing.
     upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
 def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
-    """Return the logarithm of the capital against mean 0 after each of ``following``, with ``values`` before them."""
+    """Return the logarithm of the capital against mean 0 after ``values`` and each outcome of ``following``."""
     bets = np.concatenate([SHARES, -SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
@@ -175,12 +176,12 @@ def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> 
 def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
     """Return the interval of the means against which the capital is below ``1 / alpha``, and the p-value of mean 0.
 
-    ``unit`` holds the different outcomes, mapped to [0, 1], and ``counts`` how often each occurs.
+    ``unit`` contains the distinct outcomes, mapped to [0, 1], and ``counts`` the number of occurrences of each.
     """
     p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
     mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
     threshold = -log(alpha)
-    # No bet gains against the sample mean, so the sample mean is inside; towards 0 and 1 the capital increases. Bisect
+    # No bet gains against the sample mean, so the interval contains it; the capital increases towards 0 and 1. Bisect
     # on each side and return the outer end, so that rounding widens the interval.
     bounds = []
     for outside in (0.0, 1.0):

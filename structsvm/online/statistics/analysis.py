@@ -1,7 +1,7 @@
 """Analysis of a click log: the winner, p-values and intervals, and the number of queries needed for a decision.
 
-All figures refer to one number, the estimand: the mean of the statistic over queries, or with clusters the mean of the
-clusters' means.
+All results refer to one estimand: the mean of the statistic over queries or, with clusters, the mean of the cluster
+means.
 """
 
 from __future__ import annotations
@@ -68,15 +68,19 @@ class Analysis:
     Attributes
     ----------
     method : str
+        Interleaving method of the log.
     rankers : tuple of str
+        Names of the rankers.
     n_impressions, n_clicked, n_missing_feedback : int
-        Impressions used, those of them with a click, and lines left out because feedback is missing.
+        Number of impressions used, of impressions with a click, and of lines left out because feedback is missing.
     n_repeated, n_identical : int
-        Number of impressions left out as repeated ids, and of lines without an id that equal another line (used).
+        Number of impressions left out because their id is repeated, and of lines without an id that equal an earlier
+        line, which are used.
     n_clusters : int or None
+        Number of clusters; None without clusters.
     n_effective_clusters : float or None
-        ``(sum n)^2 / sum n^2``: the number of clusters of equal size with the same variance, if each query counted
-        once.
+        ``(sum n)^2 / sum n^2``: the number of clusters of equal size that would give the mean over queries the same
+        variance.
     largest_cluster_share : float or None
         Share of the queries in the largest cluster.
     estimand : str
@@ -88,31 +92,31 @@ class Analysis:
         In the order of the rankers; each with
 
         * ``a``, ``b``: names of the rankers; positive figures favour ``a``;
-        * ``wins``, ``losses``, ``ties``: queries by the outcome of the method. An outcome between -1 and 1
-          (probabilistic, optimised, SOSM) is randomised: a win or a loss with probability ``|outcome|``, otherwise a
-          tie;
+        * ``wins``, ``losses``, ``ties``: numbers of queries by outcome. A fractional outcome (of the methods
+          probabilistic, optimized and SOSM) is randomised: it counts as a win or loss, according to its sign, with
+          probability ``|outcome|``, otherwise as a tie;
         * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
           fixed size;
-        * ``p_values``: of each test that keeps its level for the method, not corrected; ``p_value``: of the chosen
-          test, corrected for the number of pairs;
-        * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. With many small wins
-          against few large ones, a sign or Wilcoxon test may disagree with the mean;
+        * ``p_values``: uncorrected p-value of each test that keeps its level for the method; ``p_value``: p-value of
+          the chosen test, corrected for the number of pairs;
+        * ``leader``: the ranker that the statistic of the chosen test favours; None if the statistic is zero. If one
+          ranker has many small wins and the other few large wins, a sign or Wilcoxon test may disagree with the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
           ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
         * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
-          figures of the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
-          The interval is for this pair alone, the p-value is corrected for the number of pairs;
-        * ``unit_wins``, ``unit_losses``: counts of the sign test, queries or, by clusters, users by the sign of their
-          mean. None without a sign test;
+          results for the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
+          The interval is for this pair alone; the p-value is corrected for the number of pairs;
+        * ``unit_wins``, ``unit_losses``: number of queries (or of clusters, by the sign of their mean) that the sign
+          test counts as won and lost; None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
     winner : str or None
-        The ranker that beats every other ranker with corrected ``p_value <= alpha``; None if there is none.
+        The ranker that beats every other ranker with corrected ``p_value <= alpha``, if any.
     leader : str
-        The ranker that is ahead of the most others; ties are broken by the largest sum of means.
+        The ranker that leads the most pairs; ties are broken by the largest sum of means.
     notes : tuple of str
-        Remarks on the validity of the figures.
+        Remarks on the validity of the results.
     independent : bool
-        False if users return but each impression is counted as a different user; then no winner is named.
+        False if users return but each impression counts as if it were of a different user; no winner is then named.
 
     Examples
     --------
@@ -146,7 +150,7 @@ class Analysis:
         pair = min(self.pairs, key=lambda one: one.p_value)
         verdict = f"not decided, ahead {self.leader!r}" if self.winner is None else f"winner {self.winner!r}"
         if not self.independent:
-            verdict = f"none named as users come again, see notes and cluster='auto'; ahead {self.leader!r}"
+            verdict = f"none named as users return, see notes and cluster='auto'; ahead {self.leader!r}"
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
@@ -165,10 +169,10 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker that is shown, with validity at every look, to beat every other ranker; None if there is none.
+        """The ranker that is shown, with validity at every look, to beat every other ranker, if any.
 
-        With two rankers the always-valid p-value decides, with more rankers the evidence of
-        :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
+        With two rankers the always-valid p-value decides. With more rankers the evidence of
+        :class:`~structsvm.online.bandits.BestArm` decides, whose error does not grow with the number of rankers.
         """
         if not self.independent:
             return None
@@ -196,7 +200,7 @@ class Analysis:
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
         ]  # fmt: skip
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
-        # at least one, even if more than the typical number have been seen already
+        # at least one more, even if the log already has more queries than are typically needed
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,7 +220,7 @@ def analyse(
     weights: ArrayLike | None = None,
     random_state: int = 0,
 ) -> Analysis:
-    """Compare all rankers of a log.
+    """Compare all pairs of rankers of a log.
 
     Parameters
     ----------
@@ -225,23 +229,25 @@ def analyse(
         :func:`~structsvm.online.statistics.read_credits` for large logs, or from
         :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the result contains the p-values of all tests. "wilcoxon" needs a symmetric statistic, as
-        team draft, balanced and document constraints have. "sign" counts randomised wins if outcomes are fractions.
+        The test that decides; the result contains the p-values of all tests. "wilcoxon" requires a statistic that is
+        symmetric for indifferent users: team draft, balanced or document constraints. "sign" counts randomised wins
+        if outcomes are fractional.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
-        Probability of a decision, for ``queries_needed``; with 0.5 the median p-value reaches ``alpha``.
+        Power of the test with ``queries_needed`` queries; with 0.5 the median p-value reaches ``alpha``.
     correction : {"holm", "bh", "none"}
-        Correction for the number of pairs of rankers.
+        Correction of the p-values for the number of pairs of rankers.
     cluster : {"auto", "user", "session"}, optional
         Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
-        cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so if users (or sessions) return and every
-        impression has an id. By default each query counts, and no winner is named if users return.
+        cluster with many queries (such as a bot) cannot decide alone. ``"auto"`` uses clusters if users (or sessions)
+        return and every impression has an id. By default each query counts, and no winner is named if users return.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``; the statistic is then ``psi @ weights``. By default each click
-        has weight one (thesis eq. 7.1) or the credit of the method. A CreditedLog is weighted already.
+        has weight 1 (thesis eq. 7.1) or the credit of the method. Not allowed for a CreditedLog, whose weights are
+        given to :func:`read_credits`.
     random_state : int, default=0
-        Seed for randomising the wins and losses of fractional outcomes.
+        Seed for the randomised wins and losses of fractional outcomes.
 
     Returns
     -------
@@ -261,13 +267,13 @@ def analyse(
     >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
     0.60 [0.34, 0.86], 14 queries needed
     """
-    # settings are checked first, before a log of many impressions is credited
+    # check the settings before a large log is credited
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
         remedy = "read it with read_log or, for a table, with structsvm.clicks.read_team_draft_table"
         raise BadInput("log", f"expected a log, got {shown}", remedy)
-    # a TeamDraftLog is a tuple of the log and the counts of lines left out
+    # a TeamDraftLog is a tuple of a log and the counts of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
@@ -303,7 +309,7 @@ class Settings:
         check_fraction("power", self.power)
 
     def level(self, n_pairs: int) -> float:
-        """Return the level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
+        """Return the level at which every pair passes Holm's procedure, which is Bonferroni's level."""
         return self.alpha if self.correction == "none" else self.alpha / n_pairs
 
 
@@ -311,12 +317,12 @@ _OF_LOG = (
     "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_repeated", "n_identical",
     "cluster", "estimand", "statistic",
 )  # fmt: skip
-"""Fields that an analysis takes from its log."""
+"""Fields of an analysis that are copied from its log."""
 
 
 def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Settings) -> Analysis:
     """Return the analysis from the comparison of each pair of rankers."""
-    # without clusters, impressions of returning users depend on each other, and no winner is named
+    # without clusters, impressions of returning users are dependent, so no winner is named
     independent = log.cluster is not None or log.again is None
     winner = _winner(log.rankers, pairs, settings.alpha) if independent else None
     clusters: dict[str, Any] = dict.fromkeys(("n_clusters", "n_effective_clusters", "largest_cluster_share"))
@@ -343,19 +349,19 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
 def _remarks(
     log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
-    """Return remarks that readers of the figures should know."""
-    # in the order in which they may change the verdict: bias of the method, lines left out, dependence, other figures
+    """Return remarks on the validity of the results."""
+    # most important first: bias of the method, lines left out, dependence, choice of pairs, definition of the results
     notes, cluster = [], log.cluster
     if log.method in _BIASED:
-        notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
+        notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be due to this bias")
     if log.n_missing_feedback:
         notes.append(
-            f"{log.n_missing_feedback} impressions have no feedback in the log: their treatment must fit the reason"
+            f"{log.n_missing_feedback} impressions have no feedback in the log: the reason determines how to treat them"
         )
     if log.n_without:
         notes.append(
-            f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "
-            "on the ranker"
+            f"{log.n_without} impressions have no {cluster} and were left out: a ranker must not affect whether "
+            "they have one"
         )
     if log.n_same:
         notes.append(f"{log.n_same} lists on which the rankers agree compare nothing and were left out")
@@ -363,32 +369,32 @@ def _remarks(
         notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
     if log.n_identical:
         notes.append(
-            f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
-            "twice, log an id (Shown.with_impression), as repeats can make a chance difference significant"
+            f"{log.n_identical} lines without an impression id equal an earlier one and count: if lines may be logged "
+            "twice, log an id (Shown.with_impression), as repeats can make a random difference significant"
         )
     if log.again is not None and cluster is None:
         by, n_again, n_looked = log.again
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of another one: chance preferences of {by}s could decide, so no winner is named; analyse with "
+            f"it were of a new one: preferences of a few {by}s could decide, so no winner is named; analyse with "
             f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
     if n_clusters is not None:
         notes.append(
-            f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries they "
-            f"would be worth {n_effective:,.1f} {cluster}s of equal size; here each counts once"
+            f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries, they "
+            f"would be equivalent to {n_effective:,.1f} {cluster}s of equal size; the analysis counts each once"
         )
     if log.met is not None:
         notes.append(
-            "a bandit chose which rankers met, and chose winners more often: only the always-valid figures keep their "
-            "level; the figures of a pair are based on the queries on which it met (wins + losses + ties)"
+            "a bandit chose which rankers met, and chose winners more often: only the always-valid results keep their "
+            "level; the results of a pair are based on the queries for which it met (wins + losses + ties)"
         )
     if log.weighted:
-        notes.append("wins and losses are by every click counting one, all other figures are by the weights")
+        notes.append("wins and losses count each click as one; all other results use the click weights")
     if log.method in DRAWN:
         notes.append(
-            "wins, losses and the sign test draw a win or loss with the probability of each outcome, as its sign "
-            "alone would favour a ranker; no Wilcoxon test, as outcomes are not symmetric"
+            "wins, losses and the sign test randomise each fractional outcome, since its sign alone would favour a "
+            "ranker; there is no Wilcoxon test, since outcomes are not symmetric"
         )
     return notes
 
@@ -396,17 +402,17 @@ def _remarks(
 def _contradictions(
     pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
 ) -> list[str]:
-    """Return remarks on pairs for which the mean, the test and the always-valid figures favour different rankers."""
+    """Return remarks on pairs for which the mean, the test and the always-valid results favour different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
         if pair.leader not in (None, by_mean) and pair.mean:
             notes.append(
                 f"{pair.a} against {pair.b}: the {test} test favours {pair.leader}, the mean {by_mean}, which "
-                "wins less often and by more"
+                "wins less often, but by more"
             )
     if None not in (winner, sure) and winner != sure:
-        notes.append(f"the always-valid figures, which are about the mean, name {sure}")
+        notes.append(f"the always-valid results, which refer to the mean, favour {sure}")
     return notes
 
 
@@ -424,12 +430,12 @@ def compared(
     per_unit: float = 1.0,
     clustered: bool = False,
 ) -> PairComparison:
-    """Return the comparison of a pair whose statistic takes the increasing ``values``, ``counts`` times each.
+    """Return the comparison of a pair whose statistic has the increasing ``values``, each ``counts`` times.
 
     Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Each value belongs to a unit: a
     query or, if ``clustered``, a cluster of ``per_unit`` queries on average (0 if the two rankers never met).
-    ``outcomes`` are the won, lost and tied queries, and ``drawn`` the units that the randomised sign test counts as won
-    and lost.
+    ``outcomes`` are the numbers of won, lost and tied queries, and ``drawn`` the numbers of units that the randomised
+    sign test counts as won and lost.
     """
     from scipy.special import stdtrit
 
@@ -439,12 +445,12 @@ def compared(
     error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
     reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
     z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
-    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so Student's t is used for them.
+    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so their z test is Student's t.
     if not clustered:
         z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
     results = {"z": z, "t": t}
     # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
-    # have fractional outcomes of mean zero without that symmetry: their signs are randomised, and ranks are not tested.
+    # have fractional outcomes of mean zero without this symmetry: their signs are randomised, and ranks are not tested.
     if method not in DRAWN:
         rounded = np.round(values, significance.DECIMALS)
         drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
@@ -457,11 +463,11 @@ def compared(
     chosen, sign = results[test], results.get("sign")
     # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
     direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
-    # the mean and the test may favour different rankers: then no number of queries suffices
+    # if the mean and the test favour different rankers, no number of queries suffices
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
-    # beyond the bound a value is only by rounding
+    # only rounding can move a value beyond the bound
     unit = np.clip(values / bound, -1.0, 1.0)
     lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
     return PairComparison(
@@ -498,7 +504,7 @@ def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
     own = values != 0
     size, which = np.unique(np.abs(values[own]), return_inverse=True)
     alike = np.bincount(which, counts[own], minlength=len(size))
-    # tied values share the mean of their ranks: the last rank of their group minus half of the number of others in it
+    # tied values share their mean rank: the last rank of the group minus half of (group size - 1)
     rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
     n = int(counts[own].sum())
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
@@ -513,7 +519,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
-        # rankers of a bandit that never met have no values: nothing is known about the pair, as after one tie
+        # rankers of a bandit that never met have no values; a single tie stands for the lack of information
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.method in DRAWN:
@@ -530,7 +536,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
 
 
 def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float) -> str | None:
-    # the winner beats each other ranker, so there is at most one
+    # a winner beats every other ranker, so there is at most one
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
         if pair.p_value <= alpha and pair.leader is not None:
@@ -540,7 +546,7 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
-    # by the number of rankers it is ahead of minus the number ahead of it, then by the sum of the means
+    # compare rankers by pairs led minus pairs trailed, then by the sum of their means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

@@ -1,6 +1,7 @@
 """Click weights that increase the power of a test, learned from logs with a known winner.
 
-``psi`` holds ``Psi_j`` of each query, with the better ranker as the own ranker; queries of several pairs are stacked.
+Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as the own ranker; queries of several pairs are
+stacked.
 The statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
@@ -31,7 +32,7 @@ _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "nee
 
 
 def max_mean_difference(psi: ArrayLike) -> Float:
-    """Return the unit vector in the direction of ``sum_j Psi_j``: it maximises the mean score (thesis 7.2.1)."""
+    """Return the unit vector in the direction of ``sum_j Psi_j``, which maximises the mean score (thesis 7.2.1)."""
     total = _rows(psi).sum(axis=0)
     return total / _length(total)
 
@@ -39,8 +40,8 @@ def max_mean_difference(psi: ArrayLike) -> Float:
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights that maximise the z-score on the training queries (thesis 7.2.2).
 
-    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, for example
-    if all clicks are on the first page. With few queries ``ridge=1`` keeps weights of rare features small.
+    The weights are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, with the pseudo-inverse if ``Sigma`` is singular, for
+    example if all clicks are on the first page. With few queries, ``ridge=1`` keeps the weights of rare features small.
     """
     rows = _rows(psi)
     total = rows.sum(axis=0)
@@ -61,36 +62,37 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    They maximise the likelihood. With few queries some direction may never be wrong, so that no maximum exists;
+    The weights maximise the likelihood. With few queries the rows may be separable, so that no maximum exists;
     ``ridge=1`` then gives finite weights, and has little effect with hundreds of queries.
     """
     rows = _rows(psi)
     check_number("ridge", ridge, 0)
     if not rows.any():
-        raise BadInput("psi", "expected queries with clicks, all rows are zero")
+        raise BadInput("psi", "expected queries with clicks, but all rows are zero")
     from sklearn.linear_model import LogisticRegression
 
-    # scikit-learn needs two classes: adding the mirror image of every query only doubles the log-likelihood
+    # scikit-learn needs two classes: add the negated row of every query, and give each row half the weight
     half = 0.5 * np.ones(2 * len(rows))
     C = 1 / ridge if ridge else np.inf
     model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=100_000)
     labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
-        problem = "the likelihood has no maximum, some direction of weights is never wrong"
+        problem = "the likelihood has no maximum, since the queries are separable"
         raise BadInput("ridge=0", problem, "pass ridge > 0")
     model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
     return np.asarray(model.coef_[0], dtype=np.float64)
 
 
 def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
-    """Return the weights with the least maximum p-value over several pairs of rankers (thesis 7.5).
+    """Return the weights that minimise the maximum p-value over several pairs of rankers (thesis 7.5).
 
     The other methods pool the queries of all pairs and may ignore a pair with a small difference. This method maximises
-    the least z-score (thesis 7.1.1) of all pairs; p decreases with z.
+    the smallest z-score (thesis 7.1.1) of all pairs, which is equivalent, since p decreases with z.
 
     Parameters
     ----------
     psi : array-like, shape (n_queries, n_features)
+        ``Psi_j`` of each query, positive in favour of the better ranker.
     pair : array-like, shape (n_queries,), optional
         The pair of rankers of each query. For one pair, the default, the weights equal those of :func:`inverse_z_test`.
     ridge : float, default=0
@@ -99,10 +101,10 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     Notes
     -----
     Where the mean score of a pair is positive, its z-score is a quasi-concave function of the weights, and so is the
-    least z-score. The local optimum that SLSQP finds from weights with positive means is therefore the global one. Only
-    the direction matters; ``w' Sigma w = 1`` with ``Sigma`` over all queries, as in :func:`inverse_z_test`.
+    smallest z-score. The local optimum that SLSQP finds from weights with positive means is therefore the global one.
+    Only the direction matters; weights are scaled to ``w' Sigma w = 1``, as in :func:`inverse_z_test`.
 
-    On the logs of ``experiments/interleaving_statistics.py`` the least z-score of six pairs rose from 2.7 to 3.6 and
+    On the logs of ``experiments/interleaving_statistics.py`` the smallest z-score of six pairs rose from 2.7 to 3.6 and
     from 1.9 to 3.2; on a held-out pair it was lower than with :func:`inverse_z_test` in 11 of 12 cases.
 
     Examples
@@ -125,12 +127,12 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     from scipy.linalg import eigh
     from scipy.optimize import minimize, nnls
 
-    # directions in which the queries differ, scaled so that Sigma of all of them is the identity
+    # basis of the range of Sigma, scaled so that Sigma of all queries is the identity
     values, vectors = eigh(matmul(rows.T, rows))
     kept = values > values[-1] * 1e-12
     basis = vectors[:, kept] / np.sqrt(values[kept])
     totals = np.array([products(basis.T, part.sum(axis=0)) for part in parts])
-    # z / sqrt(1 + z^2) = total' u / sqrt(u' M u): the same increasing function for all pairs, finite without variance
+    # z / sqrt(1 + z^2) = total' u / sqrt(u' M u): increasing in z, and finite for zero variance
     M = np.array([
         matmul(matmul(basis.T, matmul(part.T, part) + ridge * np.eye(rows.shape[1])), basis)
         + (1 - 1 / len(part)) * np.outer(total, total)
@@ -156,7 +158,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     # that no u satisfies all constraints.
     residual = products(system, nnls(system, target)[0]) - target
     if norm(residual) < 1e-7:
-        raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
+        raise BadInput("psi", "no weights make the better ranker of every pair win", "omit a pair")
     start = residual[:-1] / norm(residual[:-1])
     settings: dict[str, Any] = {
         "jac": lambda _: np.append(np.zeros(len(start)), -1.0),
@@ -167,7 +169,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         ],
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
-    # the last coordinate is the least score: it is maximised, and each pair's score must not be below it
+    # the last coordinate is a lower bound of the scores of all pairs, and is maximised
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
     solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
@@ -185,7 +187,7 @@ LEARNERS: dict[str, Callable[..., Float]] = {
 
 @dataclass(frozen=True)
 class ClickWeights:
-    """A weight for each click feature.
+    """Weights of the click features, which can be saved.
 
     Attributes
     ----------
@@ -194,10 +196,10 @@ class ClickWeights:
     method : str
         Name of the learning method.
     n_queries : int
-        Number of queries from which they were learned.
+        Number of queries from which the weights were learned.
     needed, needed_by_clicks : float
-        Queries until p = 0.05 with power 1/2, with these weights (learned on each half of the queries and applied to
-        the other) and with equal weights; infinity if the mean does not favour the better ranker.
+        Number of queries to reach p = 0.05 with power 1/2, with learned weights (cross-fitted on two halves of the
+        queries) and with equal weights for all clicks; infinity if the mean does not favour the better ranker.
 
     Examples
     --------
@@ -211,7 +213,7 @@ class ClickWeights:
     needed_by_clicks: float
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as JSON, with the names of their features. The file is written completely or not at all."""
+        """Write the weights and the names of their features as JSON; the file is written completely or not at all."""
         known = vars(self) | {"version": 1, "features": FEATURES}
         record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
@@ -219,7 +221,7 @@ class ClickWeights:
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
-        """Read weights that :meth:`save` wrote; raise ValueError with a description of the fault otherwise."""
+        """Read weights that :meth:`save` wrote; raise ValueError, with the reason, for any other file."""
         try:
             saved = decode(read_text(Path(path)).tobytes(), type=_Saved)
             if saved.features != FEATURES:
@@ -227,7 +229,7 @@ class ClickWeights:
             check_choice("method", saved.method, LEARNERS)
         except (DecodeError, UnicodeDecodeError, RecursionError, BadInput) as error:
             problem = f"expected click weights as ClickWeights.save writes them, got another file ({error})"
-            raise BadInput(path, problem, "learn them again") from None
+            raise BadInput(path, problem, "learn the weights again") from None
         # JSON has no infinity
         needed, by_clicks = (math.inf if n is None else n for n in (saved.needed, saved.needed_by_clicks))
         return cls(saved.weights, saved.method, saved.n_queries, needed, by_clicks)
@@ -260,11 +262,11 @@ def learn_weights(
     ----------
     logs : sequence of (ClickLog, str)
         Team-draft logs, each with the name of its better ranker, known from labels, a long experiment or deliberate
-        degradation of the other rankers. In a log of several rankers it is compared with every other ranker.
+        degradation of the other rankers. The better ranker is compared with every other ranker of its log.
     method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference", "minimax_p_value"}
-        The first gave the most powerful tests in the thesis.
+        Learning method. ``"inverse_z_test"`` gave the most powerful tests in the thesis.
     ridge : float, optional
-        ``ridge`` of the method, 0 by default; ``max_mean_difference`` does not take it.
+        Regularisation of the method, 0 by default; not allowed with ``"max_mean_difference"``.
 
     Returns
     -------
@@ -289,7 +291,7 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
-    # the better ranker is the own ranker of each pair, so that all rows point in the same direction
+    # the better ranker is the own ranker of each pair, so that the expected sign is the same in all rows
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)
@@ -315,14 +317,14 @@ def _needed(delta: Float) -> float:
 def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
     """Return the number of queries needed if each half is scored with the weights learned from the other half.
 
-    Scores are divided by their deviation, since the weights of the two halves differ in length.
+    Scores are divided by their standard deviation, since the weights of the two halves differ in norm.
     """
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
             # even queries with the weights learned from odd queries, and vice versa
             scores = products(rows[half::2], learn(slice(1 - half, None, 2)))
-        except ValueError:  # half of the queries are too few to learn from
+        except ValueError:  # half of the queries may be too few to learn from
             return np.inf
         delta[half::2] = scores / (scores.std() or 1.0)
     return _needed(delta)
@@ -334,15 +336,15 @@ def _rows(psi: ArrayLike) -> Float:
         raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
     if not np.isfinite(rows).all():
         row = np.argwhere(~np.isfinite(rows))[0, 0]
-        raise BadInput("psi", f"expected finite numbers, got others in row {row}")
+        raise BadInput("psi", f"expected finite numbers, got NaN or infinity in row {row}")
     return rows
 
 
 def _never_wrong(rows: Float) -> bool:
-    """Return whether some w has ``rows @ w >= 0``, not all zero, so that the likelihood has no maximum."""
+    """Return whether some w has ``rows @ w >= 0`` but not ``rows @ w == 0``, so that the likelihood has no maximum."""
     from scipy.optimize import linprog
 
-    # a linear programme: the largest sum of rows @ w over the box |w| <= 1, subject to rows @ w >= 0
+    # a linear program: maximise the sum of rows @ w over the box |w| <= 1, subject to rows @ w >= 0
     rows = np.unique(rows, axis=0)
     none = np.zeros(len(rows))
     solution = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=none, bounds=(-1, 1), method="highs")

@@ -1,6 +1,6 @@
-"""Credit of many impressions at once, by the formulas of the methods on whole columns.
+"""Credit many impressions at once, by applying the formulas of the methods to whole columns.
 
-Impressions that these formulas do not cover, or that are refused, are credited one by one by their method.
+Invalid impressions, and those that the formulas do not cover, are credited one by one by their method.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METHODS: dict[str, Interleaver] = {
 """The methods whose logs can be analysed, by name."""
 
 DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
-"""Methods whose outcome has mean zero for indifferent users, but is not symmetric and need not have median zero."""
+"""Methods whose outcome has mean zero for indifferent users, but is not symmetric and may have a non-zero median."""
 
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
     method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
@@ -35,33 +35,33 @@ _ENTRIES = 1 << 22
 
 
 class Rows(NamedTuple):
-    """Columns of impressions to credit. (Python's garbage collector would visit each row if rows were objects.)"""
+    """Impressions to credit, as columns, because Python's garbage collector would visit every row object."""
 
     numbers: list[int]
     records: list[Shown]
-    """Equal lists of a file share one record."""
+    """Lists shown; equal lists of a file share one record."""
     places: list[tuple[int, ...]]
     """Indices of the clicked documents, increasing."""
 
 
 class Credits(NamedTuple):
-    """Credit of some impressions; each array has one entry per impression."""
+    """Credit of several impressions; each array has one row per impression."""
 
     credit: Float  # (n, n_rankers)
     outcome: Float  # (n, n_pairs)
-    largest: Float  # of the credit of a ranker, whatever is clicked; 0 for the methods of ``DRAWN``
+    largest: Float  # bound of the credit of a ranker for any clicks; 0 for the methods of ``DRAWN``
 
 
 def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits:
     """Credit impressions of one method, for each pair of rankers in the order of ``combinations``."""
     n, pairs = len(rows.numbers), list(combinations(range(n_rankers), 2))
     made = Credits(np.empty((n, n_rankers)), np.empty((n, len(pairs))), np.zeros(n))
-    # impressions with equally many documents, clicks and rows of evidence form arrays
+    # group impressions by the numbers of documents, clicks and rows of evidence, so that each group is an array
     groups: dict[tuple[int, int, int], list[int]] = {}
     for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
         groups.setdefault((len(record.documents), len(clicks), len(record.evidence)), []).append(k)
     for (_, n_clicked, n_evidence), members in groups.items():
-        # in batches that keep the tables of all pairs of rankers small
+        # limit the batch size, since a table has entries for all pairs of rankers
         step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
         for start in range(0, len(members), step):
             some = members[start : start + step]
@@ -88,7 +88,7 @@ class CreditRow(NamedTuple):
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
-    """Credit impressions of one method, given one by one, as :func:`credit_rows` does."""
+    """Credit impressions of one method, given as rows, by :func:`credit_rows`."""
     columns = Rows(
         [row.number for row in rows],
         [Shown(method, tuple(row.documents), n_rankers, tuple(map(tuple, row.evidence))) for row in rows],
@@ -100,7 +100,7 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
-    """Credit impression ``k`` by its method, which raises for an invalid record."""
+    """Credit impression ``k`` by its method, which raises BadInput for an invalid record."""
     shown = rows.records[k]
     clicked = np.zeros(len(shown.documents), dtype=bool)
     clicked[list(rows.places[k])] = True
@@ -121,18 +121,18 @@ def _credit_alike(
     records: list[Shown],
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
-    """Return the credit of impressions with equally many documents and clicks; None if the method must credit them."""
-    # None is returned for methods without formulas on columns, and if a record is invalid: the method then raises with
-    # the reason.
+    """Return the credit of impressions with the same numbers of documents and clicks; None if there is no formula."""
+    # None is also returned if a record is invalid: the method then credits the impressions one by one and raises an
+    # error with the reason.
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
-    # each different record is converted once
+    # convert each distinct record only once
     which_of: dict[int, int] = {}
     which = np.array([which_of.setdefault(id(record), len(which_of)) for record in records])
     distinct = dict(zip(which.tolist(), records, strict=True)).values()
     try:
-        # a flat list, since NumPy finds the shape of nested ones slowly
+        # a flat list, since NumPy is slow to infer the shape of nested lists
         flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in distinct)))
         values = np.array(flat, dtype=np.float64).reshape(len(which_of), n_rows, -1)
     except (OverflowError, ValueError):
@@ -147,7 +147,7 @@ def _credit_alike(
         clicked = np.take_along_axis(team[which], places[:, 0], axis=1)
         credit = np.stack([(clicked == ranker).sum(axis=1) for ranker in range(n_rankers)], axis=1)
         credit = credit.astype(np.float64)
-        # the largest team bounds the difference in clicks, whatever is clicked
+        # the size of the largest team bounds the difference in clicks
         most = np.stack([(team == ranker).sum(axis=1) for ranker in range(n_rankers)]).max(axis=0)
         return Credits(credit, np.sign(credit[:, i] - credit[:, j]), most.astype(np.float64)[which])
     if not (np.abs(values) <= 1e12).all():
@@ -164,7 +164,7 @@ def _credit_alike(
         wins = duel_probabilities(clicked)
         return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], unused)
     credit = clicked.sum(axis=2)
-    # centred credits are 1 / rank less their mean, which differ by less than 1 for a click
+    # centred credits are 1 / rank minus the mean; for one click, those of two rankers differ by less than 1
     largest = 1.0 if method == _OPTIMIZED else largest_difference(values.shape[2])
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)

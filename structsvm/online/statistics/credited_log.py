@@ -1,7 +1,7 @@
-"""Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
+"""Read click logs in blocks, credit the clicks, and keep the results as columns of numbers for the tests.
 
-An impression takes 8 to 24 bytes for each pair of rankers, 25 to detect repeated lines and 8 for an id of its
-user or session, instead of 2 KB as an object.
+An impression takes 8 to 24 bytes for each pair of rankers, 25 bytes to detect repeated lines and 8 bytes for the id of
+its user or session, instead of 2 KB as an object.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from structsvm.protocols import Float
 _LOOKED_AT = 1 << 16
 """Number of first impressions that are checked for returning users."""
 _BLOCKS = 8
-"""Blocks of a file (1 MB each) whose impressions are credited together."""
+"""Number of blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
 _FEW_WITHOUT = 20
-"""Impressions without a cluster id are left out if they are fewer than one in this number, and refused otherwise."""
+"""Impressions without a cluster id are left out if fewer than one impression in this number lacks one, and refused
+otherwise."""
 _IN_MEMORY = 4096
-"""Impressions of a log in memory that are credited together."""
+"""Number of impressions of a log in memory that are credited together."""
 
 _STATISTICS = {
     "team_draft": ("credit", "difference in clicks"),
@@ -58,20 +59,20 @@ class PairColumns(NamedTuple):
     """Results of two rankers, with one entry per impression on which they met, in the order of the log."""
 
     delta: Float
-    """The statistic: weighted clicks, the outcome of a method of ``DRAWN``, otherwise the difference in credit."""
+    """The statistic: difference in weighted clicks, outcome (methods of ``DRAWN``), otherwise difference in credit."""
     outcome: Float
-    """1 if the first ranker beats the second, -1 if it loses; a fraction for the methods of ``DRAWN``."""
+    """1 if the first ranker beats the second, 0 for a tie, -1 if it loses; fractional for methods of ``DRAWN``."""
 
 
 @dataclass(frozen=True, eq=False)
 class CreditedLog:
-    """A log whose clicks are credited, from :func:`read_credits` or :func:`credit_log`."""
+    """A log with credited clicks, as :func:`read_credits` and :func:`credit_log` return it."""
 
     method: str
     rankers: tuple[str, ...]
-    # for rankers i < j, in the order of itertools.combinations
+    # one entry for each pair of rankers i < j, in the order of itertools.combinations
     pairs: tuple[PairColumns, ...] = field(repr=False)
-    # impressions used, and how many of them have a click; the other counts are as in ClickLog
+    # numbers of impressions used and of those with a click; the other counts are as in ClickLog
     n_impressions: int
     n_clicked: int
     n_missing_feedback: int = 0
@@ -79,18 +80,19 @@ class CreditedLog:
     n_identical: int = 0
     # whether delta is computed with click weights
     weighted: bool = False
-    # "user" or "session", and the number of each impression's cluster, from 0 by first appearance
+    # "user" or "session", and the cluster index of each impression, from 0 by first appearance
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
-    # bound of abs(delta) that is known before the clicks
+    # bound of abs(delta) that does not depend on the clicks
     bound: float = 1.0
-    # without clusters, if users (or sessions) return: which of the two, how often, and among how many impressions
+    # set without clusters if users or sessions return: "user" or "session", the number of repeated ids, and the number
+    # of impressions checked
     again: tuple[str, int, int] | None = None
-    # for the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on each
+    # in the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on every impression
     met: tuple[Int, ...] | None = field(default=None, repr=False)
-    # impressions left out because they have no id for clusters
+    # number of impressions left out because they have no cluster id
     n_without: int = 0
-    # impressions left out because the rankers agreed
+    # number of impressions left out because the rankers agreed
     n_same: int = 0
 
     def pair(self, i: int, j: int) -> PairColumns:
@@ -100,12 +102,12 @@ class CreditedLog:
 
     @property
     def statistic(self) -> str:
-        """Short name of ``delta``."""
+        """Short name of the statistic ``delta``."""
         return self._names[0]
 
     @property
     def estimand(self) -> str:
-        """Description of the number that all figures of the log estimate."""
+        """Description of the quantity that all results of the log estimate."""
         mean = f"mean {self._names[1]} per query"
         if self.cluster is None:
             return mean
@@ -118,7 +120,7 @@ class CreditedLog:
         return _STATISTICS[self.method]
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return 1 (won), -1 (lost) or 0 (tied) per impression of each pair; fractional outcomes are randomised."""
+        """Return the result per impression of each pair: 1 (won), -1 (lost) or 0 (tied), at random if fractional."""
         outcomes = [pair.outcome for pair in self.pairs]
         if self.method not in DRAWN:
             return outcomes
@@ -143,10 +145,11 @@ def read_credits(
     Parameters
     ----------
     path : str or Path
+        Click log, as for :func:`read_log`.
     cluster : {"auto", "user", "session"}, optional
-        Id to keep for each impression. ``"auto"`` takes the user if users return and all impressions have a user,
-        otherwise the session by the same rule, otherwise none. Impressions without a requested id are left out and
-        counted; 5 % of them or more are refused.
+        Id to keep for each impression. ``"auto"`` uses the user if users return and all impressions have a user,
+        otherwise the session by the same rule, otherwise no clusters. Impressions without a requested id are left
+        out and counted if they are fewer than 5 %, and refused otherwise.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
         since features are computed one impression at a time.
@@ -155,18 +158,18 @@ def read_credits(
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
     callback : callable (n_lines, n_bytes), optional
-        Called after each block (about 1 MB) with the numbers of lines and of bytes read so far.
+        Called after each block (about 1 MB) with the number of lines and the number of bytes read so far.
 
     Returns
     -------
     CreditedLog
-        The same numbers as :func:`credit_log` computes from the impressions of :func:`read_log`.
+        Equal to the result of :func:`credit_log` for the log that :func:`read_log` returns.
 
     Raises
     ------
     ValueError
-        As for :func:`read_log`; also, with file and line, for an impression that its method cannot credit and for the
-        first of many that lack a cluster id; and for an unknown method or ``cluster``, or invalid ``weights``.
+        As for :func:`read_log`; also if an impression cannot be credited or too many lack a cluster id (with file and
+        line), and for an unknown method or ``cluster``, or invalid ``weights``.
 
     Examples
     --------
@@ -183,7 +186,7 @@ def read_credits(
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     parser = Lines(path)
-    # impressions of several blocks are credited together: formulas on columns are fast for many impressions at once
+    # credit impressions of several blocks together: formulas on columns are fast for many impressions at once
     n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
@@ -200,7 +203,7 @@ def read_credits(
 
 
 def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None) -> CreditedLog:
-    """Return the columns of a log in memory; parameters, result and errors are as for :func:`read_credits`.
+    """Credit a log in memory; parameters, result and errors are as for :func:`read_credits`.
 
     Examples
     --------
@@ -223,7 +226,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
 
 
 class _Reader:
-    """Builds the columns of a log: takes impressions one by one and credits those of several blocks together."""
+    """Builder of a credited log, which takes impressions one by one and credits those of several blocks together."""
 
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
@@ -231,9 +234,9 @@ class _Reader:
         if cluster is not None:
             check_choice("cluster", cluster, ("auto", "user", "session"))
         self.source, self.cluster = source, cluster
-        # without a requested cluster the first impressions show whether users return
+        # if no cluster is requested, both ids of the first impressions show whether users or sessions return
         by = (cluster,) if cluster in ("user", "session") else ("user", "session")
-        # ids and what two lines with one id must agree in are kept as 64 bits
+        # ids, and the content in which two lines with the same id must agree, are kept as 64-bit hashes
         self.ids = {name: array("q") for name in by}
         self.n_taken = 0
         self.header = Header(source, missing_feedback)
@@ -245,11 +248,11 @@ class _Reader:
         self.pairs: list[tuple[int, int]] = []
         self.columns: list[tuple[list[Float], ...]] = []
         self.duels: list[tuple[int, ...]] = []
-        """In the log of a bandit, the rankers of each impression taken since the last call of ``credit``."""
+        """Rankers of each impression taken since the last call of ``credit``, in the log of a bandit."""
         self.met: list[list[Int]] = []
         self.largest = 1.0
         self.numbers, self.names, self.clicked = array("q"), array("q"), array("b")
-        self.content = array("q")  # of a line without an id, its text
+        self.content = array("q")  # hash of the content of a line with an id, of the text of other lines
         self.n_same = 0
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
@@ -257,7 +260,7 @@ class _Reader:
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
-        # the rankers agree: nothing to credit
+        # the rankers agree, so there is nothing to credit
         if about.same:
             self.n_same += 1
             return
@@ -285,7 +288,7 @@ class _Reader:
             self.psi.append(np.array(features))
         name = line.name
         if name is not None:
-            # equal lists share one Shown object (see Lines), so its id is a fast key of the hash
+            # equal lists share one Shown object (see Lines), so its id is a fast key for its hash
             if id(shown) not in self.said:
                 if len(self.said) > _RECORDS_KEPT:
                     self.said.clear()
@@ -332,9 +335,9 @@ class _Reader:
             won.append(outcome[:, p].copy())
 
     def _keep_duels(self, method: str) -> None:
-        """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
-        # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
-        # pair (i, j) of the log may be stored as (j, i), with the opposite sign.
+        """Credit lists on which some of the rankers met, and append to the columns of the pairs of these rankers."""
+        # Lists with the same number of rankers are credited together. The credit of a list follows the order of its own
+        # rankings, so a pair (i, j) of the log may appear as (j, i), with the opposite sign.
         before, parts = len(self.numbers) - len(self.duels), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
@@ -357,19 +360,19 @@ class _Reader:
                 delta.append(difference[rows])
 
     def _bound(self) -> float:
-        """Return the largest absolute statistic of an impression for any clicks and any coins of its method."""
+        """Return the largest absolute statistic of an impression, for any clicks and any random choices."""
         assert self.like is not None
         largest, method = self.largest, self.like[0]
         if self.weights is not None:
-            # the largest value of each feature for a team of ``largest`` clicks: features that add up over clicks, and
-            # features that are positive for one click only
+            # the largest value of each feature for a team with ``largest`` clicks: first features that increase with
+            # the number of clicks, then the others
             most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
             return dot(np.abs(self.weights), most)
         if method in DRAWN:
             return 1.0
-        # document constraints: a clicked document with each one above without a click (at most n/2 times n/2 pairs),
-        # and with the next document
+        # document constraints: each clicked document beats each document above without a click (at most n^2 / 4
+        # pairs), and the next document if that has no click
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
     def log(self, origin: str) -> CreditedLog:
@@ -384,30 +387,30 @@ class _Reader:
         numbers, names, content = (
             np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
         )
-        # lines that a log shipper delivered again do not count
+        # a log shipper may deliver lines twice; repeated lines do not count
         keep = self._distinct(names, numbers, content)
         n_repeated = n - int(keep.sum())
-        # only lines of a file have a text
+        # lines without an id are compared by text, which only lines of a file have
         n_identical = _n_repeated(content[names == 0]) if self.source.endswith(":") else 0
         codes, again, n_without = None, None, 0
         ids = {by: np.frombuffer(hashes, dtype=np.int64) for by, hashes in self.ids.items()}
         cluster = self.cluster
-        # users (or sessions) return if ids of the first impressions occur twice
+        # users (or sessions) return if an id occurs twice among the first impressions
         if cluster in (None, "auto"):
             looked = keep[:_LOOKED_AT]
             n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
-        # a cluster needs an id in each impression: the user if users return, otherwise the session
+        # clusters require an id in every impression: use the user if users return, otherwise the session
         if cluster == "auto":
             cluster = next((by for by, hashes in ids.items() if n_again[by] and hashes.all()), None)
         if cluster is not None:
-            # only impressions kept so far, as repeated lines do not count
+            # check only impressions that are kept, since repeated lines do not count
             without = np.flatnonzero(keep & (ids[cluster] == 0))
             n_without = int(without.size)
             if 0 < keep.sum() <= _FEW_WITHOUT * n_without:
                 raise BadInput(
                     "cluster",
-                    f"expected a {cluster!r} in every impression, {self.source}{numbers[without[0]]} has none",
+                    f"expected a {cluster!r} in every impression, but {self.source}{numbers[without[0]]} has none",
                     "analyse without clusters, or log the id",
                 )
             keep[without] = False
@@ -418,12 +421,12 @@ class _Reader:
         number = np.cumsum(keep) - 1
         for (own, won), lists in zip(self.columns, self.met, strict=True):
             stays = keep
-            # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
+            # in the log of a bandit each pair has its own impressions: select those to keep
             if self.header.is_duels:
                 rows = _joined(lists)
                 stays = keep[rows]
                 met.append(number[rows[stays]])
-            # columns are joined and freed one after another, so that the memory needed at once stays small
+            # join and free the columns one after another to keep the peak memory small
             outcome = _joined(won)[stays]
             pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
@@ -433,7 +436,7 @@ class _Reader:
         )  # fmt: skip
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> NDArray[np.bool_]:
-        """Return which impressions do not repeat an id; raise BadInput if two lines of one id disagree."""
+        """Return a mask of the impressions that repeat no id; raise BadInput if two lines with the same id differ."""
         first = _first_equal(names)
         is_first = (first == np.arange(len(first))) | (names == 0)
         again = np.flatnonzero(~is_first)
@@ -445,7 +448,7 @@ class _Reader:
 
 
 def _n_repeated(hashes: Int) -> int:
-    """Return the number of ids that equal an earlier one."""
+    """Return the number of ids that repeat an earlier id; missing ids are ignored."""
     known = hashes[hashes != 0]
     return len(known) - len(np.unique(known))
 
@@ -458,25 +461,25 @@ def _check_weights(weights: ArrayLike) -> Float:
 
 
 def _hash(name: str | int | None) -> int:
-    """Return a 64-bit hash of an id, 0 for a missing one, by Python's ``hash``, whose key differs between processes."""
+    """Return a 64-bit hash of an id, 0 if it is missing, by Python's ``hash``, which differs between processes."""
     # ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)
     return 0 if name is None else hash(f"{'s' if type(name) is str else 'i'}{name}")
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return the parts as one array, and free the parts."""
+    """Concatenate the parts into one array, and free the parts."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole
 
 
 def _first_equal(hashes: Int) -> Int:
-    """Return for each entry the index of the first one that equals it."""
+    """Return for each entry the index of the first entry that equals it."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     return np.asarray(first[inverse], dtype=np.int64)
 
 
 def _numbered(values: Int) -> Int:
-    """Return a number from 0 for each entry, by first appearance; equal entries have equal numbers."""
+    """Number distinct entries from 0 in order of first appearance; return the number of each entry."""
     first = _first_equal(values)
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)

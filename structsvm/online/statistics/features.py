@@ -32,11 +32,11 @@ FEATURES = (
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
-    """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other team.
+    """Return ``Phi(q, C_own, C_other)``: fourteen features of the clicks of the own team minus those of the other team.
 
-    Values that are not logged count as absent. Ranks of later pages continue those of the previous page (``offset``).
-    Clicks of other teams only affect whether the query has a single click, and which click was first and last
-    (thesis eq. 7.2 and 7.3.2; "followed by a click" means the next click).
+    An attribute that is not logged counts as absent. Ranks of later pages continue those of the previous page
+    (``offset``). Clicks of other teams only affect whether the query has a single click, and which click was first and
+    last (thesis eq. 7.2 and section 7.3.2; "followed by a click" refers to the next click).
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
@@ -54,10 +54,10 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     words = impression.query_words
     phi = np.zeros(len(FEATURES))
     for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
-        # feature 3 is shared by the clicks of the team, so that it counts once per query
+        # feature 3 is divided among the clicks of the team, so that it counts once per query
         more = n[team] > n[rival] and downloads[team] > downloads[rival]
         for rank in teams[team]:
-            # 4a, 4b: bold words per word of the query, only if both teams have equally many clicks
+            # 4a, 4b: bold words divided by query words, only if both teams have the same number of clicks
             title = abstract = 0.0
             if words and n[team] == n[rival]:
                 if impression.title_bold is not None:
@@ -95,9 +95,10 @@ def psi(
     *,
     features: Callable[[Impression, int, int], Float] = click_features,
 ) -> Float:
-    """Return ``Psi_j`` of every impression, (n_impressions, n_features): ``psi(log) @ w`` is the statistic ``delta_w``.
+    """Return ``Psi_j`` per impression, (n_impressions, n_features): ``psi(log) @ w`` is the statistic ``delta_w``.
 
-    For learning, ``own`` is the better ranker. ``features`` must be antisymmetric in the two rankers.
+    For learning, ``own`` is the better ranker. ``features`` must change its sign if the two rankers are
+    exchanged.
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
     compared = [(k, one) for k, one in enumerate(impressions) if not one.same]

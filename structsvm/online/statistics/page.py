@@ -16,14 +16,14 @@ from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages
 
 _LOOKS = 40
-"""Number of points of the curves on the page; each needs a confidence interval."""
+"""Number of points per curve on the page; each point requires the computation of an interval."""
 
 _WIDEST = 8.0
 """Intervals wider than this multiple of the last interval are not drawn, since they would flatten the others."""
 
 
 def summary(answer: Analysis) -> list[str]:
-    """Return the analysis as lines for a terminal: the log, the winner, further queries, and figures of each pair."""
+    """Return the analysis as lines for a terminal: log, winner, further queries needed, and results of each pair."""
     clusters = "" if answer.n_clusters is None else f" by {answer.n_clusters:,} {answer.cluster}s"
     out = [
         f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
@@ -41,7 +41,7 @@ def summary(answer: Analysis) -> list[str]:
 def page(
     name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
 ) -> str:
-    """Return the analysis as an HTML page, with the always-valid interval of each pair over the growing log."""
+    """Return the analysis as an HTML page, with the always-valid intervals of each pair as the log grows."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     column = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
@@ -49,15 +49,15 @@ def page(
     for pair in answer.pairs:
         pieces = [
             pages.table(
-                [pages.Column("Figure"), pages.Column("Value")], _facts(answer, pair), caption="In figures"
+                [pages.Column("Figure"), pages.Column("Value")], _facts(answer, pair), caption="Results"
             ),
             pages.paragraph(
-                f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: by several tests of no difference; "
-                f"the verdict is by the {answer.test} test. Always valid: right however often one looks.",
+                f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: of several tests of no difference; "
+                f"the {answer.test} test decides. Always valid: holds however often the log is analysed.",
                 small=True,
             ),
         ]
-        # the curve needs the impressions themselves; the figures above need only the analysis
+        # the curve requires the impressions; the table above requires only the analysis
         k = column[pair.a, pair.b]
         if len(log.pairs[k].delta):
             values = log.pairs[k].delta / log.bound
@@ -86,44 +86,44 @@ def page(
                 pages.paragraph(
                     f"Difference: {answer.estimand}, {order}; above 0 it favours {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
-                    f"difference is inside at every number of {units} at once, so one may look at any time; where "
-                    "0 is outside, the difference is not due to chance.",
+                    f"difference is inside at every number of {units} at once, so the log may be analysed at any "
+                    "time; where 0 is outside, the difference is significant.",
                     small=True,
                 ),
             ]
         sections.append(pages.section(f"{pair.a} against {pair.b}", *pieces))
     notes = [pages.paragraph(text, small=True) for text in answer.notes]
     more = _more(answer)
-    figures = f"All figures are of the {answer.estimand}."
+    figures = f"All results refer to the {answer.estimand}."
     lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. {figures}"
     return pages.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
 
 
 def _headline(answer: Analysis) -> str:
-    # the winner by the chosen test, and whether it holds at every look; otherwise the leader, and the evidence that is
-    # missing
+    # the winner by the chosen test, and whether it is valid at every look; otherwise the leader, and the pairs that are
+    # not decided
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
         return "not decided; no ranker is ahead"
     if not answer.independent:
-        return f"none named, as the same users come again (see the note); {answer.leader} leads"
+        return f"none named, as the same users return (see the note); {answer.leader} leads"
     if answer.winner is None:
         tied = [q for q in answer.pairs if q.p_value > answer.alpha and answer.leader in (q.a, q.b)]
         if not tied:
-            return f"not decided; {answer.leader} leads most others, and loses to another"
+            return f"not decided; {answer.leader} leads the most pairs, but loses to another ranker"
         others = ", ".join(q.b if q.a == answer.leader else q.a for q in tied)
         p = min(q.p_value for q in tied)
         least = " at least" if len(tied) > 1 else ""
         return (
-            f"not decided; {answer.leader}, which leads, cannot be told from {others} "
+            f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
             f"(p{least} {_p(p)}, {answer.test} test{corrected})"
         )
     p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
     looked = (
-        "also if the log is analysed while it grows"
+        "valid even if the log is analysed while it grows"
         if answer.always_valid_winner == answer.winner
-        else ("if this log's size was fixed beforehand; not yet by the always-valid p")
+        else ("valid if the size of the log was fixed in advance; not yet by the always-valid p")
     )
     return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
 
@@ -136,20 +136,20 @@ def _more(answer: Analysis) -> str:
         ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
         why = f"{answer.leader} does not lead every pair"
         if not answer.independent:
-            return "no number of queries can be foreseen: those of the same users depend on each other"
+            return "no number of queries can be predicted: queries of one user depend on each other"
         if set(ahead) == {answer.leader}:
             why = f"the mean does not favour {answer.leader}"
         elif all(pair.leader is None for pair in answer.pairs):
             why = "no ranker is ahead"
-        return f"no number of queries can be foreseen: {why}"
+        return f"no number of queries can be predicted: {why}"
     return (
         f"about {needed:,.0f} more queries for p <= {answer.alpha:g}{_by_t(answer)} with power {answer.power:g}, "
-        "if what was seen so far is typical"
+        "if the queries so far are typical"
     )
 
 
 def _by_t(answer: Analysis) -> str:
-    """Return the test that a number of queries refers to, if another test decides."""
+    """Return the name of the test to which numbers of queries refer, for reports in which another test decides."""
     return "" if answer.test in ("t", "z") else " by the t test"
 
 
@@ -171,11 +171,11 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     if not math.isinf(pair.queries_needed):
         needs.append(
             f"{math.ceil(pair.queries_needed):,} queries in all to detect this difference{_by_t(answer)} with power "
-            f"{answer.power:g} if their number is fixed beforehand"
+            f"{answer.power:g} if their number is fixed in advance"
         )
     if not math.isinf(pair.always_valid_queries_needed):
         needs.append(
-            f"about {math.ceil(pair.always_valid_queries_needed):,} queries if one looks at any time and stops"
+            f"about {math.ceil(pair.always_valid_queries_needed):,} queries if the log is analysed at any time"
         )
     if needs:
         facts.append(("needs", "; ".join(needs)))

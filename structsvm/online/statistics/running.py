@@ -1,9 +1,9 @@
-"""Statistics of a growing log, with a state that does not grow with it.
+"""Statistics of a growing log, with a state of bounded size.
 
 :func:`~structsvm.online.statistics.analyse` depends on a log without clusters only through the counts of the values of
 the statistic: a few dozen numbers for team draft. The state also keeps the largest capital so far, so that a decision
-is final: by Ville's inequality the probability of a wrong one is at most alpha over all looks together. This requires
-that impressions are added in the order shown, each with all its clicks.
+is final: by Ville's inequality, the probability that any look gives a wrong decision is at most alpha. Impressions must
+be added in the order in which they were shown, each with all its clicks.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from structsvm.protocols import Float
 
 VERSION = 1
 _SETTINGS = ("method", "rankers", "length", "alpha", "random_state")
-"""Arguments of the constructor, which are attributes and keys of the saved state."""
+"""Arguments of the constructor, which are also attributes and keys of the saved state."""
 _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
 
 @dataclass(eq=False)
 class _Pair:
-    """State of two rankers."""
+    """State of the statistics of two rankers."""
 
     names: tuple[str, str]
     cells: dict[float, int] = field(default_factory=dict)
@@ -47,20 +47,20 @@ class _Pair:
     """Logarithm of the largest capital against mean 0 so far."""
     peak_n: int = 0
     peak_sign: int = 0
-    """Number of impressions at the peak, and the sign of the mean there, which indicates whom the capital favours."""
+    """Number of impressions at the peak, and the sign of the mean at the peak, which gives the favoured ranker."""
     crossed_n: int | None = None
     """Number of impressions at which the capital first reached one over alpha."""
     crossing: tuple[float, int] | None = None
-    """Logarithm of the capital at that point, and the sign; used only while these impressions are added."""
+    """Logarithm of the capital at this impression, and the sign of the mean; used only while a batch is added."""
     rng: np.random.Generator | None = None
     """Generator that randomises wins and losses, for methods with fractional outcomes."""
 
 
 class RunningStatistics:
-    """Statistics of one experiment, to which impressions are added when they are complete.
+    """Statistics of one experiment, to which complete impressions are added.
 
     ``length`` is the largest number of documents on a list. With the number of rankers it bounds the statistic of team
-    draft, which the always-valid decision (at level ``alpha``) needs in advance.
+    draft. The always-valid decision, at level ``alpha``, requires this bound in advance.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RunningStatistics:
         check_fraction("alpha", alpha)
         check_positive("length", length)
         if len(rankers) < 2 or len(set(rankers)) < len(rankers):
-            raise BadInput("rankers", f"expected two or more different names, got {list(rankers)!r:.80}")
+            raise BadInput("rankers", f"expected at least two distinct names, got {list(rankers)!r:.80}")
         self.method, self.rankers, self.length, self.alpha = method, tuple(rankers), length, alpha
         self.random_state = random_state
         self.n_impressions = self.n_clicked = 0
@@ -84,11 +84,11 @@ class RunningStatistics:
 
     @property
     def bound(self) -> float:
-        """Bound of the statistic of an impression that is known in advance: the size of a team."""
+        """Bound of the statistic of an impression, known in advance: the size of a team, or 1."""
         return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
 
     def p_values(self) -> list[float]:
-        """Return the smallest always-valid p-value so far of each pair of rankers, corrected by Holm's method."""
+        """Return the smallest always-valid p-value so far for each pair of rankers, corrected by Holm's method."""
         return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
@@ -112,8 +112,8 @@ class RunningStatistics:
         if not rows:
             return np.empty((0, len(self._pairs)))
         credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
-        # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
-        # ``k`` is the first that is too large, or 0.
+        # A credit above the bound would invalidate the always-valid results, so it is refused before anything is added.
+        # ``k`` is the index of the first such credit, or 0.
         k = int(np.argmax(largest > self.bound))
         if largest[k] > self.bound:
             problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
@@ -130,7 +130,7 @@ class RunningStatistics:
         return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
-        """Return the result of ``analyse`` for the log of all impressions so far; raise BadInput if there are none."""
+        """Return the result of ``analyse`` for all impressions so far; raise BadInput if there are none."""
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
@@ -148,8 +148,8 @@ class RunningStatistics:
         return answered(log, corrected(pairs, settings), settings)
 
     def to_json(self) -> str:
-        """Return the whole state as JSON; numbers keep every digit."""
-        # generators are saved too, so that wins and losses drawn later do not depend on saving
+        """Return the state as JSON; numbers are written with full precision."""
+        # the state of the generators is included, so that saving does not change later randomised wins and losses
         pairs = [
             {
                 "cells": sorted(pair.cells.items()),
@@ -168,7 +168,7 @@ class RunningStatistics:
 
     @classmethod
     def from_json(cls, text: str) -> RunningStatistics:
-        """Return the statistics in the state that :meth:`to_json` wrote; raise BadInput for another text."""
+        """Restore the statistics from the text that :meth:`to_json` returned; raise BadInput for any other text."""
         try:
             state: Mapping[str, Any] = json.loads(text)
             if state["version"] != VERSION:
@@ -190,8 +190,8 @@ class RunningStatistics:
         return running
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
-        # The capital after each new impression is the capital of the values before it, in any order, times the new
-        # factors: so the peak does not depend on how a log is cut into batches.
+        # The capital depends on the counts of the earlier values, not on their order, and is computed after each new
+        # impression, so the peak does not depend on how a log is divided into batches.
         before, counts = _table(pair.cells)
         capital = log_capitals(before / self.bound, counts, values / self.bound)
         best = int(np.argmax(capital))
@@ -205,7 +205,7 @@ class RunningStatistics:
                 first = int(above[0])
                 pair.crossed_n = self.n_impressions + first + 1
                 pair.crossing = float(capital[first]), int(np.sign(sums[first]))
-        # the new values extend the table; its size is the number of different values
+        # add the new values to the table, whose size is the number of distinct values
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
         signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
@@ -213,16 +213,17 @@ class RunningStatistics:
         pair.losses += int((signs < 0).sum())
 
     def _decide(self) -> None:
-        """Decide for the ranker that beats every other ranker by the smallest p-values so far."""
+        """Set the decision if the smallest p-values so far show that a ranker beats every other ranker."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # with two rankers the figures refer to the impression that crossed the bound, not to the end of its batch
+            # with two rankers, the decision refers to the impression at which the capital crossed 1 / alpha, not to the
+            # end of its batch
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]
                 p = float(exp([-capital])[0])
                 self.decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
                 return
-        # with more rankers: a ranker that the corrected p-values favour in all its pairs
+        # with more rankers, the winner is the ranker that the corrected p-values favour in all its pairs
         wins = dict.fromkeys(self.rankers, 0)
         pairs = list(zip(self._pairs, self.p_values(), strict=True))
         for pair, p in pairs:
@@ -231,11 +232,11 @@ class RunningStatistics:
         for name, n in wins.items():
             if n == len(self.rankers) - 1:
                 own = [(pair, p) for pair, p in pairs if name in pair.names]
-                at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ by pair: use the last peak
+                at = max(pair.peak_n for pair, _ in own)  # levels differ between pairs: use the last peak
                 self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
 
 def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
-    """Return the values, increasing, and the number of times that each occurred."""
+    """Return the values in increasing order and the number of occurrences of each."""
     values = sorted(cells)
     return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)

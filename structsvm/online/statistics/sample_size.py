@@ -1,4 +1,4 @@
-"""Number of queries to reach a p-value, by the normal approximation."""
+"""Sample size: the number of queries needed to reach a p-value, by the normal approximation."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def queries_needed(
     power: float = 0.5,
     clusters: Sequence[Any] | NDArray[Any] | None = None,
 ) -> float:
-    """Return how many queries give a z test of the mean ``power`` at level ``alpha``, if the data are typical.
+    """Return the number of queries for which a z test at level ``alpha`` has the given power, if the data are typical.
 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
+        The statistic of each query.
     alpha : float, default=0.05
-        Two-sided level.
+        Level of the two-sided test.
     power : float, default=0.5
-        Probability of reaching the level; with 0.5 the median p-value reaches ``alpha``.
+        Probability that the test rejects; with 0.5 the median p-value reaches ``alpha``.
     clusters : sequence, optional
-        User or session of every query. The mean is then taken over clusters, each counting once, and the answer assumes
-        as many queries per cluster as in the data.
+        User or session of every query. The mean is then taken over clusters, each counted once, and the number of
+        queries per cluster is assumed to stay as in the data.
 
     Returns
     -------
@@ -39,12 +40,13 @@ def queries_needed(
 
     Notes
     -----
-    The observed effect is taken as the true one. If the effect is not yet significant, it is known only up to a factor,
-    and the number of queries up to the square of that factor.
+    The observed effect is used as the true effect. An effect that is not yet significant is known only up to a factor,
+    and the number of queries only up to the square of this factor.
 
     Examples
     --------
-    The two features of thesis 7.2 (three clicks, the last of which is right with probability 0.6, the others random):
+    The two features of thesis 7.2 (three clicks, the last of which favours the better ranker with
+    probability 0.6, the others with probability 0.5):
 
     >>> import numpy as np
     >>> last = np.repeat([1, -1], [12, 8])
@@ -61,7 +63,7 @@ def queries_needed(
 
 
 def units_needed(mean: float, variance: float, n: int, alpha: float, power: float) -> float:
-    """Return :func:`queries_needed` in units (queries or clusters), given the mean and variance of ``n`` of them."""
+    """Return :func:`queries_needed` in units (queries or clusters), given the mean and variance of ``n`` units."""
     from scipy.special import ndtri
 
     if mean == 0 or n < 2:

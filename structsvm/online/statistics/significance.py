@@ -1,14 +1,14 @@
 """Two-sided tests of whether a statistic is centred at zero: binomial sign, z, t and Wilcoxon signed rank test.
 
-Each test has one vectorised function, with values along the last axis, which tests thousands of resamples at once.
+Each test has a vectorised implementation along the last axis, which tests thousands of resamples at once.
 
-With clusters (users, sessions) every test takes one value per cluster, the mean of its queries, and asks whether the
-mean over clusters is zero. Each cluster counts once, however many queries it has. This keeps the level when sizes
-differ: the cluster means are independent, and Student's t of independent values with mean zero and *different*
-variances is conservative at the usual levels (Ibragimov & Mueller 2010, section 2). A mean over queries would follow
-the largest cluster, whose share no standard error can repair. As all clusters have the same weight, the CR2 standard
-error of Bell & McCaffrey (2002) is the ordinary one here, and its Satterthwaite degrees of freedom are the clusters
-minus one.
+With clusters (users, sessions), every test uses one value per cluster, the mean of its queries, and tests whether the
+mean over clusters is zero. Each cluster counts once, however many queries it has. The level holds for clusters of
+different sizes: the cluster means are independent, and Student's t of independent values with mean zero and *different*
+variances is conservative at the usual levels (Ibragimov & Mueller 2010, section 2). A mean over queries would be
+dominated by the largest cluster, which no standard error corrects. Since all clusters have the same weight, the CR2
+standard error of Bell & McCaffrey (2002) equals the ordinary standard error, and its Satterthwaite degrees of freedom
+are the number of clusters minus one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 DECIMALS = 12
-"""Number of digits to which values are rounded to find ties: the order of a sum changes its last digits."""
+"""Number of decimals to which values are rounded before ties are detected, since the order of a sum changes its last
+digits."""
 
 
 class TestResult(NamedTuple):
-    """Result of a two-sided test of "centred at zero"; :func:`t_test` describes the fields."""
+    """Result of a two-sided test of whether values are centred at zero; :func:`t_test` describes the fields."""
 
     statistic: float
     p_value: float
@@ -42,8 +43,8 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric about
-    zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
+    Parameters and result are as for :func:`t_test`. The test is of the median. Use it if the statistic is symmetric
+    about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
     outcomes.
 
     Examples
@@ -57,9 +58,9 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the z test of mean zero, dividing the variance by n, not n - 1 (thesis 7.1.1).
 
-    Parameters and result are as for :func:`t_test`. With clusters it is Student's t test of their means, since the
-    number of clusters is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is
-    significant at level 0.05.
+    Parameters and result are as for :func:`t_test`. With clusters, Student's t test of the cluster means is
+    used, since the number of clusters is often small. Without clusters, the test requires hundreds of queries: with
+    ten, one A/A log in ten is significant at level 0.05.
 
     Examples
     --------
@@ -77,15 +78,15 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
     delta : array-like, shape (n_queries,)
         The statistic of each query, positive in favour of the own ranker.
     clusters : sequence, shape (n_queries,), optional
-        User or session of each query. The test then takes the mean of each cluster.
+        User or session of each query. The test then uses the mean of each cluster; by default it uses each query.
 
     Returns
     -------
     TestResult
         ``statistic``: z or t, positive in favour of the own ranker; in the sign test the number of positive values.
-        ``p_value``: two-sided; 1 without values or if all are zero (in the t and z tests also for a single value), and
-        0 for equal values other than zero. ``n``: number of values, queries or clusters, without zeros in the sign and
-        Wilcoxon tests.
+        ``p_value``: two-sided; 1 if there are no values or all are zero (in the t and z tests also for a single value),
+        and 0 in these two tests if all values are equal and not zero. ``n``: number of values (queries or clusters),
+        excluding zeros in the sign and Wilcoxon tests.
 
     Notes
     -----
@@ -142,7 +143,7 @@ def benjamini_hochberg(p: ArrayLike) -> Float:
 CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
     "holm": holm,
     "bh": benjamini_hochberg,
-    "none": p_values,  # valid for a single comparison chosen before the data were seen
+    "none": p_values,  # valid for a single comparison that was chosen before the data were collected
 }
 """Corrections by name."""
 
@@ -153,7 +154,7 @@ def as_result(statistic: Any, p: Any, n: Any) -> TestResult:
 
 
 def check_delta(delta: ArrayLike) -> Float:
-    """Return the statistic as a vector; raise BadInput unless it is one-dimensional, not empty and finite."""
+    """Return the statistic as a vector; raise BadInput unless it is one-dimensional, non-empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
@@ -177,10 +178,10 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
-    """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``."""
-    # The sign of an outcome may favour a ranker although the outcome has mean zero, because of many small wins against
+    """Sample wins (1), losses (-1) and ties (0) whose mean is the outcome ``x``: no tie with probability ``|x|``."""
+    # The sign of an outcome may favour a ranker although the outcome has mean zero, if there are many small wins and
     # few large losses. A randomised sign does not: wins and losses are equally likely if and only if the mean outcome
-    # is zero. Outcomes of -1, 0 or 1 do not change.
+    # is zero. Outcomes of -1, 0 and 1 do not change.
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     refuse_first("outcomes", values, ~(np.abs(values) <= 1), "a number in [-1, 1]")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
@@ -189,8 +190,8 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
 
 def sign_generator(random_state: int, k: int) -> np.random.Generator:
     """Return the generator that randomises the wins and losses of pair ``k``."""
-    # each pair has its own generator: a growing log adds to all pairs in turn, and must draw the same signs as a log
-    # that is read at once
+    # each pair has its own generator, so that a growing log, which adds to all pairs in turn, has the same signs as a
+    # log that is read at once
     return np.random.default_rng([random_state, k] if k else random_state)
 
 
@@ -243,7 +244,7 @@ def signed_ranks(values: Float) -> tuple[Float, Float, Float]:
     values = np.round(values, DECIMALS)
     n = (values != 0).sum(axis=-1)
     zeros = values.shape[-1] - n
-    # zeros have the lowest ranks and are left out, which lowers all other ranks by their number
+    # zeros have the lowest ranks and are excluded, which lowers all other ranks by the number of zeros
     ranks = np.where(values == 0, 0.0, rankdata(np.abs(values), axis=-1) - zeros[..., None])
     W, variance = (np.sign(values) * ranks).sum(axis=-1), (ranks**2).sum(axis=-1)
     z = W / np.sqrt(np.where(n == 0, 1.0, variance))

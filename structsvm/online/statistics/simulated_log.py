@@ -34,24 +34,29 @@ def simulate_log(
     Parameters
     ----------
     data : QueryData
-        Its ``y`` holds the grades, as integers of the click model.
+        Documents to rank; ``y`` contains the grades, as integers that the click model accepts.
     scores : array-like, shape (n_rows, n_rankers)
-        Higher is better; ties are broken at random, once for the log.
+        Scores of the rankers; higher is better. Ties are broken at random, once for the whole log.
     interleaver : Interleaver
+        Method that combines the rankings.
     click_model : ClickModel
+        Model of the users' clicks.
     n_impressions : int
+        Number of impressions to simulate.
     length : int, default=10
+        Number of documents shown per list.
     rankers : sequence of str, optional
-        Their names.
+        Names of the rankers.
     n_users : int, optional
-        Number of users, one of whom (at random) sees each impression; without it users are not logged.
+        Number of users; a random one sees each impression. By default no users are logged.
     rng : Generator, int or None
+        Generator or seed.
 
     Yields
     ------
     Impression
-        Clicks in order from the top, with synthetic times (some seconds per rank) and dwell times (longer for higher
-        grades).
+        Clicks in order from the top, with synthetic times (a few seconds per rank) and dwell times, which increase with
+        the grade.
 
     Examples
     --------
@@ -80,7 +85,7 @@ def simulate_log(
     filled = np.flatnonzero(np.diff(offsets))
     if filled.size == 0:
         raise BadInput("data", "expected at least one query with documents, got none")
-    # rankings are computed when a query is first drawn; random keys fix the order of ties for the whole log
+    # rankings are computed when a query is first sampled; random keys fix the order of ties for the whole log
     tie_break = generator.random(table.shape)
     ids = data.docid
     orders: dict[int, list[list[Any]]] = {}
@@ -99,8 +104,8 @@ def simulate_log(
             ]
         shown = interleaver.show(orders[q], length=length, rng=generator)
         grades = data.y[start + np.array([rows[q][document] for document in shown.documents])]
-        # the user walks down the list: the time between clicks grows with the ranks between them; the dwell time
-        # depends on the grade
+        # the user reads from the top, so the time between clicks increases with the number of ranks between them; the
+        # dwell time depends on the grade
         clicks, now, before = [], 0.0, 0
         for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
             now += generator.exponential(_SECONDS_PER_PLACE) * (position + 1 - before)

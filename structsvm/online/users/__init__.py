@@ -1,4 +1,4 @@
-"""Simulated users: click models that draw clicks, with exact probabilities, from the grades of a shown list."""
+"""Simulated users: click models that sample clicks, and compute exact probabilities, given the grades of a list."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from structsvm.protocols import ClickTables
 
 @dataclass(frozen=True)
 class PositionBasedUser(TableClicks):
-    """A user whose clicks are independent: ``P(click at k) = attraction[grade] * examination[k]``.
+    """User with independent clicks: ``P(click at rank k) = attraction[grade] * examination[k]``.
 
     Parameters
     ----------
     attraction : sequence of float, one per grade
-        Probability of a click on a document of that grade, given that the user looks at it.
+        Probability of a click on a document of each grade, given that the user looks at it.
     examination : sequence of float, one per rank
-        Probability that the user looks at each rank; lists may not be longer than this table.
+        Probability that the user looks at each rank; lists must not be longer than this table.
 
     Notes
     -----
@@ -38,23 +38,23 @@ class PositionBasedUser(TableClicks):
         self._check_tables("attraction", "examination")
 
     def tables(self, length: int) -> ClickTables:
-        """Return the model as (n_grades, length) tables."""
+        """Return the tables of the model, each (n_grades, length)."""
         click = np.outer(self.attraction, check_places("examination", self.examination, length))
-        # the user never leaves: a rank that is not examined merely cannot be clicked
+        # the user never stops: an unexamined rank is not clicked, and the user goes on
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
 
 
 @dataclass(frozen=True)
 class DependentClickUser(TableClicks):
-    """A cascade by grade in which a user who clicked at rank ``k`` continues with probability ``continuation[k]``.
+    """Cascade user who continues after a click at rank ``k`` with probability ``continuation[k]``.
 
     Parameters
     ----------
     attraction : sequence of float, one per grade
-        Probability of a click on a document of that grade, given that the user looks at it.
+        Probability of a click on a document of each grade, given that the user looks at it.
     continuation : sequence of float, one per rank
-        Probability of reading on after a click at each rank (the user always reads on without a click); lists may not
-        be longer than this table.
+        Probability of continuing after a click at each rank (without a click, the user always continues); lists must
+        not be longer than this table.
 
     Notes
     -----
@@ -73,8 +73,8 @@ class DependentClickUser(TableClicks):
         self._check_tables("attraction", "continuation")
 
     def tables(self, length: int) -> ClickTables:
-        """Return the model as (n_grades, length) tables."""
-        # leaving depends only on the rank and on whether it was clicked
+        """Return the tables of the model, each (n_grades, length)."""
+        # whether the user stops depends only on the rank and on whether the document was clicked
         stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
         return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))

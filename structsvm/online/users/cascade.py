@@ -1,4 +1,4 @@
-"""Cascade click models: users read from the top; clicks, and leaving after a click, depend on the grade."""
+"""Cascade click models: users read from the top, and click and stop with probabilities that depend on the grade."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]
 
 @dataclass(frozen=True)
 class CascadeUser(TableClicks):
-    """A user who reads from the top, and clicks and leaves with probabilities that depend on the grade.
+    """User who reads from the top, and clicks and stops with probabilities that depend on the grade.
 
     Parameters
     ----------
     click_probability : sequence of float, one per grade
-        Probability of a click on a document of that grade, given that the user looks at it.
+        Probability of a click on a document of each grade, given that the user looks at it.
     stop_probability : sequence of float, one per grade
-        Probability of leaving after such a document.
+        Probability of stopping after a document of each grade.
     stop : {"click", "any"}, default "click"
-        Leave only after a clicked document, or after any document. "any" replicates public simulators, which also stop
-        at documents without a click.
+        Stop only after a clicked document, or after any document. "any" replicates public simulators, in which users
+        also stop after documents without a click.
 
     Notes
     -----
-    Guo, Liu & Wang (WSDM 2009), instantiated as in Hofmann, Whiteson & de Rijke (2011). The named
-    tables are in ``CASCADE_TABLES``; build one with :meth:`named`.
+    Guo, Liu & Wang (WSDM 2009), instantiated as in Hofmann, Whiteson & de Rijke (2011). The published
+    tables are in ``CASCADE_TABLES``; :meth:`named` creates a user from one of them.
 
     Examples
     --------
@@ -87,13 +87,13 @@ class CascadeUser(TableClicks):
             raise BadInput(
                 "name",
                 f"no cascade model {name!r} with {n_grades} grades: expected one of {names} with 2, 3 or 5 grades",
-                "other tables: CascadeUser(click_probability, stop_probability)",
+                "for other tables use CascadeUser(click_probability, stop_probability)",
             )
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)
 
     def tables(self, length: int) -> ClickTables:
-        """Return the model as (n_grades, length) tables."""
+        """Return the tables of the model, each (n_grades, length)."""
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
         return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))

@@ -1,4 +1,4 @@
-"""Clicks and click probabilities of all click models, from tables of probabilities by grade and rank."""
+"""Sampling and probabilities of clicks for all click models, from tables of probabilities by grade and rank."""
 
 from __future__ import annotations
 
@@ -14,41 +14,42 @@ from structsvm.queries import refuse_first
 
 
 class TableClicks:
-    """Mixin of the click models: draw clicks and compute probabilities from their ``tables``."""
+    """Mixin for click models, which samples clicks and computes probabilities from their ``tables``."""
 
     def tables(self, length: int) -> ClickTables:
-        """Return the model as (n_grades, length) tables."""
+        """Return the tables of the model, each (n_grades, length)."""
         raise NotImplementedError
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
+        """Sample clicks on a list with the given grades (integers from 0), as a boolean array by rank."""
         tables, checked = self._tables_of(grades)
         generator = np.random.default_rng(rng)
         clicks = np.zeros(checked.shape[0], dtype=bool)
         for k, grade in enumerate(checked):
             clicks[k] = generator.random() < tables.click[grade, k]
-            # the user leaves with a probability that depends on the grade and on whether the document was clicked
+            # the user stops with a probability that depends on the grade and on whether the document was clicked
             stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
             if generator.random() < stop[grade, k]:
                 break
         return clicks
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Return the exact probability of a click at each position."""
+        """Return the exact probability of a click at each rank."""
         tables, checked = self._tables_of(grades)
         positions = np.arange(checked.shape[0])
         click = tables.click[checked, positions]
         stay = click * (1 - tables.stop_after_click[checked, positions])
         stay += (1 - click) * (1 - tables.stop_after_skip[checked, positions])
-        # probability of reaching the rank, times the probability of a click there
+        # probability of reaching the rank times probability of a click at the rank
         return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: checked.shape[0]]
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Return the exact probability of this vector of clicks."""
+        """Return the exact probability of the vector ``clicks``."""
         tables, checked = self._tables_of(grades)
         clicked = check_clicks(clicks, checked.shape[0])
-        # sum over the rank at which the user stops: ``reading`` is the probability of these clicks so far while the
-        # user still reads, ``gone`` the probability after the user left, which a later click rules out
+        # sum over the rank at which the user stops: ``reading`` is the probability of the clicks so far and that the
+        # user still reads, ``gone`` the probability of these clicks and that the user has stopped, which a click sets
+        # to 0
         reading, gone = 1.0, 0.0
         for k, grade in enumerate(checked):
             click = tables.click[grade, k]
@@ -60,7 +61,7 @@ class TableClicks:
         return float(reading + gone)
 
     def _check_tables(self, *names: str) -> None:
-        """Convert these attributes to tuples of probabilities."""
+        """Convert the attributes ``names`` to tuples of probabilities."""
         for name in names:
             object.__setattr__(self, name, check_table(name, getattr(self, name)))
 
@@ -79,10 +80,10 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
 
 
 def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
-    """Return the first ``length`` entries of a table by position; raise ValueError if it has fewer."""
+    """Return the first ``length`` entries of a table by rank; raise ValueError if it has fewer entries."""
     if length > len(table):
-        problem = f"the table covers {len(table)} rank(s), the list has {length}"
-        raise BadInput(name, problem, "give the model a longer table or show fewer documents")
+        problem = f"the table covers {len(table)} rank(s), but the list has {length}"
+        raise BadInput(name, problem, "use a longer table or show fewer documents")
     return np.array(table[:length], dtype=np.float64)
 
 

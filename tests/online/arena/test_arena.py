@@ -321,7 +321,7 @@ def test_verdicts_in_words() -> None:
     two = arena(drawn(P, 1500, 0), order="random", top=3)
     assert two.best == ["m0", "m1", "m2"]
     near = arena(drawn(np.full((2, 2), 0.5), 3000, 0), order="random", epsilon=0.1)
-    assert "is within 0.1 of the best: its win rate against each other is above 40%" in near.verdict
+    assert "is within 0.1 of the best: its win rate against each other model is above 40%" in near.verdict
     cycle = np.full((3, 3), 0.5)
     for i in range(3):
         cycle[i, (i + 1) % 3], cycle[(i + 1) % 3, i] = 0.85, 0.15

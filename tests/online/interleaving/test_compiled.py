@@ -305,7 +305,7 @@ test_bad_input_is_named = rejections(
     (_scored([[0.0], [1.0]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
     (_scored([[0.0], [1.0]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),
     (_scored([[0.0], [1.0]], [0], [0, 2]), "grades: expected one grade for each of 2 rows"),
-    (_scored([[0.0], [1.0]], [0, 1], [0, 1]), "offsets: expected integers rising from 0 to 2"),
+    (_scored([[0.0], [1.0]], [0, 1], [0, 1]), "offsets: expected integers increasing from 0 to 2"),
     (_scored([[1.0], [np.nan]]), "got NaN at row 1, ranker 0"),
     (_scored([1.0, 2.0]), r"scores: expected a matrix \(rows, rankers\)"),
 )

@@ -79,7 +79,7 @@ def test_numpy_ids_become_plain_ones(method):
 def test_bad_rankings_are_named(rankings, length, message):
     """Each method refuses further rankings; see test_every_interleaver_passes."""
     rejected(message, check_rankings, rankings, length)
-    with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; TeamDraft, Probabilistic"):
+    with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; use TeamDraft, Probabilistic"):
         check_rankings([["a"], ["b"], ["c"]], 3, pair=True)
 
 
@@ -151,10 +151,10 @@ def test_texts_that_are_no_record():
         (Optimized(), [[0.5, 0, 0], [0.5, 0, 0]], "sum to 0 for document '.', got \\[0.5, 0.5\\]"),
         (SOSM(), [[1, 0, 0], [1, 1, 0]], "sum to 1 for ranker 1, got \\[1.0, 1.0, 0.0\\]"),
         (SOSM(), [[2, -1, 0], [1, 0, 0]], "numbers of at least 0"),
-        (Balanced(), [[1, 2, 2], [1, 2, 3]], "different ranks from 1, or null, in the evidence of ranker 0"),
-        (Balanced(), [[1, 2, 3], [1, 2, 0]], "different ranks from 1, or null, in the evidence of ranker 1"),
-        (DocumentConstraints(), [[1, 2, 2.5], [1, 2, 3]], "different ranks from 1"),
-        (DocumentConstraints(), [[1, 2, 3], [-1, 2, 3]], "different ranks from 1"),
+        (Balanced(), [[1, 2, 2], [1, 2, 3]], "distinct ranks from 1, or null, in the evidence of ranker 0"),
+        (Balanced(), [[1, 2, 3], [1, 2, 0]], "distinct ranks from 1, or null, in the evidence of ranker 1"),
+        (DocumentConstraints(), [[1, 2, 2.5], [1, 2, 3]], "distinct ranks from 1"),
+        (DocumentConstraints(), [[1, 2, 3], [-1, 2, 3]], "distinct ranks from 1"),
     ],
 )
 def test_evidence_that_the_method_cannot_have_written_is_refused(method, evidence, message):

@@ -67,7 +67,7 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert pair.losses > pair.wins
     mirrored = analyse(simulated(data, scores[:, ::-1], method, n, rankers=["better", "worse"]))
     assert mirrored.winner == "better"
-    biased = [note for note in answer.notes if "may be its bias" in note]
+    biased = [note for note in answer.notes if "may be due to this bias" in note]
     assert bool(biased) == (method.name in ("balanced", "document_constraints", "sosm"))
 
 
@@ -136,7 +136,7 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_s
     answer = analyse(log, test="sign")
     assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
-    said = "no number of queries can be foreseen: the mean does not favour often"
+    said = "no number of queries can be predicted: the mean does not favour often"
     assert said in "\n".join(summary(answer))
 
 
@@ -249,7 +249,7 @@ def test_the_page_says_what_its_interval_is(cli, method, what):
     for options, sure, units in (
         ("--alpha 0.1 --cluster none", "90%", "number of queries"),
         ("--cluster user", "95%", "number of users"),
-        ("", "95%", "number of users"),  # as they come again
+        ("", "95%", "number of users"),  # as they return
     ):
         cli("interleave analyse log.jsonl --report log.html", options)
         page = Path("log.html").read_text()
@@ -278,7 +278,7 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     write_log("log.jsonl", [Impression(TEAMS, ())])
     text = cli("interleave analyse log.jsonl --report log.html")
     assert "winner     not decided; no ranker is ahead\n" in text
-    assert "more       no number of queries can be foreseen: no ranker is ahead\n" in text
+    assert "more       no number of queries can be predicted: no ranker is ahead\n" in text
     assert "no ranker is ahead" in Path("log.html").read_text()
 
 

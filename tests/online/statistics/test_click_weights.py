@@ -102,7 +102,7 @@ def test_learn_then_analyse(logs, cli):
     assert learned["statistic"] == "weighted clicks"
     assert learned["pairs"][0]["p_values"] == analyse(read_log(logs[2]), weights=weights).pairs[0].p_values
     assert learned["winner"] == "new"
-    assert "all other figures are by the weights" in learned["notes"][-1]
+    assert "all other results use the click weights" in learned["notes"][-1]
     assert not any("weights" in text for text in plain["notes"])
     assert learned["pairs"][0]["p_value"] < plain["pairs"][0]["p_value"]
     assert "weighted clicks per query" in Path("page.html").read_text()

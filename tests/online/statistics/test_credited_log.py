@@ -206,7 +206,7 @@ def test_few_impressions_without_the_id_for_clusters_are_left_out(tmp_path, duel
     assert read.pairs == rest.pairs
     path = lines(tmp_path, named[0], *without, *named[1:])
     for run in (lambda: read_credits(path, cluster="user"), lambda: analyse(read_log(path), cluster="user")):
-        refused(r"expected a 'user' in every impression, .*:2 has none", run)
+        refused(r"expected a 'user' in every impression, but .*:2 has none", run)
 
 
 def test_the_longest_line_is_bounded(tmp_path, monkeypatch):

@@ -91,11 +91,11 @@ def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
     [
         ({"among": "abc"}, r"among: expected `array \| null`, got .abc"),
         ({"among": ["a", 1]}, r"among\[1\]: expected `str`, got 1"),
-        ({"among": ["a", "a", "b", "c", "d"]}, "among: expected different, printable names"),
-        ({"among": ["c", "d"]}, "among: expected the names of 'rankers' among them"),
-        ({"rankers": []}, "the names of 'rankers' among them"),
-        ({"among": ["a", "b", "c"]}, "one log holds one experiment"),
-        ({"among": None}, "one log holds one experiment"),
+        ({"among": ["a", "a", "b", "c", "d"]}, "among: expected distinct, printable names"),
+        ({"among": ["c", "d"]}, "among: expected to contain the names of 'rankers'"),
+        ({"rankers": []}, "to contain the names of 'rankers'"),
+        ({"among": ["a", "b", "c"]}, "use one log per experiment"),
+        ({"among": None}, "use one log per experiment"),
     ],
 )
 def test_lines_that_do_not_fit(tmp_path, change, said):
@@ -115,7 +115,7 @@ def test_a_line_of_a_bandit_in_an_ordinary_log(tmp_path):
         "".join(json.dumps(one.to_dict()) + "\n" for one in [*made[:5], replace(made[5], among=("a", "b"))])
     )
     for reader in (read_log, read_credits):
-        rejected(r"log.jsonl:6: .*one log holds one experiment", reader, path)
+        rejected(r"log.jsonl:6: .*use one log per experiment", reader, path)
 
 
 def test_no_weights_from_or_for_a_bandit(tmp_path):

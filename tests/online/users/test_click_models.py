@@ -69,6 +69,6 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per rank"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
-    (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 rank.* the list has 6"),
+    (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 rank.* but the list has 6"),
     (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 rank"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Beat the Mean, compiled: keeps the sums of the arms' records, which the policy computes at every step."""
+"""Beat the Mean, compiled: maintains the sums of the records, which the policy computes at every step."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def play(policy: Any, run: Run) -> None:
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
-    """Play a run. ``wins[i, j]`` and ``plays[i, j]`` count the duels with i as first arm."""
-    # ``alive`` holds the remaining arms in its first ``n_alive`` entries; ``won``, ``played`` and ``share`` are their
-    # records, at the same indices.
+    """Play a run; ``wins[i, j]`` and ``plays[i, j]`` count duels with i as the first arm."""
+    # ``alive[:n_alive]`` contains the remaining arms; ``won``, ``played`` and ``share`` are their records, at the same
+    # indices.
     rng, horizon = run.rng, run.times[-1]
-    # Invariant: ``n_fewest`` remaining arms have ``fewest`` comparisons. Each step takes one of them, so the count
-    # falls by one and the records are searched only when it is 0.
+    # Invariant: ``n_fewest`` remaining arms have ``fewest`` comparisons, the minimum. Each step plays one of them, so
+    # ``n_fewest`` decreases by one, and the records are searched only when it is 0.
     n_alive = n_fewest = len(alive)
     fewest = 0.0
     t = 0
     while t < horizon and n_alive > 1:
         t += 1
-        # an arm with the fewest comparisons: index ``pos`` among them, drawn as in ``tied``
+        # choose an arm with the fewest comparisons, by its index ``pos`` among them, drawn as in ``tied``
         pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
         a = -1
         while pos >= 0:
@@ -44,7 +44,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
         first = alive[a]
         second = alive[int(rng.random() * n_alive)]
         pay(run, first, second)
-        # the opponent represents the mean arm and may be the arm itself, which then wins half
+        # the opponent represents the mean arm; if it is the arm itself, the outcome is 1/2
         outcome = 0.5
         if first != second:
             outcome = duel(run, first, second)
@@ -58,14 +58,14 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
             fewest, n_fewest = _fewest(played, n_alive)
         if fewest > 0:
             radius = factor * np.sqrt(log_t / fewest)
-            # Shares lie in [0, 1], so min + radius <= max - radius needs radius <= 1/2: early steps end here.
+            # Shares are in [0, 1], so min + radius <= max - radius requires radius <= 1/2.
             if radius <= 0.5:
                 lowest, highest = 1.0, 0.0
                 for c in range(n_alive):
                     lowest = share[c] if share[c] < lowest else lowest
                     highest = share[c] if share[c] > highest else highest
                 if lowest + radius <= highest - radius:
-                    # the worst arm leaves; those behind it move up, as in the policy's list
+                    # remove the worst arm and shift the arms after it, as in the policy's list
                     c = 0
                     while share[c] != lowest:
                         c += 1
@@ -75,7 +75,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
                         alive[d] = alive[d + 1]
                         won[d] = won[d + 1]
                         played[d] = played[d + 1]
-                    # comparisons with it leave the records too: the mean arm averages the remaining arms only
+                    # remove comparisons with this arm from the records: the mean arm averages only the remaining arms
                     for d in range(n_alive):
                         won[d] -= wins[alive[d], loser]
                         played[d] -= plays[alive[d], loser]
@@ -89,7 +89,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
 
 @kernel
 def _fewest(played, n_alive):
-    """Return the least number of comparisons of a remaining arm, and the number of arms that have it."""
+    """Return the smallest number of comparisons of a remaining arm, and the number of arms that attain it."""
     fewest, n_fewest = least_of(played[:n_alive]), 0
     for a in range(n_alive):
         n_fewest += played[a] == fewest

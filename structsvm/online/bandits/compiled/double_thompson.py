@@ -1,4 +1,4 @@
-"""Double Thompson sampling, compiled: who an arm may beat changes only by a duel or at a threshold of ln t."""
+"""Double Thompson sampling, compiled: the arms that an arm may beat change only by a duel or at a threshold of ln t."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _count(threshold, log_t, score):
-    """Count the arms that each arm may beat; return the next ``ln t`` at which a count rises."""
+    """Count the arms that each arm may beat; return the next ``ln t`` at which a count increases."""
     soonest = np.inf
     for i in range(len(score)):
         n = 0
@@ -35,15 +35,15 @@ def _count(threshold, log_t, score):
 
 @kernel
 def _first(wins, score, won, rng):
-    """Return the arm of the largest ``score``; of several, the one that beats the most arms in a draw."""
+    """Return the arm with the largest ``score``; among several, the arm that beats the most arms in a sample."""
     k, best = len(score), largest(score)
     n = 0
     for i in range(k):
         n += score[i] == best
         won[i] = 0 if score[i] == best else -1
     if n > 1:
-        # Only pairs with an arm of the largest score matter. They are drawn in the order of ``pair_indices``, so that
-        # the random numbers are those of the policy.
+        # Only pairs with an arm of the largest score matter. They are sampled in the order of ``pair_indices``, so that
+        # the random numbers equal those of the policy.
         for i in range(k):
             for j in range(i + 1, k):
                 if score[i] == best or score[j] == best:
@@ -55,17 +55,18 @@ def _first(wins, score, won, rng):
 
 @kernel
 def _double_thompson(run, alpha, wins, threshold, score, won):
-    """Play a run. ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, which is infinite on the diagonal."""
+    """Play a run; ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, which is infinite on the diagonal."""
     k, rng = len(run.costs), run.rng
-    # Invariant: score[i] = #{j: threshold[i, j] <= ln t}. It changes by a duel, below, and when ln t reaches
-    # ``soonest``, the least threshold above it: only then are all pairs counted again.
+    # Invariant: score[i] = #{j: threshold[i, j] <= ln t}. It changes by a duel, which updates two
+    # entries, and when ln t reaches ``soonest``, the smallest threshold above it: only then are all pairs counted
+    # again.
     soonest = 0.0
     for t in range(1, run.times[-1] + 1):
         log_t = log(t)
         if soonest <= log_t:
             soonest = _count(threshold, log_t, score)
         first = _first(wins, score, won, rng)
-        # the second arm: the largest theta against the first among those with l_ij <= 1/2, which is U_ji >= 1/2
+        # the second arm has the largest theta against the first arm, among arms with l_ij <= 1/2, that is, U_ji >= 1/2
         second, highest = first, 0.5
         for j in range(k):
             if threshold[first, j] <= log_t:

@@ -1,4 +1,4 @@
-"""IF1 and IF2, compiled: rounds of a candidate against each remaining arm."""
+"""IF1 and IF2, compiled: rounds of comparisons of a candidate with each remaining arm."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def play(policy: Any, run: Run) -> None:
 
 
 def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
-    """Explore for at most ``limit`` steps; return the number of steps and the answer."""
+    """Explore for at most ``limit`` steps; return the number of steps and the best arm."""
     k = policy.n_arms
-    # the policy's first draw is the permutation, unless there is only one arm
+    # the policy first draws the permutation, unless there is only one arm
     order = run.rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
     log_t, wins = log(policy.horizon * k**2), np.zeros(k)
     outcome: tuple[int, int] = _filter(run, order[0], order[1:], wins, log_t, policy.prune, limit)
@@ -28,13 +28,13 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 @kernel
 def _filter(run, candidate, rivals, wins, log_t, prune, limit):
-    """Explore; ``wins[r]`` counts the candidate's wins over r, and ``rivals[:n]`` holds the remaining arms."""
+    """Explore; ``wins[r]`` counts the wins of the candidate over r, and ``rivals[:n]`` contains the remaining arms."""
     n = len(rivals)
     rounds = 0
     t = 0
     while n > 0 and t < limit:
         rounds += 1
-        # a round: the candidate meets each rival once, so that every share is based on ``rounds`` comparisons
+        # in a round, the candidate is compared with each rival once, so each share is based on ``rounds`` comparisons
         met = 0
         while met < n and t < limit:
             rival = rivals[met]
@@ -54,7 +54,8 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
             successor = rivals[worst]
             dethroned = wins[successor] / rounds + radius < 0.5
             # Keep the rivals that the candidate is not shown to beat. If the candidate loses, its successor is removed
-            # from the rivals, and with pruning (Algorithm 6) so is each rival that the candidate was ahead of.
+            # from the rivals, and with pruning (Algorithm 6) also each rival that lost more than half of its
+            # comparisons with the candidate.
             left = 0
             for r in range(n):
                 share = wins[rivals[r]] / rounds
@@ -70,7 +71,7 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
                 rounds = 0
                 for r in range(len(wins)):
                     wins[r] = 0.0
-        # the answer at the last step of a round is the one after elimination
+        # the answer recorded at the last step of a round is that after elimination
         if is_due(run, t):
             record(run, candidate, t)
     if n == 0 and len(run.times):  # an exploration without a horizon has no times

@@ -1,8 +1,8 @@
-"""MDB, compiled: one threshold per arm serves the narrow and the wide bounds; the cost of a round depends on its pairs
-only.
+"""MDB, compiled: each arm has one threshold for the narrow and the wide bounds; the cost of a round depends only on its
+pairs.
 
-An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known in advance.
-All arms are visited only then.
+The threshold of an arm that is not compared does not change, so the time at which the arm joins the wide set is known
+in advance. All arms are visited only at that time.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ def _all(wide):
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
-    """Play a run. ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, ``V_ij >= 1/2`` iff ``beta ln t`` is."""
-    # ``needed`` are the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff
-    # ``beta ln t`` is. ``stale`` marks arms whose maximum may have fallen; ``wide`` holds F in its first ``n_wide``
-    # entries.
+    """Play a run; with threshold T, ``U_ij >= 1/2`` iff ``ln t >= T_ij``, ``V_ij >= 1/2`` iff ``beta ln t >= T_ij``."""
+    # ``needed`` contains the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff
+    # ``beta ln t >= needed[i]``. ``stale`` marks arms whose maximum may have decreased; ``wide[:n_wide]`` contains F.
     scores, gaps, rng, horizon = run.scores, run.gaps, run.rng, run.times[-1]
     k = len(gaps)
     n_wide = 0
-    # Invariant: each arm outside F needs beta ln t >= joins. F is updated from its own members until then.
+    # Invariant: an arm outside F can join only if beta ln t >= joins. Until then, only members of F are checked.
     joins = 0.0
     t = 0
     while t < horizon:
@@ -62,26 +61,26 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
             else:
                 joins = min(joins, needed[i])
         n_wide = n
-        # E is a subset of F, as beta >= 1
+        # E is a subset of F, since beta >= 1
         narrow = 0
         for a in range(n_wide):
             narrow += 1 if needed[wide[a]] <= log_t else 0
-        # Algorithm 1 compares all arms first; afterwards one arm in E is played alone
+        # Algorithm 1 compares all arms in the first round; in later rounds, a single arm in E is played alone
         if t == 1:
             narrow = 0
         if narrow == 1 or k == 1:
             arm = 0
             while needed[arm] > log_t:
                 arm += 1
-            # no threshold changes while it plays alone, so E stays the same until ln t reaches the threshold of another
-            # arm
+            # no threshold changes while the arm plays alone, so E does not change until ln t reaches the threshold of
+            # another arm
             steps = steps_before(least_other(needed, arm), t, horizon)
             t = skip(run, arm, t, steps, wins)
             continue
         if narrow == 0:
             n_wide = _all(wide)
-        # Draw the outcomes in the order of the world's ``compare``: one merged list, one score per arm, or a coin per
-        # pair. A pair alone is a coin flip in a world of scores, too.
+        # Draw the outcomes in the order of the world's ``compare``: by one merged list, one score per arm, or a coin
+        # per pair. A set of two arms is a coin flip even in a world of scores.
         by_merging = run.live and n_wide > 2
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:
@@ -101,14 +100,14 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                     won = (1 + merged[a, b]) / 2
                 elif by_scores:
                     won = 1.0 if drawn[a] > drawn[b] else 0.0
-                elif run.live:  # not by ``duel``: its outcome without a branch takes a tenth more time here
+                elif run.live:  # ``duel``, which avoids a branch, would take 10 % more time
                     won = interleave(run.comparisons, i, j, rng)
                 else:
                     won = 1.0 if rng.random() < run.matrix[i, j] else 0.0
                 wins[i, j] += won
                 wins[j, i] += 1.0 - won
                 run.duels[i, j] += 1
-                # both thresholds of the pair, as in ``half_reached``: only the arm that is behind needs time
+                # both thresholds of the pair, as in ``half_reached``; only that of the arm that is behind is positive
                 total_plays = wins[i, j] + wins[j, i]
                 short = 0.5 - wins[i, j] / total_plays
                 distance = total_plays * short * short / alpha
@@ -116,7 +115,7 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                     (i, j, distance if short > 0 else 0.0),
                     (j, i, distance if short < 0 else 0.0),
                 ):
-                    # the maximum of a row is searched again only if the entry that was the maximum fell
+                    # search the maximum of the row again only if the entry that was the maximum decreased
                     if new < threshold[low, high] and threshold[low, high] == needed[low]:
                         stale[low] = True
                     threshold[low, high] = new

@@ -1,4 +1,4 @@
-"""mergeRUCB, compiled: a step touches one batch of a few arms."""
+"""mergeRUCB, compiled: each step visits a single small batch of arms."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused MergeRUCB.
 
-    The kernel returns at the end of each stage. Merging is rare, so the policy's own function does it.
+    The kernel returns at the end of each stage. Merging is rare, so it is done by the Python function of the policy.
     """
     k = policy.n_arms
-    # unless the arms are taken in order, the policy's first draw is the order
+    # unless the arms are taken in order, the policy first draws the order
     order = range(k) if policy.ordered else run.rng.permutation(k).tolist()
     batches = initial_batches(order, policy.size, policy.partition)
     wins, threshold = np.zeros((2, k, k))
@@ -40,7 +40,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _best(wins, members, sizes, arms, share, ties):
-    """Return the remaining arm with the largest share of wins; break ties by ``ties``. Two arrays are scratch."""
+    """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch."""
     n = 0
     for b in range(len(sizes)):
         for a in range(sizes[b]):
@@ -56,10 +56,10 @@ def _best(wins, members, sizes, arms, share, ties):
 
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
-    """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
+    """Play; return True when batches have to be merged, or False when the horizon is reached."""
     # ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
     rng, n_batches = run.rng, len(sizes)
-    # number of arms at which the stage S ends: K / 2^S (line 12)
+    # stage S ends when at most K / 2^S arms remain (line 12)
     limit = len(wins) / math.ldexp(1.0, state[1])
     remaining = 0
     for size in sizes:
@@ -67,7 +67,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
     while True:
         t = state[0] + 1
         log_t = log(t + offset)
-        # batch t mod B, or the next one of more than one arm: a single arm has no opponent (line 10)
+        # batch t mod B, or the next batch with more than one arm, since a single arm has no opponent (line 10)
         current = -1
         for turn in range(n_batches):
             b = (t + turn) % n_batches
@@ -77,7 +77,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
         if current < 0 and remaining > 1:
             return True
         if remaining > 1:
-            # line 8: drop the arms with a bound below 1/2; the loop compares with the arms that remain
+            # line 8: remove the arms with a bound below 1/2 against an arm that is still in the batch
             a = 0
             while a < sizes[current]:
                 arm = members[current, a]
@@ -92,7 +92,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     remaining -= 1
                 else:
                     a += 1
-            # no comparison was made: end the stage, or turn to the next batch at the same t
+            # no comparison is possible: end the stage, or use the next batch at the same t
             if sizes[current] == 1 and remaining > 1:
                 if n_batches > 1 and remaining <= limit:
                     state[1] += 1
@@ -105,7 +105,8 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     arm = members[b, 0]
             exploit(run, arm, t - 1)
             return False
-        # The policy drops arms at the end of ``update`` and so before its next duel: record step t - 1 here.
+        # The policy removes arms at the end of ``update``, before its next duel, so record step t - 1 after the
+        # removal.
         if is_due(run, t - 1):
             record(run, _best(wins, members, sizes, arms, run.ahead, run.ties), t - 1)
             if t > run.times[-1]:

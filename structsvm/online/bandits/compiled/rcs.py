@@ -1,9 +1,9 @@
-"""RCS, compiled: the tournament needs only the winners of the pairs that decide it.
+"""RCS, compiled: samples only the pairs that decide the tournament.
 
 ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` exceeds 1/2 with the binomial tail probability
 ``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a recurrence of two terms updates after a duel. Pairs are independent, so a
-knock-out that draws each pair at most once finds the champion. The last champion is tried first, with a single random
-number. While an arm plays itself, the number of steps to its first defeat is geometric.
+knock-out tournament that samples each pair at most once finds the champion. The last champion is tried first, with a
+single random number. While an arm plays itself, the number of steps to its first defeat has a geometric distribution.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _tail_step(tail, pmf, n, w, won):
     else:
         tail -= 0.5 * pmf
         pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
-    # The product cannot come back from 0: close to underflow, compute the probability from its definition.
+    # A product that has underflowed to 0 remains 0: close to underflow, compute the probability from its definition.
     if pmf < 1e-280:
         top = m + 1
         log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
@@ -51,7 +51,7 @@ def _tail_step(tail, pmf, n, w, won):
 
 @kernel
 def _all(beats, arm):
-    """Return the probability that ``arm`` beats everyone in the tournament."""
+    """Return the probability that ``arm`` beats all other arms in the tournament."""
     product = 1.0
     for j in range(len(beats)):
         if j != arm:
@@ -61,11 +61,11 @@ def _all(beats, arm):
 
 @kernel
 def _champion(beats, lead, u, rng):
-    """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not."""
-    # ``u`` is uniform above the probability that ``lead`` beats everyone.
+    """Return the arm that beats all others, or -1 if there is none, given that ``lead`` does not."""
+    # ``u`` is uniform between the probability that ``lead`` beats all others and 1.
     k = len(beats)
-    # Draw the first arm to which lead loses, in the order of the arms. It comes after j with the probability that
-    # lead beats all arms up to j, the product ``prefix``, so it is the first j with prefix <= u.
+    # Sample the first arm, in the order of the arms, to which lead loses. The probability that it comes after j is the
+    # probability that lead beats all arms up to j, the product ``prefix``, so it is the first j with prefix <= u.
     prefix = 1.0
     start = -1
     for j in range(k):
@@ -74,8 +74,8 @@ def _champion(beats, lead, u, rng):
             prefix *= beats[lead, j]
             if prefix <= u:
                 break
-    # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: the loser of a pair is
-    # not champion, so only the last winner may be, if it also beats the arms that it has not met.
+    # Arms before ``start`` lost to lead and cannot be champion. The arms from ``start`` on are compared in turn: the
+    # loser of a pair is not champion, so only the last winner can be, if it also beats the arms that it has not met.
     champion, beaten = start, lead
     for j in range(start + 1, k):
         if j != lead and rng.random() >= beats[champion, j]:
@@ -92,19 +92,20 @@ def _champion(beats, lead, u, rng):
 @kernel(fastmath={"nnan", "nsz"})
 def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
     """Play a run."""
-    # Row c of ``share`` and ``root`` (1/sqrt(N)) holds the results of the other arms against c, so that the challenger
-    # is found in one row. The bound of a pair never compared is 2; the bound of the champion itself is never the
-    # maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
+    # Row c of ``share`` and ``root`` (1/sqrt(N)) contains the results of the other arms against c, so that only one row
+    # is searched for the challenger. The bound of a pair never compared is 2; the bound of the champion itself is never
+    # the maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a separate type to Numba),
-    # and ``chance`` the probability that it does so again. ``defeated``: the next tournament is known to be lost.
+    # Invariant: ``lead`` is the last champion that beat all others (np.int64, since a literal 0 has its own Numba
+    # type), and ``chance`` is the probability that it does so again. ``defeated``: lead is known to lose the next
+    # tournament.
     lead = np.int64(0)
     chance = _all(beats, lead)
     defeated = False
     t = 0
     while t < horizon:
         t += 1
-        # one number decides whether lead beats everyone; if it does not, u is uniform on [chance, 1)
+        # lead beats all others if u < chance; otherwise u is uniform on [chance, 1)
         u = rng.random()
         if defeated:
             u = chance + (1 - chance) * u
@@ -116,7 +117,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
                 lead = champion
                 chance = _all(beats, lead)
             else:
-                # nobody beats everyone: an arm that was champion least often, at random (Algorithm 1)
+                # no arm beats all others: choose a random arm among those that were champion least often (Algorithm 1)
                 champion = one_of_largest(reigns, least_of(reigns), rng)
         defeated = False
         # the challenger has the largest bound mu + sqrt(alpha ln t / N) against the champion
@@ -127,8 +128,8 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
         highest = largest(bounds)
         if highest < 0.5:
             # The champion plays itself. Nothing changes until a bound against it reaches 1/2, or it loses the
-            # tournament. The number of tournaments that it wins until then is geometric: draw it by inversion, and
-            # remember the defeat for the step after them.
+            # tournament. The number of tournaments that it wins until then is geometric: sample it by inversion,
+            # and set ``defeated`` for the step after them.
             steps = 1
             if champion == lead:
                 soonest = np.inf
@@ -146,7 +147,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
             t = skip(run, champion, t, steps, wins)
             continue
         reigns[champion] += 1
-        # ``beats`` and ``pmf`` belong to ordered pairs i < j: update the entries of i and mirror the tail
+        # ``beats`` and ``pmf`` are computed for i < j: update these entries, and set beats[j, i] to 1 - beats[i, j]
         challenger = one_of_largest(bounds, highest, rng)
         i, j = min(champion, challenger), max(champion, challenger)
         w = wins[i, j]

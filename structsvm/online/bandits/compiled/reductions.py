@@ -1,4 +1,4 @@
-"""Largest value, Copeland leader, and steps to skip, shared by the compiled bandits."""
+"""Shared kernels of the compiled bandits: extreme values, Copeland leader, thresholds, and number of steps to skip."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def copeland_leader(wins, ahead, ties):
 
 @kernel
 def one_of_largest(values, maximum, rng):
-    """Return the index of a value equal to ``maximum``; draw among several with equal probability."""
-    # The first pass counts without a branch, so that it becomes vector instructions. It keeps the last index, which
-    # is the answer if there is one only. No random number is drawn then, as in ``tied`` of the policies.
+    """Return the index of a value equal to ``maximum``; break ties at random."""
+    # The first pass counts without a branch, so that it becomes vector instructions. It keeps the last index, which is
+    # the result if the maximum is unique; no random number is drawn in this case, as in ``tied`` of the policies.
     n = index = 0
     for i in range(len(values)):
         is_largest = values[i] == maximum
@@ -52,7 +52,7 @@ def largest(values):
 
 @kernel(fastmath={"nnan", "nsz"})
 def least_of(values):
-    """Return the least of ``values``."""
+    """Return the smallest of ``values``."""
     least = np.inf
     for value in values:
         least = value if value < least else least
@@ -61,7 +61,7 @@ def least_of(values):
 
 @kernel
 def least_other(values, arm):
-    """Return the least of ``values``, excluding the value of ``arm``."""
+    """Return the smallest of ``values``, excluding that of ``arm``."""
     least = np.inf
     for i in range(len(values)):
         if i != arm:
@@ -71,18 +71,17 @@ def least_other(values, arm):
 
 @kernel(inline="always")
 def half_reached(n, won, alpha):
-    """Return the least ``ln t`` at which the bound ``won / n + sqrt(alpha ln t / n)`` is at least 1/2."""
+    """Return the smallest ``ln t`` at which the bound ``won / n + sqrt(alpha ln t / n)`` is at least 1/2."""
     # sqrt(alpha ln t / n) >= 1/2 - won / n  <=>  ln t >= n (1/2 - won / n)^2 / alpha, if the right side is positive.
-    # A bound decreases only after a comparison, so an arm that is ruled out stays ruled out until a time known in
-    # advance.
+    # Between comparisons the bound only increases, so the time at which it reaches 1/2 is known in advance.
     short = 0.5 - won / n
     return n * short * short / alpha if short > 0 else 0.0
 
 
 @kernel
 def steps_before(soonest, t, horizon):
-    """Return the number of steps from ``t`` on that certainly precede ``ln t >= soonest``, at least 1."""
-    # exp would overflow for a time far beyond the horizon
+    """Return a number of steps, at least 1, from ``t`` on for which ``ln t < soonest`` even with rounding."""
+    # avoid an overflow of exp for times far beyond the horizon
     if soonest > log(horizon) + 1:
         return horizon - t + 1
     # stop just before the change, so that rounding cannot skip it

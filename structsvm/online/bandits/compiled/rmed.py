@@ -1,4 +1,4 @@
-"""RMED1, compiled: a duel changes the divergences of its two arms only."""
+"""RMED1, compiled: a duel changes only the divergences of its two arms."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _sum(values):
-    """Return the sum of ``values``, added up in four parts."""
-    # an addition takes about four cycles, during which three independent additions can start
+    """Return the sum of ``values``, computed as four partial sums."""
+    # independent additions overlap in the processor, in which a single addition takes about four cycles
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     n = len(values)
     for i in range(0, n - 3, 4):
@@ -40,7 +40,7 @@ def _sum(values):
 
 @kernel
 def _choose(values, limit, rng):
-    """Return the index of a value of at most ``limit``; draw among several with equal probability."""
+    """Return the index of a value of at most ``limit``; choose among several at random."""
     n = 0
     for value in values:
         n += value <= limit
@@ -64,11 +64,11 @@ def _join(divergence, limit, is_waiting, joining):
 @kernel
 def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
     """Play a run."""
-    # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) where j is ahead of i, otherwise 0; ``divergence`` holds the sums of its
-    # rows. ``ahead`` counts the arms ahead of or level with i (O_i), including the arms that i never met.
+    # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) if j is ahead of i, otherwise 0; ``divergence`` contains its row sums.
+    # ``ahead[i]`` is the number of arms in O_i, which are ahead of i, tied with i or never compared with i.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # L_C is ``waiting[:n_waiting]``, and L_R its arms from ``position`` on, marked in ``is_waiting``; ``joining`` is
-    # L_N. ``least`` is I*(t).
+    # L_C is ``waiting[:n_waiting]``; L_R is its part from ``position`` on, marked in ``is_waiting``; ``joining`` is
+    # L_N; ``least`` is I*(t).
     position, n_waiting = 0, k
     least = 0.0
     first, second = 0, 0  # the last pair of the initial phase
@@ -85,8 +85,8 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                 second = first + 1
             arm, opponent = first, second
         else:
-            # Algorithm 2: the arm with the least divergence if it is in O_l or O_l is empty, else the arm that l beats
-            # least often
+            # Algorithm 2: the arm with the smallest divergence if it is in O_l or O_l is empty, otherwise the arm
+            # against which l has the smallest share of wins
             arm = waiting[position]
             leader = _choose(divergence, least + tie, rng)
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
@@ -97,7 +97,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             won = duel(run, arm, opponent)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
-            # remove the pair with its old shares from both counts of O_i, and add it with its new shares
+            # update both counts of O_i: subtract the pair with its old shares, and add it with its new shares
             plays = wins[arm, opponent] + wins[opponent, arm]
             ahead[arm] -= share[arm, opponent] <= 0.5
             ahead[opponent] -= share[opponent, arm] <= 0.5
@@ -106,7 +106,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             share[arm, opponent], share[opponent, arm] = mu, nu
             ahead[arm] += mu <= 0.5
             ahead[opponent] += nu <= 0.5
-            # KL(mu, 1/2) = mu ln 2 mu + nu ln 2 nu, the same for both arms; it counts for the arm that is behind
+            # KL(mu, 1/2) = mu ln 2 mu + nu ln 2 nu, the same for both arms; it is added to the arm that is behind
             distance = 0.0
             if mu > 0:
                 distance += mu * log(2 * mu)
@@ -123,7 +123,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             position += 1
             _join(divergence, least + log(t) + margin, is_waiting, joining)
             if position == n_waiting:
-                # all of L_C was drawn: the next list becomes the current list
+                # all arms of L_C have been played: the next list becomes the current list
                 alone = n_waiting == 1
                 position = n_waiting = 0
                 for j in range(k):
@@ -136,7 +136,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                     # one arm plays itself: nothing changes until ln t >= I_j - I* - f(K) for another arm
                     soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
-        # regret is recorded before it is added, since a jump may pass several points at which to record
+        # record before adding the regret, since skipped steps may pass several points at which to record
         cost = run.costs[arm, opponent]
         last = t + steps - 1
         while is_due(run, last):

@@ -21,8 +21,8 @@ from structsvm.online.bandits.compiled.run import Run, compare, record_leader, s
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RUCB."""
     k = policy.n_arms
-    # Row c holds the results of the other arms against c, so that the challenger is found in one row. The bound of a
-    # pair never compared is 2; the bound of the champion itself is never the maximum.
+    # Row c contains the results of the other arms against c, so that only one row is searched for the challenger. The
+    # bound of a pair never compared is 2; the bound of the champion itself is never the maximum.
     share, root, wins, threshold = zeros(4, k, k)  # root: 1/sqrt(N)
     share[:] = 2.0
     np.fill_diagonal(share, -1.0)
@@ -36,8 +36,8 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
     # ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its
     # row.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # Invariant: ``candidates[:n_candidates]`` is C, and all arms outside C need ln t >= joins. C changes only by a duel
-    # (which sets joins to 0 if it moves an arm in or out) or when ln t reaches ``joins``.
+    # Invariant: ``candidates[:n_candidates]`` is C, and no arm outside C can join it before ln t >= joins. C changes
+    # only by a duel (joins is set to 0 if an arm enters or leaves) or when ln t reaches ``joins``.
     n_candidates = 0
     joins = 0.0
     leader = -1
@@ -54,8 +54,8 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
                     n_candidates += 1
                 else:
                     joins = min(joins, needed[i])
-        # Algorithm 1: B := B n C; if C has one arm it is B; else the champion is B's arm with probability 1/2, or one
-        # of C \ B at random, or any arm if C is empty
+        # Algorithm 1: B becomes its intersection with C. If C has one arm, B is C. Otherwise the champion is the arm of
+        # B with probability 1/2, else a random arm of C without B; it is any arm if C is empty.
         if leader >= 0 and needed[leader] > log_t:
             leader = -1
         if n_candidates == 1:
@@ -93,7 +93,7 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
             old = threshold[a, b]
             threshold[a, b] = half_reached(n, wins[a, b], alpha)
             before = needed[a] <= log_t
-            # the maximum of a row is searched again only if the entry that was the maximum fell
+            # search the maximum of the row again only if the entry that was the maximum decreased
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:

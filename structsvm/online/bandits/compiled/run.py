@@ -1,7 +1,7 @@
-"""State of a run of a compiled bandit: the source of outcomes, their regret, and what is recorded.
+"""State of a run of a compiled bandit: the source of outcomes, their regret, and the recorded results.
 
-Kernels are compiled once for all worlds. Outcomes come from a matrix or from live comparisons; the arrays of the other
-source are empty. Both draw the same random numbers as ``compare`` of their worlds.
+Kernels are compiled once for all worlds. Outcomes come from a matrix or from live comparisons, and the arrays of the
+unused source are empty. Both sources draw the same random numbers as ``compare`` of their worlds.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ class Run(NamedTuple):
     live: bool
     """Whether comparisons are live."""
     scores: Float
-    """Means of the normal scores that decide all pairs of a set; empty in other worlds."""
+    """Means of the normal scores that determine the outcomes of all pairs of a set; empty in worlds without scores."""
     gaps: Float
     costs: Float
-    """Regret of each pair, (K, K); the diagonal holds the regret of an arm against itself."""
+    """Regret of each pair, (K, K); the diagonal contains the regret of an arm against itself."""
     weak: bool
-    """Whether the regret of a set is the least gap rather than the mean gap."""
+    """Whether the regret of a set is the smallest gap of its arms rather than the mean gap."""
     times: Int
-    """Steps after which the answer and the regret are recorded, increasing; the last is the horizon."""
+    """Increasing numbers of steps after which best arm and regret are recorded; the last is the horizon."""
     rng: np.random.Generator
-    """Draws duels and outcomes."""
+    """Generator of duels and outcomes."""
     ties: np.random.Generator
-    """Breaks ties between recorded answers, so that recording does not change the duels."""
+    """Separate generator for ties between recorded arms, so that recording does not change the duels."""
     ahead: Float
-    """Scratch of :func:`copeland_leader`, (K,)."""
+    """Scratch array of :func:`copeland_leader`, (K,)."""
     total: Float
     """Regret so far, (1,)."""
     n_recorded: Int
     """Number of times recorded so far, (1,)."""
     regret: Float
     winners: Int
-    """Regret and answer at each of the times."""
+    """Regret and best arm at each of ``times``."""
     duels: Int
     """Number of comparisons of each pair, (K, K): upper triangle, with an arm against itself on the diagonal."""
 
@@ -57,7 +57,7 @@ def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.
     gaps, scores, k = world.gaps, getattr(world, "scores", None), world.n_arms
     matrix = getattr(world, "preferences", None)
     sums = gaps[:, None] + gaps
-    # regret of a pair by kind; sets have no sum: their mean or least gap is computed from the gaps
+    # regret of a pair by kind; for sets, the mean or smallest gap is computed from the gaps
     costs = {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}
     return Run(
         np.empty((0, 0)) if matrix is None else matrix,
@@ -88,15 +88,15 @@ def zeros(*shape: int) -> Float:
     return room[start : start + size].reshape(shape)
 
 
-# The functions below are inlined in each bandit: passing the state of a run takes longer to compile than their bodies.
+# The following functions are inlined, since calls that pass the state of a run take longer to compile than the bodies.
 
 
 @kernel(inline="always")
 def duel(run, first, second):
-    """Return the outcome of a pair of different arms: 1 or 0."""
+    """Return the outcome of a pair of distinct arms: 1 or 0."""
     if run.live:
         return interleave(run.comparisons, first, second, run.rng)
-    # no branch: with an outcome close to a fair coin it would be mispredicted half of the time
+    # without a branch, which would be mispredicted half of the time if the outcome is close to a fair coin
     return 0.0 + (run.rng.random() < run.matrix[first, second])
 
 
@@ -109,7 +109,7 @@ def pay(run, first, second):
 
 @kernel(inline="always")
 def compare(run, wins, first, second):
-    """Compare two different arms and count the win and the regret; return how often the two were compared."""
+    """Compare two distinct arms, count the win and the regret, and return how often the two arms have been compared."""
     won = duel(run, first, second)
     wins[first, second] += won
     wins[second, first] += 1.0 - won
@@ -125,7 +125,7 @@ def is_due(run, t):
 
 @kernel(inline="always")
 def record(run, winner, t=0, cost=0.0):
-    """Record the answer at the next time, and the regret so far plus ``cost`` for each step after ``t``."""
+    """Record the best arm at the next time, and the regret so far plus ``cost`` for each step after ``t``."""
     k = run.n_recorded[0]
     run.regret[k] = run.total[0] + cost * (run.times[k] - t)
     run.winners[k] = winner
@@ -141,8 +141,8 @@ def record_leader(run, wins, t):
 
 @kernel(inline="always")
 def skip(run, arm, t, steps, wins):
-    """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of them."""
-    # Outcomes of an arm against itself change no wins, but ties are broken again at each recorded time.
+    """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of these steps."""
+    # An arm against itself changes no wins, but ties are broken again at each recorded time.
     last = t + steps - 1
     while is_due(run, last):
         record(run, copeland_leader(wins, run.ahead, run.ties), t - 1, run.costs[arm, arm])
@@ -153,7 +153,7 @@ def skip(run, arm, t, steps, wins):
 
 @kernel(inline="always")
 def exploit(run, arm, t):
-    """Record the rest of a run in which ``arm`` plays itself after step ``t``."""
+    """Record the remainder of a run in which ``arm`` plays itself after step ``t``."""
     run.duels[arm, arm] += run.times[-1] - t
     while is_due(run, run.times[-1]):
         record(run, arm, t, run.costs[arm, arm])

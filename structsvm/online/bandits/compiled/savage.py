@@ -21,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _count_level(plays, alive, n_alive, at_level):
-    """Count the remaining pairs with the fewest comparisons by their first arm; return that number of comparisons."""
+    """Count the remaining pairs with the fewest comparisons by first arm; return this number of comparisons."""
     level = np.inf
     for a in range(n_alive):
         for b in range(a + 1, n_alive):
@@ -37,7 +37,7 @@ def _count_level(plays, alive, n_alive, at_level):
 def _savage(run, log_t, wins, plays, alive, at_level):
     """Play a run; ``alive[:n_alive]`` are the remaining arms, ``plays`` the comparisons of each pair."""
     # Invariant: at_level[a] pairs (alive[a], alive[b]) with a < b have ``level`` comparisons, the fewest of all. A
-    # duel takes one of them; all pairs are counted again when none is left, or when an arm leaves.
+    # duel uses one of these pairs; all pairs are counted again when none is left, or when an arm is eliminated.
     rng, horizon = run.rng, run.times[-1]
     n_alive = len(alive)
     level = _count_level(plays, alive, n_alive, at_level)
@@ -47,7 +47,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         n_tied = 0
         for c in range(n_alive):
             n_tied += at_level[c]
-        # the pair at index ``pos`` among them, in the order of ``pair_indices``: first its row, then its column
+        # choose the pair with index ``pos`` among these, in the order of ``pair_indices``: row, then column
         pos = int(rng.random() * n_tied) if n_tied > 1 else 0
         a = 0
         while pos >= at_level[a]:

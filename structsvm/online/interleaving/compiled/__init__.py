@@ -1,1 +1,1 @@
-"""Compiled interleavers for simulations; the methods in the parent folder are their literal twins."""
+"""Compiled interleavers for simulations; the reference implementations are in the parent folder."""

@@ -1,7 +1,7 @@
-"""Simulated comparisons, about a million per second: list, clicks and credit in one compiled pass.
+"""Simulated comparisons, with list, clicks and credit in one compiled pass (about a million comparisons per second).
 
-A list is built only as far as the user reads it. The distributions agree with ``TeamDraft``, ``Probabilistic`` and
-``SOSM`` and the click models of ``structsvm.online.users``.
+A list is built only as far as the simulated user reads it. The distributions agree with ``TeamDraft``,
+``Probabilistic`` and ``SOSM`` and the click models of ``structsvm.online.users``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
 _PIECE = 1 << 17
-"""Comparisons per compiled call; at most half a second of work, since Ctrl-C is noticed only between calls."""
+"""Number of comparisons per compiled call, which takes at most 0.5 s, since Ctrl-C takes effect only between calls."""
 _CHUNK = 1 << 15
-"""Comparisons of a pair per random stream; constant, so that results do not depend on the number of threads."""
+"""Number of comparisons of a pair per random stream; fixed, so that results do not depend on the number of threads."""
 
 Credit = Literal["sign", "difference"]
 
@@ -34,9 +34,9 @@ class PairCounts(NamedTuple):
 
     n_samples: int
     wins: NDArray[np.int64]
-    """Comparisons that the first ranker of the pair won."""
+    """Number of comparisons that the first ranker of the pair won."""
     losses: NDArray[np.int64]
-    """Comparisons that the second ranker won; the rest are ties."""
+    """Number of comparisons that the second ranker won; the remaining comparisons are ties."""
 
     @property
     def preference(self) -> NDArray[np.float64]:
@@ -58,11 +58,11 @@ def compare_pairs(
     n_jobs: int = 1,
     callback: Callable[[float], object] | None = None,
 ) -> PairCounts:
-    """Interleave each pair of rankers ``n_samples`` times, each on a random query with new clicks.
+    """Interleave each pair of rankers ``n_samples`` times, each time for a random query with new simulated clicks.
 
-    The ranker with more credit wins. With probabilistic interleaving, that is the ranker that is more likely to have
-    contributed more of the clicked documents; with ``credit="difference"`` it wins with a probability equal to the
-    difference of the two probabilities. ``callback`` is called with the share of comparisons made.
+    The ranker with more credit wins. With probabilistic interleaving, this is the ranker that is more likely to have
+    contributed more of the clicked documents; with ``credit="difference"``, it wins with a probability equal to the
+    difference of the two probabilities. ``callback`` is called with the share of comparisons completed.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -84,7 +84,7 @@ def compare_pairs(
     # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
-    # several tasks in each compiled call, which is short all the same
+    # combine tasks into compiled calls of at most _PIECE comparisons
     size = max(1, _PIECE // min(n_samples, _CHUNK))
 
     def run(start: int) -> None:
@@ -95,7 +95,7 @@ def compare_pairs(
             kernels.probabilistic(ranked, tables, decay, credit == "difference", own)
 
     pieces = range(0, n_tasks, size)
-    # a pool would double the time of a small call
+    # starting a pool would double the time of a small call
     done = map(run, pieces) if n_jobs <= 1 or len(pieces) <= 1 else in_threads(run, pieces, n_jobs)
     for k, _ in enumerate(done, 1):
         if callback is not None:
@@ -107,9 +107,9 @@ def compare_pairs(
 def preference_matrix(
     ranked: RankedQueries, clicks: ClickModel, n_samples: int, **options: Any
 ) -> NDArray[np.float64]:
-    """Return the probability that ranker i beats ranker j, estimated by ``n_samples`` interleavings of every pair.
+    """Return the probability that ranker i beats ranker j, estimated from ``n_samples`` interleavings of each pair.
 
-    Parameters and ``options`` as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
+    Parameters and ``options`` are as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
     """
     first, second = pair_indices(ranked.n_rankers)
     share = compare_pairs(ranked, np.column_stack([first, second]), clicks, n_samples, **options).preference
@@ -120,7 +120,7 @@ def preference_matrix(
 
 
 class LiveComparisons:
-    """Single comparisons: merge the rankings of some rankers for a random query and simulate the clicks of a user."""
+    """Single comparisons, which merge the rankings of several rankers for a random query and simulate clicks."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class LiveComparisons:
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Merge the rankings of ``arms`` for a random query and simulate clicks; see ``World.compare``."""
         if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
-            return 0.5  # no random number is drawn for an arm against itself
+            return 0.5  # a comparison of an arm with itself draws no random number
         if len(arms) == 2:
             return kernels.interleave(self.live_arrays(), arms[0], arms[1], rng)
         won = np.zeros((len(arms), len(arms)), dtype=np.int64)
@@ -148,16 +148,16 @@ class LiveComparisons:
         return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
-        """Return the arrays for comparisons by compiled bandits; each call allocates new scratch arrays."""
+        """Return the arrays for comparisons in compiled bandits; each call allocates new scratch arrays."""
         by = self.method == "team_draft", self.credit == "difference"
         return kernels.live_arrays(self.ranked, self._tables, self._decay, *by)
 
 
 def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
-    """Return the tables of a click model for the longest list; raise for wrong lengths, numbers and grades."""
+    """Return the tables of a click model for the longest list; raise for invalid lengths, numbers or grades."""
     check_whole("length", length)
     check_whole("n_samples", n_samples)
-    # the longest list that can be shown: a model with a short table need not cover ``length``
+    # use the longest list that can be shown, since the table of a model may be shorter than ``length``
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))

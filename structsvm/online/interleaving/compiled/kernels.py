@@ -1,10 +1,10 @@
-"""Kernels of simulated comparisons: two rankings by team draft or probabilistically, several by team draft or SOSM.
+"""Kernels of simulated comparisons: team draft or probabilistic for two rankings, team draft or SOSM for several.
 
-The ranker with the larger credit wins a comparison. With ``by_difference`` it wins with a probability equal to the
-difference, as a share of its maximum. All other comparisons are ties.
+The ranker with the larger credit wins a comparison. With ``by_difference``, it wins with a probability equal to the
+difference in credit divided by the largest possible difference. All other comparisons are ties.
 
-The state of a random stream is a number that functions take and return. Numba would count the references to an array
-at each call, which takes twice as long as the rest.
+The state of a random stream is a number that functions take and return. For an array, Numba would count references at
+each call, which takes twice as long as the remaining work.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
-"""Differences in credit up to this, relative to the largest credit, are ties: the order of a sum changes its
-rounding."""
+"""Differences in credit up to this value, relative to the largest credit, are ties, since the order of a sum changes
+its rounding."""
 
 
 class Tasks(NamedTuple):
-    """Comparisons of two rankers with their random streams and results; each array has one entry per task."""
+    """Comparisons of two rankers, with random streams and results; each array has one entry per task."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -53,7 +53,7 @@ def uniform(state: np.uint64) -> tuple[np.uint64, float]:
 @kernel
 def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
     """Return the next state and an integer from 0 to ``n - 1``."""
-    # with 53 bits the probability of an option is off by less than n * 2^-53
+    # with 53 bits, the probability of each integer is exact up to n * 2^-53
     state, u = uniform(state)
     return state, int(u * n)
 
@@ -73,7 +73,7 @@ def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
 @kernel
 def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.uint64, bool, bool]:
     """Return the next state, whether a user clicks the document at rank ``k`` (from 0), and whether the user then
-    leaves."""
+    stops."""
     click, stop_after_click, stop_after_skip = tables
     state, clicks = happens(state, click[grade, k])
     state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
@@ -89,7 +89,7 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    # number of the comparison that last showed each document: no array has to be cleared between comparisons
+    # number of the comparison that last showed each document, so that no array is cleared between comparisons
     last_shown = np.zeros(longest, dtype=np.int64)
     number = 0
     for task in range(first.shape[0]):
@@ -100,8 +100,8 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
             state, q = below(state, n_queries)
             start = offsets[q]
             pointer_a, pointer_b, difference = start, start, 0
-            # a coin decides who picks first in a round of two picks; the other ranker picks next. One 64-bit word holds
-            # the coins of 128 ranks
+            # a coin flip decides which ranker picks first in a round of two picks; the other ranker picks second. A
+            # 64-bit word contains the coin flips of 128 ranks
             coins = np.uint64(0)
             turn_a = False
             for k in range(min(length, offsets[q + 1] - start)):
@@ -112,7 +112,7 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
                     coins >>= np.uint64(1)
                 else:
                     turn_a = not turn_a
-                # the pick is the best document of the ranking not yet shown: pointers only move down, since documents
+                # pick the best document of the ranking not yet shown; pointers only move down, since all documents
                 # above them have been shown
                 if turn_a:
                     while last_shown[rankings[a, pointer_a]] == number:
@@ -126,7 +126,7 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
                 state, clicked, stops = look(state, tables, grades[start + document], k)
                 if clicked:
                     difference += 1 if turn_a else -1
-                # the rest of the list cannot be clicked, so it is not drafted
+                # no further document can be clicked, so the remaining list is not drafted
                 if stops:
                     break
             if difference > 0:
@@ -139,13 +139,13 @@ def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None
 def probabilistic(
     ranked: RankedQueries, tables: ClickTables, decay: NDArray[np.float64], by_difference: bool, tasks: Tasks
 ) -> None:
-    """Count wins and losses by probabilistic interleaving, with credit exact over all assignments."""
-    # Each rank flips a coin for a ranker, which draws a document not yet shown with probability proportional to
-    # ``decay[place]`` (Hofmann, Whiteson & de Rijke 2011).
+    """Count wins and losses by probabilistic interleaving, with exact credit over all assignments."""
+    # At each rank, a coin flip chooses a ranker, which samples a document not yet shown with probability proportional
+    # to ``decay[place]`` (Hofmann, Whiteson & de Rijke 2011).
     rankings, places, grades, offsets = ranked
     first, second, counts, seeds, wins, losses = tasks
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
-    # total[k]: sum of the first k + 1 entries of ``decay``, the mass of a ranking of k + 1 documents
+    # total[k]: sum of the first k + 1 entries of ``decay``, the total weight of a ranking of k + 1 documents
     total = np.zeros(decay.shape[0])
     mass = 0.0
     for k in range(decay.shape[0]):
@@ -163,15 +163,15 @@ def probabilistic(
             number += 1
             state, q = below(state, n_queries)
             start, end = offsets[q], offsets[q + 1]
-            # Invariant: mass_a is the sum of decay over the documents of ranking a not yet shown, and all rows of its
-            # ranking before skip_a have been shown; likewise for b.
+            # Invariant: mass_a is the sum of decay over the documents of ranking a not yet shown, and all rows of
+            # ranking a before skip_a have been shown; likewise for b.
             mass_a = mass_b = total[end - start - 1]
             skip_a, skip_b = start, start
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # One number gives coin and document: the half of [0, 1) that it falls in is the coin, and its position
-                # in that half is uniform.
+                # One random number gives coin and document: the coin is the half of [0, 1) that contains the number,
+                # and the position within this half is uniform.
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
@@ -185,13 +185,13 @@ def probabilistic(
                     skip_a = row
                 if ranker == b:
                     skip_b = row
-                # invert the distribution: walk down the ranking until the mass of documents not shown exceeds goal
+                # invert the distribution: go down the ranking until the weight of documents not shown exceeds goal
                 document = rankings[ranker, row]
                 goal -= decay[row - start]
                 while goal >= 0.0:
                     row += 1
                     if row == end:
-                        break  # rounding may pass the last document not yet shown
+                        break  # rounding may move goal past the last document not yet shown
                     if last_shown[rankings[ranker, row]] != number:
                         document = rankings[ranker, row]
                         goal -= decay[row - start]
@@ -199,7 +199,7 @@ def probabilistic(
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
                 state, clicked, stops = look(state, tables, grades[start + document], k)
                 # A clicked document came from a with probability p, by Bayes' rule with fair coins. ``chance`` is the
-                # distribution of the number of a's clicks (Poisson binomial), updated from the top in place.
+                # Poisson binomial distribution of the number of clicks of a, updated in place in descending order.
                 if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
                     chance[n_clicks + 1] = chance[n_clicks] * p
@@ -239,8 +239,8 @@ def multileave(
     by_difference: bool,
     outcome: NDArray[np.int64],
 ) -> None:
-    """Add the outcome of each pair, 1 or -1, in ``n_samples`` team drafts of several rankings credited by teams or by
-    SOSM."""
+    """Add the outcome of each pair, 1 or -1, in ``n_samples`` team drafts of several rankings, with credit by teams
+    or by SOSM."""
     rankings, places, grades, offsets = ranked
     n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
@@ -262,7 +262,7 @@ def multileave(
         n_clicks = 0
         reading = True
         for k in range(n_shown):
-            # each round has a random order of the rankers: one step of a Fisher-Yates shuffle per rank
+            # each round has a random order of the rankers, by one step of a Fisher-Yates shuffle per rank
             turn = k % n
             state, step = below(state, n - turn)
             other = turn + step
@@ -274,7 +274,7 @@ def multileave(
             document = rankings[rankers[i], pointer[i]]
             last_shown[document] = number
             documents[k] = document
-            # SOSM ranks all shown documents, so the list continues after the user has left
+            # SOSM ranks all shown documents, so the list is completed after the user has stopped
             if not reading:
                 continue
             state, clicks, stops = look(state, tables, grades[start + document], k)
@@ -285,13 +285,13 @@ def multileave(
                     credit[i] += 1.0
             if stops:
                 reading = False
-            # teams are credited by clicks only: documents below the last possible click do not matter
+            # teams are credited only for clicks, so documents below the last possible click have no effect
             if not reading and not sosm:
                 break
         if n_clicks == 0 or (sosm and n_shown == 1):
             continue
-        # SOSM: credit 1 / r^3 for a click on the document of rank r in the ranker's own order of the shown documents;
-        # its divisor, sum of m^-3, is the same for all rankers
+        # SOSM: credit 1 / r^3 for a click on the document at rank r in the ranker's order of the shown documents; the
+        # divisor, sum of m^-3, is omitted, since it is the same for all rankers
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
@@ -301,7 +301,7 @@ def multileave(
                         rank += places[rankers[i], start + documents[k]] < own_rank
                     credit[i] += 1.0 / (rank * rank * rank)
         least, largest = _EQUAL, credit.max()
-        if sosm and by_difference:  # one random number for all pairs, whose outcomes then agree
+        if sosm and by_difference:  # one random number for all pairs, so that their outcomes are consistent
             largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
             state, least = uniform(state)
         for i in range(n):
@@ -320,7 +320,7 @@ def live_arrays(
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:
-    """Return the arrays that :func:`interleave` and :func:`merge` read, and scratch arrays; empty without rankings."""
+    """Return the arrays of :func:`interleave` and :func:`merge`, with scratch arrays; empty arrays without rankings."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
@@ -332,14 +332,14 @@ def live_arrays(
 
 @kernel(inline="always")
 def _seed(rng: np.random.Generator) -> np.uint64:
-    """Return the 53 random bits of one number as the seed of a separate stream."""
-    # ``Generator.integers`` would make an array for one number of 64 bits, which takes 80 ns
+    """Return the 53 random bits of one number of ``rng`` as the seed of a separate stream."""
+    # ``Generator.integers`` would allocate an array for a 64-bit integer, which takes 80 ns
     return np.uint64(rng.random() * 9007199254740992.0)
 
 
-@kernel(_nrt=False)  # the kernels it calls make arrays but do not return them
+@kernel(_nrt=False)  # the called kernels allocate arrays but do not return them
 def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> float:
-    """Return the outcome of one comparison of two rankers, 1 or 0; a coin decides a tie."""
+    """Return the outcome of one comparison of two rankers, 1 or 0; break ties by a coin flip."""
     ranked, tables, decay, by_teams, by_difference, tasks = live
     tasks.first[0], tasks.second[0], tasks.seeds[0] = first, second, _seed(rng)
     tasks.wins[0] = tasks.losses[0] = 0
@@ -355,7 +355,7 @@ def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> 
 @kernel(_nrt=False)
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
     """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``."""
-    # A coin decides each tie.
+    # Ties are broken by a coin flip per pair.
     ranked, tables, _, _, by_difference, _ = live
     for a in range(len(rankers)):
         for b in range(len(rankers)):

@@ -12,11 +12,11 @@ from structsvm.online.users.click_tables import check_grades
 
 
 class RankedQueries(NamedTuple):
-    """The documents of all queries as ranked by several rankers.
+    """Rankings of the documents of all queries by several rankers.
 
-    A row of ``rankings`` holds, for each query, its documents (numbered from 0) in the order of a ranker; a row of
-    ``places`` holds the rank of each document, from 0. Build it with :meth:`from_scores` or :meth:`from_rankings`; the
-    constructor does not check anything.
+    Each row of ``rankings`` contains, for each query, its documents (numbered from 0) in the order of a ranker; each
+    row of ``places`` contains the rank of each document, from 0. Use :meth:`from_scores` to create an instance; the
+    constructor does not check its arguments.
     """
 
     rankings: NDArray[np.int32]
@@ -38,9 +38,10 @@ class RankedQueries(NamedTuple):
     def from_scores(
         cls, scores: Any, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
     ) -> RankedQueries:
-        """Rank the documents of each query by each column of ``scores`` (dense or sparse), highest first.
+        """Rank the documents of each query by each column of ``scores`` (dense or sparse), in descending order.
 
-        The order of tied documents is drawn once per ranker and query. Queries without documents are left out.
+        The order of tied documents is random, and is drawn once per ranker and query. Queries without documents are
+        left out.
         """
         dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
         if dense.ndim != 2 or dense.shape[1] == 0:
@@ -68,11 +69,11 @@ def _check_layout(
     starts = np.asarray(offsets)
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
-        raise BadInput("offsets", f"expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
+        raise BadInput("offsets", f"expected integers increasing from 0 to {n_rows}, got {starts!r:.80}")
     array = np.asarray(grades)
     if array.shape != (n_rows,):
         raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {array.shape}")
-    # queries without documents are left out: equal offsets become one
+    # np.unique merges equal offsets, which leaves out queries without documents
     checked = check_grades(array, int(array.max(initial=0)) + 1 if np.isfinite(array).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
