@@ -100,9 +100,7 @@ def validate_rows(
     for name, values in (("X", X), ("y", y)):
         queries.refuse_masked(name, values)
     X = _named_by_numbers(X, None if reset else model)
-    queries.check_sparse(
-        X
-    )  # checked first, because conversions may run compiled code that does not check the indices
+    queries.check_sparse(X)  # first, as conversions may run compiled code that does not check indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,

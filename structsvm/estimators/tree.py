@@ -427,9 +427,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         features = self._features()
         inside, outside = self._learn(features, part, weights), features.rows(held_out.X)
         values = np.empty((held_out.n_queries, numbers.size, Cs.size))
-        grown = (
-            features.forest_.n_trees
-        )  # may be fewer, if no split has a gain or a callback stops the growth
+        grown = features.forest_.n_trees  # fewer if no split has a gain or a callback stops the growth
         for i, n in enumerate(np.minimum(numbers, grown).tolist()):
             if i > 0 and numbers[i - 1] >= grown:
                 values[:, i] = values[:, i - 1]
