@@ -1,4 +1,5 @@
 """scikit-learn estimators that wrap the trainers; the numerical work is done in other packages.
+
 ``input_rows`` raises errors for invalid rows and labels, which name the row and the query.
 """
 

@@ -97,6 +97,7 @@ class AccuracySVM(LinearSVM):
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> AccuracySVM:
         """Train the classifier.
+
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
@@ -136,8 +137,8 @@ class AccuracySVM(LinearSVM):
         self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
         if not (machine.decision_function(X) > 0).any():
             warn_user(
-                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
-                "that the order need not be better than chance; use variant='acc2' or a larger C"
+                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is predicted relevant, "
+                "so that the ranking may be no better than chance; use variant='acc2' or a larger C"
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

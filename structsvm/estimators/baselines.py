@@ -42,9 +42,10 @@ _Gain = Callable[[list[int]], Float]
 
 @dataclass(eq=False)
 class _Method:
-    """Base class of the methods, which choose documents greedily by their gains. Under a budget, the next document is
-    the one with the largest gain among those that fit, or, if ``per_cost`` is True, with the largest gain per cost,
-    which must be positive.
+    """Base class of the methods, which choose documents greedily by their gains.
+
+    Under a budget, the next document is the one with the largest gain among those that fit, or, if ``per_cost`` is
+    True, with the largest gain per cost, which must be positive.
     """
 
     # whether gains are amounts, which are divided by costs, instead of scores, of which only the order matters
@@ -77,6 +78,7 @@ class _WordMethod(_Method):
 @dataclass(eq=False)
 class RandomChoice(_Method):
     """Choose documents at random.
+
     Parameters
     ----------
     k : int, default=5
@@ -122,6 +124,7 @@ class OriginalOrder(_Method):
 @dataclass(eq=False)
 class TopScores(_Method):
     """Choose the documents with the highest scores, such as those of a retriever.
+
     Parameters
     ----------
     k : int, default=5
@@ -149,9 +152,10 @@ class TopScores(_Method):
 
 @dataclass(eq=False)
 class OkapiBM25(_Method):
-    """Choose the documents with the highest Okapi BM25 scores for the query of the set (Robertson et al. 1994). The
-    inverse document frequency of a word is ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never negative, with the
-    document frequency ``df`` in the candidate set. Sets without a query, or with counts but no vocabulary, raise an
+    """Choose the documents with the highest Okapi BM25 scores for the query of the set (Robertson et al. 1994).
+
+    The inverse document frequency of a word is ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never negative, with
+    the document frequency ``df`` in the candidate set. Sets without a query, or with counts but no vocabulary, raise an
     error.
 
     Parameters
@@ -217,8 +221,10 @@ class UnweightedCoverage(_WordMethod):
 
 
 class EssentialPages(_WordMethod):
-    """Greedily cover words with weights ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009). Both frequencies
-    are relative. A word counts only once, with its frequency in the first chosen document that contains it.
+    """Greedily cover words with weights ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009).
+
+    Both frequencies are relative. A word counts only once, with its frequency in the first chosen document that
+    contains it.
 
     Examples
     --------
@@ -293,9 +299,11 @@ class MMR(_Method):
         self, sets: Sets, labels: Any, *, loss: str = "unweighted", costs: Any = None, budget: Any = None
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost`` by the mean loss of the
-        sets. The values tried are 0, 2, 4 and 8 for ``smooth``, all document features for ``score``, and 0 to 1 in
-        steps of 0.05 for ``trade_off``; in case of ties the first combination is chosen. As nothing else is learned,
-        these parameters need no cross-validation.
+        sets.
+
+        The values tried are 0, 2, 4 and 8 for ``smooth``, all document features for ``score``, and 0 to 1 in steps of
+        0.05 for ``trade_off``; in case of ties the first combination is chosen. As nothing else is learned, these
+        parameters need no cross-validation.
 
         Parameters
         ----------
@@ -363,6 +371,7 @@ class MMR(_Method):
 
 class FacilityLocation(_WordMethod):
     """Greedily maximise the sum over all candidates of their largest similarity to a chosen document.
+
     Similarities are cosines of word vectors, unless the set was created with :meth:`CandidateSet.from_similarity
     <structsvm.CandidateSet.from_similarity>`. Negative similarities count as 0, so that the sum is monotone and
     submodular. Relevance is not considered.
@@ -410,10 +419,11 @@ class _LabelledMethod(_Method):
 
 @dataclass(eq=False)
 class XQuAD(_LabelledMethod):
-    """xQuAD (Santos, Macdonald and Ounis 2010) with known subtopics. The gain of a document ``d`` is ``(1 - trade_off)
-    * relevance + trade_off * sum_s P(s) P(d|s) prod_{d'} (1 - P(d'|s))``, where the product is over the chosen
-    documents ``d'``. All ``P(s)`` are equal, ``P(d|s)`` is the label divided by the largest label of the set, and the
-    relevance is that of :class:`MMR` divided by its largest value.
+    """xQuAD (Santos, Macdonald and Ounis 2010) with known subtopics.
+
+    The gain of a document ``d`` is ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod_{d'} (1 -
+    P(d'|s))``, where the product is over the chosen documents ``d'``. All ``P(s)`` are equal, ``P(d|s)`` is the label
+    divided by the largest label of the set, and the relevance is that of :class:`MMR` divided by its largest value.
 
     Examples
     --------
@@ -447,6 +457,7 @@ class XQuAD(_LabelledMethod):
 @dataclass(eq=False)
 class Clairvoyant(_LabelledMethod):
     """Greedily cover the labelled subtopics, as a practical upper limit for methods without labels.
+
     Parameters
     ----------
     k : int, default=5
@@ -494,10 +505,10 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
         problem = "expected a query to score documents for: CandidateSet(..., query=)"
         raise BadInput(repr(candidates), problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        problem = "expected a vocabulary with the matrix, to find the query's words in"
+        problem = "expected a vocabulary for the matrix, to look up the words of the query"
         raise BadInput(repr(candidates), problem)
     if vocabulary is None:
-        raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
+        raise BadInput("vectorizer", "expected one with the method get_feature_names_out")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]

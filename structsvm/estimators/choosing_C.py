@@ -29,10 +29,12 @@ SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
 
 def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Selection = "max") -> float:
-    """Return the value of C selected by the values of a measure on held-out queries. ``"max"`` selects the C with the
-    best mean over queries. ``"one_se"`` selects the smallest C whose mean is at most one standard error worse (Breiman,
-    Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section 3.4.3). This is the standard error of
-    the mean difference between the two C on the same queries, in which the difficulty of the queries cancels.
+    """Return the value of C selected by the values of a measure on held-out queries.
+
+    ``"max"`` selects the C with the best mean over queries. ``"one_se"`` selects the smallest C whose mean is at most
+    one standard error worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section
+    3.4.3). This is the standard error of the mean difference between the two C on the same queries, in which the
+    difficulty of the queries cancels.
 
     Parameters
     ----------
@@ -83,6 +85,7 @@ def choose_column(
     Cs: Float, values: Float, weights: Float, *, selection: Selection = "max"
 ) -> tuple[int, float]:
     """Return the index of the best alternative, such as a number of trees, and the selected C.
+
     Alternatives are on the second of three axes of ``values``; if there are only two axes, the index is 0.
     """
     best = 0
@@ -96,8 +99,9 @@ def choose_column(
 def crossed(
     Cs: Float, values: Float, fold: Int, weights: Weights = None, selection: Selection = "max"
 ) -> Float:
-    """Return the value of each query for the C selected on the other folds, so that no query affects its own C. The
-    mean of the best column is too high on average, because C was selected on the same values. This function instead
+    """Return the value of each query for the C selected on the other folds, so that no query affects its own C.
+
+    The mean of the best column is too high on average, because C was selected on the same values. This function instead
     returns, for each query, the value for the C that :func:`select_C` selects on the queries of the other folds. The
     mean of these values estimates the measure on new queries, without an additional fit.
 
@@ -113,6 +117,7 @@ def crossed(
         As in :func:`select_C`.
     selection : {"max", "one_se"}, default="max"
         As in :func:`select_C`.
+
     Returns
     -------
     ndarray, shape (n_queries,)
@@ -150,6 +155,7 @@ def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights:
 
 class Choice(NamedTuple):
     """The selected C, and the values of all queries for each C, which are NaN for queries in no test part.
+
     ``best`` is the index of the selected alternative, see :func:`choose_column`.
     """
 
@@ -179,10 +185,11 @@ def choose_C(
     callback: Callable[[int], object] | None = None,
     fixed: bool = False,
 ) -> Choice:
-    """Select C by the values of held-out queries, where higher is better. ``folds`` may be an iterator that trains
-    lazily. ``callback`` is called with the number of completed folds after each fold. Of several alternatives, the one
-    with the best mean (at its best C) is selected, or the first in case of ties. If the selected C is at an end of the
-    grid, a message is logged unless the grid is ``fixed``.
+    """Select C by the values of held-out queries, where higher is better.
+
+    ``folds`` may be an iterator that trains lazily. ``callback`` is called with the number of completed folds after
+    each fold. Of several alternatives, the one with the best mean (at its best C) is selected, or the first in case of
+    ties. If the selected C is at an end of the grid, a message is logged unless the grid is ``fixed``.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
@@ -231,5 +238,5 @@ def say_edge(Cs: Float, means: Float, chosen: float) -> None:
     for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
         if chosen == Cs[end] and means[end] > means[beside]:
             _log.warning(
-                "C = %g is the %s of the grid: a %s one may rank better; widen the grid", chosen, word, verb
+                "C = %g is the %s value of the grid; a %s one may be better: widen it", chosen, word, verb
             )

@@ -27,6 +27,7 @@ _log = logging.getLogger("structsvm")
 @parameters
 class CoRegularizedSGD(PairwiseSGD):
     """LCRA-k-l: one linear ranker per view, trained on labelled pairs and to agree with the others on unlabelled pairs.
+
     Let ``p`` be the difference of the features of two documents of a query, ``y`` the difference of their grades, and
     ``M`` the number of views. The objective is
     ``sum_v [mean loss(p^v, y; w^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``.
@@ -181,7 +182,7 @@ class CoRegularizedSGD(PairwiseSGD):
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            problem = "expected a whole number >= 1 or a list that has the columns of each view"
+            problem = "expected an integer >= 1 or a list with the columns of each view"
             raise BadInput("views", problem, value=self.views)
         names = getattr(self, "feature_names_in_", None)
         out = []
@@ -223,5 +224,5 @@ class CoRegularizedSGD(PairwiseSGD):
 def _usable(index: PairIndex) -> PairIndex | None:
     if index.n_queries:
         return index
-    _log.info("no query has two unlabelled documents: there is nothing that views could agree on")
+    _log.info("no query has two unlabelled documents, so that there are no pairs on which to agree")
     return None

@@ -42,6 +42,7 @@ _log = logging.getLogger("structsvm")
 @parameters
 class CrossValidated:
     """Parameters and methods of rankers that select C by cross-validation over queries.
+
     This must be the last base of a class, so that ``loss`` and ``Cs`` are its first parameters.
 
     Parameters
@@ -140,12 +141,12 @@ class CrossValidated:
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
-        _log.info("C = %g chosen by %s", choice.C, self.scoring_)
+        _log.info("C = %g selected by %s", choice.C, self.scoring_)
         loss = self.loss
         named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
         if self.scoring is None and self.scoring_ == "map" and not named:
-            remedy = "pass scoring=, or give the oracle a measure"
-            _log.warning("the loss names no measure, so MAP chose C; %s", remedy)
+            remedy = "pass scoring=, or define the attribute measure of the oracle"
+            _log.warning("the loss names no measure, so that MAP selected C; %s", remedy)
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -154,11 +155,12 @@ class CrossValidated:
     def estimate(
         self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
     ) -> Estimate:
-        """Estimate the score of the model on new queries, and its difference from a baseline. The cross-validated value
-        at the selected C is too high on average, in particular with few queries. The estimate is instead the mean of
-        ``held_out_``, in which no query affects its own C. Its interval is Student's t interval, widened by a factor of
-        1.1 because the models of different folds share training queries (``experiments/estimate_coverage.py``). No
-        additional fit is needed.
+        """Estimate the score of the model on new queries, and its difference from a baseline.
+
+        The cross-validated value at the selected C is too high on average, in particular with few queries. The estimate
+        is instead the mean of ``held_out_``, in which no query affects its own C. Its interval is Student's t interval,
+        widened by a factor of 1.1 because the models of different folds share training queries
+        (``experiments/estimate_coverage.py``). No additional fit is needed.
 
         Parameters
         ----------
@@ -190,7 +192,7 @@ class CrossValidated:
         if self._n_repeated:
             warn_user(
                 f"estimate: {self._n_repeated} of {held.per_query.size} queries have most of their rows in queries of "
-                "other folds, too, so that the value may be too high; pass cv with whole clusters of such queries"
+                "other folds as well, so that the value may be too high; pass a cv that keeps such queries in one fold"
             )
         other = None
         if baseline is not None:
@@ -269,9 +271,10 @@ class CrossValidated:
 
 
 def _repeated(data: QueryData, fold: Int) -> int:
-    """Return the number of queries of which more than half of the rows also occur in queries of other folds. Rows that
-    occur in more than a tenth of the queries are ignored, as they are frequent if there are only a few features with
-    few values.
+    """Return the number of queries of which more than half of the rows also occur in queries of other folds.
+
+    Rows that occur in more than a tenth of the queries are ignored, as they are frequent if there are only a few
+    features with few values.
     """
     # Rows are compared by a random projection: equal rows have equal keys, and distinct rows have distinct keys with
     # probability 1.
@@ -303,9 +306,10 @@ def training_part(number: int) -> Iterator[None]:
 
 @parameters
 class StructuralRankerCV(StructuralRanker, CrossValidated):
-    """:class:`StructuralRanker` that selects C by cross-validation over queries and refits on all queries. Each fold
-    trains one regularisation path, so that a grid over C costs a small multiple of one fit. Queries are never split
-    between folds. The default grid covers the useful values for features with about unit variance. In each fold,
+    """:class:`StructuralRanker` that selects C by cross-validation over queries and refits on all queries.
+
+    Each fold trains one regularisation path, so that a grid over C costs a small multiple of one fit. Queries are never
+    split between folds. The default grid covers the useful values for features with about unit variance. In each fold,
     features are scaled with the statistics of its training part, which may require a copy.
 
     Parameters
@@ -313,6 +317,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of every fit; a truthy return value stops
         the current fit. None means no callback.
+
     Attributes
     ----------
     C_ : float
@@ -342,6 +347,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Select C, then train on all queries.
+
         Parameters
         ----------
         X, y, qid, sample_weight
@@ -441,6 +447,7 @@ def cross_validate_C(
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
     """Return the losses of held-out sets for each C; ``model`` is not changed.
+
     Sets with subtopics are assigned to the folds in turn. For each fold, one path over C is trained on the other folds.
 
     Parameters

@@ -36,9 +36,10 @@ _CONSTANT = 1e-9
 
 
 class Choice(NamedTuple):
-    """A chosen document, and the parts of the excess of its score over the mean score of the available documents. The
-    parts are ``relevance``, ``likeness`` to the previously chosen documents, ``coverage``, and new ``words``; their sum
-    is ``gain``.
+    """A chosen document, and the parts of the excess of its score over the mean score of the available documents.
+
+    The parts are ``relevance``, ``likeness`` to the previously chosen documents, ``coverage``, and new ``words``; their
+    sum is ``gain``.
     """
 
     document: int
@@ -66,8 +67,10 @@ class _Step(NamedTuple):
 
 class _Prepared(NamedTuple):
     """Informative training sets with the gains of their labels, the steps of ideal paths, and data that the model
-    stores. ``kept`` flags the steps to keep, with axes for round, set and position; ``rows`` contains the scaled
-    features of the steps of the ideal paths, ``steps`` their gains.
+    stores.
+
+    ``kept`` flags the steps to keep, with axes for round, set and position; ``rows`` contains the scaled features of
+    the steps of the ideal paths, ``steps`` their gains.
     """
 
     sets: list[StepFeatures]
@@ -83,6 +86,7 @@ class _Prepared(NamedTuple):
 @parameters
 class DiverseRanker(Selector, BaseEstimator):
     """Choose ``k`` documents one at a time by their marginal gains, which are learned from labelled sets.
+
     Each step of a choice is a query, whose documents are those not yet chosen. Their features describe their relevance,
     their likeness to the chosen documents and the coverage that they add (:mod:`structsvm.features.greedy_steps`);
     their grades are their marginal gains in the coverage of subtopics. The log-rank loss of these queries is convex and
@@ -154,10 +158,13 @@ class DiverseRanker(Selector, BaseEstimator):
     Let ``g`` be the gain of the document chosen at a step, and ``g*`` the largest gain. Then ``1 - g/g*`` is at most
     the loss of the step; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the value of the chosen set is
     at least ``(1 - (1 - 1/k)^k) OPT - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
+
     Under a budget, the next document is the one with the largest ``score - log(cost)`` among those that fit, because
     the model's probability of choosing a document next is proportional to ``exp(score)``. If all costs are equal, the
-    budget only changes the number of documents. The similarity has to be based on content. With a similarity based on
-    the ranks of runs, the model performed worse than the mean of the scores.
+    budget only changes the number of documents.
+
+    The similarity has to be based on content. With a similarity based on the ranks of runs, the model performed worse
+    than the mean of the scores.
 
     Examples
     --------
@@ -187,6 +194,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> DiverseRanker:
         """Train the model on labelled sets.
+
         Parameters
         ----------
         sets : sequence of CandidateSet
@@ -247,6 +255,7 @@ class DiverseRanker(Selector, BaseEstimator):
         ----------
         candidates, k, costs, budget
             As for :meth:`predict`, but for a single set.
+
         Examples
         --------
         >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
@@ -415,8 +424,10 @@ def _follow(
     one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
 ) -> Iterator[_Step]:
     """Yield the steps of a path until no document has a positive gain; steps without a flag in ``kept`` may lack
-    features. ``guide`` is either the weights of a model, which choose the documents, or a random generator, which
-    breaks ties between documents with the largest gain.
+    features.
+
+    ``guide`` is either the weights of a model, which choose the documents, or a random generator, which breaks ties
+    between documents with the largest gain.
     """
     walk, state = Walk(one), gain.start()
     for keep in kept[: one.n - 1]:

@@ -37,9 +37,11 @@ T = TypeVar("T")
 
 
 class Reason(NamedTuple):
-    """Reasons for choosing a document. ``words`` contains ``(word, level, benefit)`` for elements that no previously
-    chosen document covers, in descending order of benefit. ``gain`` is the sum of the benefits of all such elements and
-    of ``features``, the value of the document features.
+    """Reasons for choosing a document.
+
+    ``words`` contains ``(word, level, benefit)`` for elements that no previously chosen document covers, in descending
+    order of benefit. ``gain`` is the sum of the benefits of all such elements and of ``features``, the value of the
+    document features.
     """
 
     document: int
@@ -70,6 +72,7 @@ class _Prepared(NamedTuple):
 @parameters
 class SVMDiv(Selector, BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents that together cover the subtopics of a set (thesis chapter 4).
+
     From labelled sets, it learns the benefit of covering a word, which depends on how well the word is covered (the
     level) and on how many candidates cover it (the threshold). Prediction needs no labels. Training minimises
     ``1/2 ||w||^2 + C * mean slack`` (OP 5). The slack of a set bounds the loss of its subset with the highest value; it
@@ -159,12 +162,14 @@ class SVMDiv(Selector, BaseEstimator):
     Notes
     -----
     Finding the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, so that
-    training ends above the optimum. That no new constraint is found does not prove convergence. Under a budget,
-    documents are chosen by gain per cost while the gain is positive; the best single document is chosen instead if its
-    value is higher. In a set without words, documents are chosen by their document features, or, if there are none, in
-    their original order. Greedy search also loses value in prediction. The page of
-    ``experiments/diversity_synthetic.py`` shows how much it loses on synthetic sets, and how much of the gap to the
-    clairvoyant choice swaps and an exact search close.
+    training ends above the optimum. That no new constraint is found does not prove convergence.
+
+    Under a budget, documents are chosen by gain per cost while the gain is positive; the best single document is chosen
+    instead if its value is higher. In a set without words, documents are chosen by their document features, or, if
+    there are none, in their original order.
+
+    Greedy search also loses value in prediction. The page of ``experiments/diversity_synthetic.py`` shows how much it
+    loses on synthetic sets, and how much of the gap to the clairvoyant choice swaps and an exact search close.
 
     Examples
     --------
@@ -195,6 +200,7 @@ class SVMDiv(Selector, BaseEstimator):
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
         """Train the model on labelled sets.
+
         Parameters
         ----------
         sets : sequence of CandidateSet
@@ -215,6 +221,7 @@ class SVMDiv(Selector, BaseEstimator):
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
         """Return fitted models for several values of C in ascending order.
+
         Words are counted only once, and each fit starts from the result for the previous C.
 
         Examples
@@ -255,6 +262,7 @@ class SVMDiv(Selector, BaseEstimator):
         n_words: int = 10,
     ) -> list[Reason]:
         """Return, for each document that :meth:`predict` chooses, the words because of which it is chosen.
+
         For ``Level.neighbours``, neighbouring documents take the place of words.
 
         Parameters
@@ -423,7 +431,7 @@ class SVMDiv(Selector, BaseEstimator):
             expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
             if given:
                 expected = "sets of given similarities"
-                how = "make them by CandidateSet.from_similarity (in Python)"
+                how = "create them with CandidateSet.from_similarity (in Python)"
             raise BadInput("sets", f"expected {expected}, as in training, got {candidates!r}", how)
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
@@ -454,9 +462,10 @@ def _named(level: Level, element: int, candidates: CandidateSet, words: Words | 
 
 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
-    """Warn if the objective is not below its value at ``w = 0``, which is at most C. Trainers do not check this for an
-    approximate search. Such a search can only underestimate the objective, so that an estimate of at least C proves
-    that the model is no better.
+    """Warn if the objective is not below its value at ``w = 0``, which is at most C.
+
+    Trainers do not check this for an approximate search. Such a search can only underestimate the objective, so that an
+    estimate of at least C proves that the model is no better.
     """
     if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
         warn_user(

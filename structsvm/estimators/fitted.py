@@ -32,10 +32,11 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged. The decorated ``fit`` also takes
-    ``verbose=True``, which prints progress and announces compilation. For arguments of other packages (``group=``,
-    ``eval_set=``) it raises an error that names the equivalent of this package. A docstring with a Parameters section
-    is completed from that of ``_usual_fit``.
+    """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
+
+    The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. For arguments of
+    other packages (``group=``, ``eval_set=``) it raises an error that names the equivalent of this package. A docstring
+    with a Parameters section is completed from that of ``_usual_fit``.
     """
     known = signature(fit).parameters
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
@@ -150,6 +151,7 @@ class Selector(Saved):
         self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set, in the order in which they are chosen.
+
         Parameters
         ----------
         sets : sequence of CandidateSet
@@ -162,6 +164,7 @@ class Selector(Saved):
         budget : float or sequence of float, optional
             Maximum total cost of the chosen documents, for all sets or for each set; see the Notes of the class. None
             means no budget.
+
         Returns
         -------
         list of ndarray of int64
@@ -180,7 +183,9 @@ class Selector(Saved):
 class FittedRanker(Saved):
     """Mixin for rankers that implements ``predict``, ``rank``, ``score`` and ``save`` with ``_scores`` and
     ``_measure``.
+
     It must precede BaseEstimator among the bases of a class.
+
     Parameters
     ----------
     relevance : float, default=1.0
@@ -195,6 +200,7 @@ class FittedRanker(Saved):
         Called with a :class:`structsvm.protocols.Progress` after each pass over the data. A truthy return value stops
         training with the best weights so far; a warning reports the gap if ``tol`` is not reached. None means no
         callback.
+
     Attributes
     ----------
     n_queries_ : int
@@ -213,6 +219,7 @@ class FittedRanker(Saved):
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
         """Return a score for each row; higher is better.
+
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
@@ -237,6 +244,7 @@ class FittedRanker(Saved):
 
     def rank(self, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, where 1 is the best; ties rank in the order of the rows.
+
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
@@ -252,15 +260,18 @@ class FittedRanker(Saved):
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure for which the model was trained.
+
         The measure is ``measure`` for stochastic descent, and ``utility`` for LambdaRank (ROC area for "ranknet"). For
         losses it is the ``measure`` of the oracle (a name, or a method ``(y, scores) -> float``) if there is one,
         otherwise the measure with the name in its ``label`` (at ``k``), otherwise MAP. Measures follow the TREC
         convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that ties are averaged over
         their orders. Use :func:`structsvm.metrics.make_scorer` for other measures.
+
         Parameters
         ----------
         X, y, qid, sample_weight
             As in ``fit``; ``qid`` is required if ``fit`` received it.
+
         Warns
         -----
         SingleQueryWarning
@@ -289,6 +300,7 @@ class FittedRanker(Saved):
 
     def _shown(self) -> str:
         """Return HTML with scikit-learn's diagram of the parameters.
+
         It is preceded by the estimate on new queries if C was cross-validated, and followed by the weights and the
         certificate of a fitted linear model.
         """
@@ -330,7 +342,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
         raise BadInput(
             f"{type(model).__name__}.{method}",
             "expected qid, as in fit",
-            "without it all rows would be ranked as one query. If they are one, pass its id: qid=0. In "
+            "without it all rows would be ranked as one query. If they are one query, pass its id: qid=0. In "
             "cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=...",
         )
 
@@ -367,8 +379,10 @@ _NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
-    """Warn if a binary loss is unsuitable for the labels. This is the case if nearly all documents are relevant, or if
-    grades were divided by their maximum, so that only the highest grade is relevant.
+    """Warn if a binary loss is unsuitable for the labels.
+
+    This is the case if nearly all documents are relevant, or if grades were divided by their maximum, so that only the
+    highest grade is relevant.
     """
     relevance = getattr(oracle, "relevance", None)
     if relevance is None:
@@ -384,7 +398,7 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         queries.warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
-            f"{relevance:g}, and the loss {model.loss!r} does not tell their grades apart, {y[relevant].min():g} to "
+            f"{relevance:g}, and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to "
             f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
         )
 
@@ -482,6 +496,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
 def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
     """Return a random fraction of the useful queries for early stopping; at least one is held out, and at least one is
     not.
+
     A query is useful if the measure depends on its ranking.
     """
     if useful.shape[0] < 2:

@@ -22,9 +22,10 @@ from structsvm.trainers.path import fit_path
 
 @dataclass(frozen=True, eq=False)
 class FusionModel(Saved):
-    """Model that ranks the pooled documents of several runs by learned step functions of their scores. The score of a
-    document is the sum, over the runs that contain it, of a step function of its score in the run. Models are trained
-    by :func:`fusion_path`.
+    """Model that ranks the pooled documents of several runs by learned step functions of their scores.
+
+    The score of a document is the sum, over the runs that contain it, of a step function of its score in the run.
+    Models are trained by :func:`fusion_path`.
 
     Attributes
     ----------
@@ -144,6 +145,7 @@ def fusion_path(
         Relative duality gap at which training stops.
     n_jobs : int, optional
         Number of threads; None means 1, -1 one per processor.
+
     Yields
     ------
     FusionModel

@@ -26,6 +26,7 @@ from structsvm.trainers.certificate import NothingLearnedWarning
 
 _PULL = 3.0
 """Factor of an additional column, the sum of all clauses, whose weight is added to each of their weights.
+
 A larger factor draws the weights towards equality. A few dozen queries do not determine the weights of two lists: on
 TREC DL 2020, weights learned without this column are worse than equal weights.
 """
@@ -132,6 +133,7 @@ def hybrid_weights(
     random_state: int = 0,
 ) -> HybridWeights:
     """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of a search engine.
+
     The features are the terms that the engine adds up: each list is truncated to ``depth``, its scores are normalised
     within the list in the way of the engine, and documents missing from the list have the value 0. Weights learned for
     one engine are therefore wrong for another.
@@ -157,6 +159,7 @@ def hybrid_weights(
         Number of bootstrap samples of the queries, for the intervals of the weights.
     random_state : int, default=0
         Seed of the folds and of the bootstrap samples.
+
     Returns
     -------
     HybridWeights

@@ -21,7 +21,9 @@ from structsvm.protocols import Float
 
 class FeatureScaleWarning(UserWarning):
     """Issued if features differ in scale by more than a factor of 1,000, so that the penalty affects them very
-    differently. Set ``scale="zscore"`` or ``"minmax"``, or ignore the warning with ``warnings.simplefilter("ignore",
+    differently.
+
+    Set ``scale="zscore"`` or ``"minmax"``, or ignore the warning with ``warnings.simplefilter("ignore",
     FeatureScaleWarning)``.
 
     Examples
@@ -32,14 +34,15 @@ class FeatureScaleWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap().fit([[1e-3, 500.0], [0.0, -500.0]], [1, 0], qid=0)
     >>> print(caught[0].message)
-    X: features differ in scale by a factor of 1e+06 (feature 2 against feature 1), which the penalty takes for \
-    importance; set scale='zscore' or 'minmax', or scale them beforehand
+    X: features differ in scale by a factor of 1e+06 (feature 2 against feature 1), so that the penalty affects them \
+    differently; set scale='zscore' or 'minmax', or scale them beforehand
     """
 
 
 def warn_of_scale(X: Any, names: Any = None) -> None:
     """Warn if the standard deviations of features (for sparse matrices, their maximum absolute values) differ by more
     than a factor of 1,000.
+
     At most 2,000 evenly spaced rows are used. Features that are constant in these rows are ignored.
     """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _LOOKED_AT)).astype(np.int64)
@@ -60,7 +63,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     factor = sizes[large] / sizes[small]
     queries.warn_user(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
-        "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
+        "so that the penalty affects them differently; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
     )
 
@@ -94,6 +97,7 @@ def validate_rows(
     missing: bool = False,
 ) -> Any:
     """Validate ``X``, and ``y`` if given, with scikit-learn's ``validate_data``; errors name row, column and query.
+
     With ``reset=False``, the features are compared with those of ``fit``. ``missing=True`` accepts NaN in ``X``.
     ``qid`` is only used in error messages.
     """
@@ -126,8 +130,10 @@ def validate_rows(
 
 def _named_by_numbers(X: Any, model: Any) -> Any:
     """Return a frame with its numeric column names converted to strings, because scikit-learn would ignore numeric
-    names. If ``model`` was fitted without names, such a frame raises an error. Columns named 0, 1, 2, ... are treated
-    as an array.
+    names.
+
+    If ``model`` was fitted without names, such a frame raises an error. Columns named 0, 1, 2, ... are treated as an
+    array.
     """
     numbers = queries.column_numbers(X)
     if numbers is None:
@@ -183,6 +189,7 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
 
 def _check_columns(X: Any, known: Any = ()) -> None:
     """Raise BadInput for columns of a frame that are not numeric or have the same name; scikit-learn checks the rest.
+
     ``known`` contains the features of a fitted model, in which one-hot columns have names such as ``brand=acme``.
     """
     names = getattr(X, "columns", None)
@@ -225,7 +232,7 @@ _NUMERIC |= {"bool", "boolean"}
 def _check_labels(y: Any, qid: Any) -> None:
     """Raise BadInput for the first label that is not a finite number, naming its row."""
     if isinstance(y, str):
-        problem = f"expected a label of each row, got {y!r:.40}"
+        problem = f"expected one label per row, got {y!r:.40}"
         raise BadInput("y", problem, f"pass the column, as in frame[{y!r:.40}]")
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
@@ -236,7 +243,7 @@ def _check_labels(y: Any, qid: Any) -> None:
                 continue
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string or None
-            expected, shown = "a number for a label", repr(value)
+            expected, shown = "a number as the label", repr(value)
         problem = f"expected {expected}, got {shown}"
         remedy = "grade the row or drop it"
         raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
@@ -289,9 +296,10 @@ def _known(column: Any) -> list[Any]:
 
 
 def encode(X: Any, categories: Categories) -> Any:
-    """Return ``X`` with numbers in place of categories in the columns that were categorical in training. Categories of
-    frames are matched by value. Unknown categories count as missing, and a warning is issued. Arrays are returned
-    unchanged, as they already contain numbers.
+    """Return ``X`` with numbers in place of categories in the columns that were categorical in training.
+
+    Categories of frames are matched by value. Unknown categories count as missing, and a warning is issued. Arrays are
+    returned unchanged, as they already contain numbers.
     """
     if not categories or not hasattr(X, "columns"):
         return X

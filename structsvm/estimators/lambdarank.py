@@ -35,6 +35,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     exp(s_i - s_j))``, which increases ``s_i`` and decreases ``s_j``. The forces of a mini-batch of queries are
     backpropagated through the scorer, and Adam takes a step in this direction. The change of U is computed in closed
     form, and for ``ndcg@k`` only for pairs with a document in the top k.
+
     The networks have one or two hidden layers and are evaluated with NumPy. Their cost is that of a few matrix
     products, which a deep-learning framework would compute with the same BLAS. Without a framework, models are saved as
     plain arrays, and the same seed gives the same weights.
@@ -123,6 +124,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> LambdaRank:
         """Train the scorer.
+
         Parameters
         ----------
         sample_weight : array-like, shape (n_rows,), optional

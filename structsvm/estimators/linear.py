@@ -67,8 +67,9 @@ class LinearRanker(FittedRanker, BaseEstimator):
 
 
 class LinearSVM(LinearRanker):
-    """Base class of the support vector machines, which checks options, and groups and scales the rows. The parameters
-    of a subclass include ``tol`` and ``max_passes``, and its ``fit`` sets ``coef_`` from the result of
+    """Base class of the support vector machines, which checks options, and groups and scales the rows.
+
+    The parameters of a subclass include ``tol`` and ``max_passes``, and its ``fit`` sets ``coef_`` from the result of
     :meth:`_grouped`.
     """
 

@@ -98,12 +98,14 @@ class OrdinalSVM(LinearSVM):
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
         """Train the machine, or all machines with ``decompose``.
+
         Parameters
         ----------
         y : array-like of numbers, shape (n_rows,)
             Grades; only their order matters.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; each row has the mean weight of the rows of its query. None means equal weights.
+
         Raises
         ------
         ImportError
@@ -136,6 +138,7 @@ class OrdinalSVM(LinearSVM):
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
         """Return the predicted grade of each row: the lowest of ``grades_``, plus one step per threshold that its score
         reaches.
+
         The parameters are those of :meth:`predict`.
         """
         check_is_fitted(self, "coef_")

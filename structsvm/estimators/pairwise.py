@@ -20,6 +20,7 @@ _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "square
 @parameters
 class PairwiseSVM(StructuralRanker):
     """Ranking SVM: within each query, documents of a higher grade should score higher by a margin of 1.
+
     Minimises ``1/2 ||w||^2 + C * mean over pairs of l(w.(x_i - x_j))``, with the mean over pairs of documents of the
     same query with ``y_i > y_j`` (thesis, OP 3), and with ``l(d) = max(0, 1 - d)`` or its square. There may be any
     number of grades. Pairs are counted, not enumerated. The fit has a certificate: the objective is within
@@ -45,6 +46,7 @@ class PairwiseSVM(StructuralRanker):
         the hinge by any other trainer.
     relevance : float, default=1.0
         Least label of a relevant document in :meth:`score` (ROC area); training uses all grades.
+
     Attributes
     ----------
     fit_ : Fit
@@ -66,9 +68,11 @@ class PairwiseSVM(StructuralRanker):
       corresponds to ``C = c`` with ``normalize="query"``.
     * SVM-light ``-z p``, LIBLINEAR's ranking SVM and ``LinearSVC(fit_intercept=False)`` on pair differences
       minimise ``1/2 ||w||^2 + c * sum over pairs``, which corresponds to ``C = c P`` with ``normalize="pairs"``.
+
     Only the order of the labels within each query affects :meth:`fit`, which raises an error if no query has two
     documents with different labels. With ``normalize="pairs"`` the weight of a query is the mean of its
     ``sample_weight`` times its number of pairs.
+
     With the squared hinge, training takes a few Newton steps of a few passes each, and a pass takes about as long as
     reading the features from memory (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
 

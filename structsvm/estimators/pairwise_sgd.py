@@ -143,9 +143,14 @@ class PairwiseSGD(LinearRanker):
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> Self:
-        """Continue training from the current weights, only with pairs of the given rows. The first call determines the
-        scaling and the step size ``eta_0="auto"``. No queries are held out. Two calls on the same rows give the same
-        result, bit for bit, as one call with the total number of steps. Parameters ---------- X, y, qid, sample_weight
+        """Continue training from the current weights, only with pairs of the given rows.
+
+        The first call determines the scaling and the step size ``eta_0="auto"``. No queries are held out. Two calls on
+        the same rows give the same result, bit for bit, as one call with the total number of steps.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight
             As in ``fit``. If no query has two documents with different labels, the weights remain unchanged.
         """
         n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)

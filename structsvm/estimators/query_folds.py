@@ -19,11 +19,15 @@ Split = tuple[Int, Int]
 
 
 class QueryKFold(BaseCrossValidator):
-    """Cross-validator that assigns whole queries to folds, and requests ``qid`` by metadata routing. Pass it as ``cv``
-    to ``cross_val_score``, ``GridSearchCV`` and similar functions. ``KFold`` or an integer would split queries between
-    folds: a model that was trained on a part of a query would have an advantage on the rest, and scores would not refer
-    to whole queries. Queries are assigned to folds as in :class:`StructuralRankerCV`. Parameters ---------- n_splits :
-    int, default=5
+    """Cross-validator that assigns whole queries to folds, and requests ``qid`` by metadata routing.
+
+    Pass it as ``cv`` to ``cross_val_score``, ``GridSearchCV`` and similar functions. ``KFold`` or an integer would
+    split queries between folds: a model that was trained on a part of a query would have an advantage on the rest, and
+    scores would not refer to whole queries. Queries are assigned to folds as in :class:`StructuralRankerCV`.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
         Number of folds, from 2 to the number of queries.
     shuffle : bool, default=False
         Whether to assign the queries to folds in random order instead of the order of their first rows.
@@ -61,6 +65,7 @@ class QueryKFold(BaseCrossValidator):
 
     def split(self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None) -> Iterator[Split]:
         """Yield the rows of the training part and of the test part of each fold.
+
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
@@ -70,6 +75,7 @@ class QueryKFold(BaseCrossValidator):
             Alternative name of ``qid``.
         qid : array-like of int or str, shape (n_rows,), optional
             Query of each row, in any order; required unless ``groups`` or a column ``qid`` is given.
+
         Yields
         ------
         tuple of ndarray of int64

@@ -40,6 +40,7 @@ def usual_C(C: float | None, loss: str | Oracle) -> float:
 @parameters
 class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a convex bound on a ranking loss.
+
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack of a query is an upper bound on the
     loss of its ranking. For ``"map"`` and ``"roc"`` it is the slack of a structural SVM with margin rescaling (Yue et
     al.; thesis, chapter 3). For ``"ndcg@10"``, ``"mrr"`` and ``"precision@10"`` it is a mean of logarithms of soft
@@ -93,6 +94,7 @@ class StructuralRanker(LinearSVM):
         no relevant or no non-relevant document).
     constraints_, penalty_ : tuple of str, str
         The constraints and the penalty as text; defined only if ``constraints`` or ``penalty`` was given.
+
     See Also
     --------
     StructuralRankerCV : Selects C by cross-validation over queries.
@@ -135,6 +137,7 @@ class StructuralRanker(LinearSVM):
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Train the ranker.
+
         Parameters
         ----------
         y : array-like of numbers, shape (n_rows,)
@@ -287,6 +290,7 @@ def model_path(
 ) -> Iterator[Ranker]:
     """Yield fitted copies of a ranker for several values of C in ascending order, each warm-started from the previous
     fit.
+
     Parameters
     ----------
     model : StructuralRanker or TreeRanker
@@ -295,6 +299,7 @@ def model_path(
         As in ``fit``.
     Cs : sequence of float
         Values of the trade-off, each > 0.
+
     Yields
     ------
     StructuralRanker or TreeRanker

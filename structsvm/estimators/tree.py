@@ -53,6 +53,7 @@ value is for smooth losses."""
 @parameters
 class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     """Ranker that combines the leaves of boosted trees by a structural SVM for a ranking measure.
+
     LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Its leaf values, which are computed for one tree
     at a time and shrunk, are then replaced: the weights of all leaves, and of all quantile bins of all features,
     together minimise ``1/2 ||w||^2 + C * mean over queries of the slack``, as the weights of features do in
@@ -106,6 +107,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         Indices of the columns with missing values in training.
     n_uninformative_ : int
         Number of queries without a constraint.
+
     See Also
     --------
     TreeRankerCV : Selects C and the number of trees.
@@ -116,10 +118,13 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     In the bins, a missing value (NaN) is below all edges. In the trees, LightGBM learns for each split to which side
     missing values go; if a feature had no missing values in training, they count as 0, and ``predict`` issues a warning
     that names the feature.
+
     ``predict`` matches the categories of a frame by value, whatever their dtype; an unknown category counts as missing,
     and a warning is issued. In an array, categories are indices into ``categories_``.
+
     The edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers
     have the same scores.
+
     The first fit after an installation includes a few seconds of compilation, which ``fit(..., verbose=True)`` reports;
     ``structsvm warm-up`` compiles in advance.
 
@@ -165,6 +170,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; the weight of a query is the mean over its rows. Queries of weight 0 are not used for growing
             trees. None means equal weights.
+
         Raises
         ------
         ImportError
@@ -196,8 +202,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
             few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
             warn_user(
-                f"X: missing values in {few}, of which training had none; trees of LightGBM take them for 0, bins for "
-                "less than all values; fill them in, or train with rows that miss them, too"
+                f"X: missing values in {few}, which had none in training; the trees of LightGBM treat them as 0, and the "
+                "bins as below all values; impute them, or train on rows with missing values"
             )
 
     def check_options(self) -> None:
@@ -333,10 +339,11 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
 @parameters
 class TreeRankerCV(TreeRanker, CrossValidated):
-    """:class:`TreeRanker` that selects C and the number of trees by cross-validation over queries. In each fold, trees
-    are grown and bins are computed without the held-out queries: otherwise the measure on these queries would be too
-    high, because their labels would have affected the trees. The largest number of trees is grown once per fold;
-    smaller numbers use the first trees. Finally, trees are grown on all queries.
+    """:class:`TreeRanker` that selects C and the number of trees by cross-validation over queries.
+
+    In each fold, trees are grown and bins are computed without the held-out queries: otherwise the measure on these
+    queries would be too high, because their labels would have affected the trees. The largest number of trees is grown
+    once per fold; smaller numbers use the first trees. Finally, trees are grown on all queries.
 
     Parameters
     ----------
@@ -351,6 +358,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     random_state : int, default=None
         Seed for growing trees, and for shuffling the queries before they are assigned to folds; None assigns them in
         order.
+
     Attributes
     ----------
     C_ : float
@@ -391,6 +399,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         ----------
         X, y, qid, sample_weight
             As in :meth:`TreeRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
+
         Raises
         ------
         ImportError

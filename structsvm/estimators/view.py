@@ -12,14 +12,17 @@ from structsvm.common.checks import BadInput
 
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
+
     A ranker is not a regressor: its scores have no unit, and training only determines their order within a query. Tools
     that show how a prediction depends on the features can nevertheless use the scores, but they accept only regressors
     and classifiers: ``partial_dependence``, ``PartialDependenceDisplay.from_estimator`` and
     ``DecisionBoundaryDisplay.from_estimator``.
+
     Parameters
     ----------
     ranker : fitted ranker
         Ranker whose ``predict`` does not require ``qid``.
+
     Returns
     -------
     fitted regressor

@@ -1,4 +1,5 @@
 """Look up losses by name, such as ``"ndcg@10"``, among the labels of the oracles in this folder.
+
 To add an oracle, add it to ``__init__.py`` with the names that select it; this module needs no change.
 """
 
@@ -29,9 +30,10 @@ LOSSES = tuple(labels(_ROOM))
 
 
 def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
-    """Return the oracle with a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned unchanged. An
-    oracle of this package is a dataclass with its name in the attribute ``label``. Its attribute ``cutoff``, which is
-    "never" (default), "optional" or "required", determines whether the name takes a suffix ``@k``, whose value is
+    """Return the oracle with a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned unchanged.
+
+    An oracle of this package is a dataclass with its name in the attribute ``label``. Its attribute ``cutoff``, which
+    is "never" (default), "optional" or "required", determines whether the name takes a suffix ``@k``, whose value is
     passed as the field ``k``. ``relevance`` is passed to oracles that have a field of this name.
 
     Parameters

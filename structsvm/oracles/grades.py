@@ -26,6 +26,7 @@ def by_grade(
     y: NDArray[Any], offsets: Int, grade: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 ) -> ByGrade:
     """Sort the rows of each query by descending grade of their labels with a stable counting sort.
+
     Labels may be a memory map, of which only a part is in memory at a time.
     """
     n, n_queries = int(offsets[-1]), offsets.shape[0] - 1

@@ -1,4 +1,5 @@
 """The log-rank loss, a smooth convex bound on 1 - NDCG@k, on 1 - MRR and on 1 - precision, with its curvature.
+
 Let ``s`` be the scores of a query, and let the thresholds ``t`` be its grades above the lowest grade. The loss is::
 
     R(s) = sum_t omega_t / P_t * sum_{i: y_i >= t} log2(1 + sum_{j: y_j < t} exp(s_j - s_i))
@@ -46,6 +47,7 @@ class NDCG:
     negative gradient is proportional to the mean of the relevant documents minus the mean of the others. The optimal
     weights are therefore zero only if the two means are equal, whatever the length of the queries. The hinge of NDCG
     with position features, in contrast, compares with the best of the other documents (``docs/theory/log_rank.md``).
+
     This is not a structural SVM, because there is no most violated ranking. As its tangents are cuts, every trainer can
     minimise it, including ``solver="newton"``, because it has a Hessian. An evaluation takes O(documents x grades) per
     query.
@@ -82,8 +84,10 @@ class NDCG:
 @dataclass(frozen=True)
 class ReciprocalRank:
     """The log-rank loss of the relevant documents; half of it bounds ``1 - 1/rank`` of the first relevant document
-    (MRR). The objective is that of :class:`PrecisionAt`; only the measure by which a ranker is evaluated differs. A
-    query has no constraint if all its documents are relevant or none is.
+    (MRR).
+
+    The objective is that of :class:`PrecisionAt`; only the measure by which a ranker is evaluated differs. A query has
+    no constraint if all its documents are relevant or none is.
 
     Parameters
     ----------
@@ -91,6 +95,7 @@ class ReciprocalRank:
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
         Least label of a relevant document.
+
     Examples
     --------
     >>> import numpy as np
@@ -121,9 +126,11 @@ class ReciprocalRank:
 
 @dataclass(frozen=True)
 class PrecisionAt:
-    """The log-rank loss of the relevant documents, for precision at ``k``. With ``P`` relevant documents it bounds the
-    fraction of ``min(k, P)`` that is missing among the first ``k``. The objective is that of :class:`ReciprocalRank`.
-    For graded labels, :class:`NDCG` is usually better, even for precision.
+    """The log-rank loss of the relevant documents, for precision at ``k``.
+
+    With ``P`` relevant documents it bounds the fraction of ``min(k, P)`` that is missing among the first ``k``. The
+    objective is that of :class:`ReciprocalRank`. For graded labels, :class:`NDCG` is usually better, even for
+    precision.
 
     Parameters
     ----------
@@ -154,9 +161,10 @@ class PrecisionAt:
 
 
 class LogRankSeparator:
-    """Tangents of the log-rank loss, and products with its Hessian at the same scores. ``grade`` converts labels to
-    nonnegative grades. ``k`` is the cut-off of the DCG that determines the weights of the thresholds. If ``linear`` is
-    True, the gain is the grade itself instead of ``2^y - 1``.
+    """Tangents of the log-rank loss, and products with its Hessian at the same scores.
+
+    ``grade`` converts labels to nonnegative grades. ``k`` is the cut-off of the DCG that determines the weights of the
+    thresholds. If ``linear`` is True, the gain is the grade itself instead of ``2^y - 1``.
     """
 
     exact = True

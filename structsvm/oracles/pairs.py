@@ -36,8 +36,9 @@ class Pairs:
     Pairs are violated independently of each other, so that a most violated output is a set of pairs that need not be
     the inversions of a ranking. An evaluation costs O(n log n) for any number of grades: the documents of each grade
     are sorted, and adjacent grades are merged level by level while the violated pairs between them are counted. Up to
-    300 pairs per document, it is faster to compare all pairs. For binary labels and ``normalize="query"``, the weights
-    of :class:`RocArea` are ``w_roc(C) = 1/2 w_pair(4 C)``.
+    300 pairs per document, it is faster to compare all pairs.
+
+    For binary labels and ``normalize="query"``, the weights of :class:`RocArea` are ``w_roc(C) = 1/2 w_pair(4 C)``.
 
     Examples
     --------
@@ -80,6 +81,7 @@ class RocArea:
     ----------
     relevance : float, default=1.0
         Least label of a relevant document, as for :class:`~structsvm.oracles.AveragePrecision`.
+
     Notes
     -----
     The most violated ranking inverts ``(i, j)`` if ``s_i - s_j < 1/2`` (thesis 3.2.1, after Joachims 2005): it sorts by
@@ -108,9 +110,10 @@ class RocArea:
 
 
 class PairSeparator:
-    """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs. A pair is violated if ``s_i
-    - s_j < margin``. Each violated pair adds ``step / pairs`` to the coefficient of its better document and subtracts
-    it from the coefficient of its worse document.
+    """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs.
+
+    A pair is violated if ``s_i - s_j < margin``. Each violated pair adds ``step / pairs`` to the coefficient of its
+    better document and subtracts it from the coefficient of its worse document.
     """
 
     exact = True

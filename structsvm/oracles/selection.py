@@ -1,4 +1,5 @@
 """Choose documents from a candidate set: greedily, with exchanges, or within a budget.
+
 A candidate set is a :class:`~structsvm.common.candidates.Coverage`. A model assigns a benefit to each bin of elements,
 and a value to each document. The value of a subset is the sum of the benefits of all elements that it covers, each
 counted once, and of the values of its documents. In training, a loss over labelled subtopics is added.
@@ -38,8 +39,10 @@ class Selection(NamedTuple):
 
 class Subtopics(NamedTuple):
     """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of the states of the subtopics of
-    document k``. The state of a subtopic is initially its weight, and is multiplied by ``keep`` each time a document
-    covers it. ``keep`` is 1 - alpha for alpha-NDCG and 0 for the other losses.
+    document k``.
+
+    The state of a subtopic is initially its weight, and is multiplied by ``keep`` each time a document covers it.
+    ``keep`` is 1 - alpha for alpha-NDCG and 0 for the other losses.
     """
 
     start: Int
@@ -90,6 +93,7 @@ def greedy(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
     """Choose ``k`` documents, each with the largest marginal gain (thesis, algorithm 3); of ties the first is chosen.
+
     Marginal gains are exact. When a document is chosen, only the gains of documents that share words with it are
     updated. Benefits may be negative. As ``k`` documents are required, a document is chosen even if its gain is
     negative.
@@ -166,7 +170,9 @@ def budgeted(
     coverage: Coverage, benefits: Float, values: Float, costs: Float, budget: float, *, k: int | None = None
 ) -> Selection:
     """Choose documents with a total cost of at most ``budget``, in descending order of gain per cost, while gains are >
-    0. If the best single document within the budget has a higher value than this selection, it is chosen alone. With
+    0.
+
+    If the best single document within the budget has a higher value than this selection, it is chosen alone. With
     nonnegative benefits, the value is then at least ``(1 - 1/e) / 2`` times the optimum (Khuller, Moss and Naor 1999);
     choosing only by gain per cost has no such guarantee. Nor is there a guarantee if ``k`` also limits the number of
     documents.
@@ -214,6 +220,7 @@ def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: 
 
 def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_cost: bool = False) -> Int:
     """Choose documents one at a time, each with the largest of ``gains(chosen so far)`` among those within ``limits``.
+
     If ``per_cost`` is True and there is a budget, choose by gain per cost, while it is positive. As in
     :func:`budgeted`, the best single document is chosen instead if its gain exceeds the total gain.
     """

@@ -28,6 +28,7 @@ class SquaredPairs:
     ----------
     normalize : {"pairs", "query"}, default="pairs"
         Whether the objective is the mean over pairs or over queries, as in :class:`~structsvm.oracles.pairs.Pairs`.
+
     Notes
     -----
     If the documents are sorted by score, the candidates for violated pairs with a document are consecutive. Sums over

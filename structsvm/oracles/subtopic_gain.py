@@ -18,6 +18,7 @@ _ROUNDING = 12
 
 class SubtopicGain:
     """Value of a set of documents, ``f(A) = sum_s weight_s max_{a in A} degree_as``, and marginal gains of documents.
+
     With ``loss="alpha_ndcg"`` the gain of document ``d`` is ``sum_s degree_ds prod_{a in A} (1 - degree_as / 2)``. Both
     functions are monotone and submodular.
 

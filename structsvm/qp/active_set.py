@@ -5,6 +5,7 @@ The Gram matrices of cutting planes are singular (more planes than features, rep
 planes, and of a slack vertex that is a plane of zeros with loss zero, sum to exactly ``cap``. The vertices in use
 ("free") are kept affinely independent, as is the corral in Wolfe's minimum-norm-point algorithm. The Hessian reduced to
 their face is therefore positive definite; its Cholesky factor is updated when a vertex enters or leaves.
+
 Each round computes the gradient and the duality gap, adds the vertex with the largest estimated gain, and takes Newton
 steps on the face. A step ends at the first coordinate that reaches zero, whose vertex then leaves. A vertex that
 depends affinely on the free vertices adds no curvature: a move along the dependency, until a vertex leaves, precedes

@@ -35,9 +35,10 @@ def solve_cone(
     tol: float = 1e-10,
     solver: QPSolver = active_set,
 ) -> ConeResult:
-    """Solve the one-slack problem over planes ``(joint, loss)`` with sign constraints or with ``cone @ w >= 0``. The
-    rows of a matrix ``cone`` must be linearly independent. ``value`` is the dual function at a feasible ``alpha``, so
-    that it is a lower bound whatever the accuracy of the multipliers.
+    """Solve the one-slack problem over planes ``(joint, loss)`` with sign constraints or with ``cone @ w >= 0``.
+
+    The rows of a matrix ``cone`` must be linearly independent. ``value`` is the dual function at a feasible ``alpha``,
+    so that it is a lower bound whatever the accuracy of the multipliers.
     """
     # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
     # projection on the cone. The multiplier of r . w >= 0 acts as the mass of a plane with joint feature r and loss 0.

@@ -1,10 +1,12 @@
 """The master problem of cutting planes with a convex penalty and convex constraints, which are written in cvxpy.
+
 cvxpy compiles the penalty and the constraints once, to a problem over cones,
 
     min_x 1/2 x' P x + q . x + offset     subject to     A x + s = b,  s in K,
 
 in which ``x`` consists of the weights and auxiliary variables of cvxpy. Cuts of the mean hinge are appended as rows
 over the weights and one slack variable, and Clarabel is called directly to solve the result, without cvxpy.
+
 Clarabel stops at a tolerance, so that its objective is not a lower bound. Its multipliers ``z`` give a bound: for every
 ``z`` in the dual cone and every feasible ``x``
 
@@ -63,8 +65,10 @@ class Master(NamedTuple):
 
 
 class Convex:
-    """Penalty and constraints on the weights, compiled once for any cuts and any ``C``. Both are given as functions of
-    the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` in ``names``.
+    """Penalty and constraints on the weights, compiled once for any cuts and any ``C``.
+
+    Both are given as functions of the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` in
+    ``names``.
     """
 
     # A penalty of the user, such as L1, may have zero weights at its optimum (``may_be_sparse``). The sign constraints

@@ -47,6 +47,7 @@ _NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
 
 def cache_size(problem: Problem) -> int | None:
     """Return the number of planes that a query may cache, at most ten, or None if three do not fit in memory.
+
     Three is the minimum, as a full cache merges two planes before it adds one.
     """
     n = max(MEMORY, problem.n_bytes // 2) // (8 * max(1, slot_size(problem)))
@@ -90,8 +91,8 @@ class BlockDual:
     # The dual problem is  max D(a) = sum_qk a_qk loss_qk - 1/2 ||w||^2,  w = anchor + sum_qk a_qk psi_qk,  over masses
     # a >= 0 with sum_k a_qk <= cap_q = C weight_q. The rest of a query's cap is the mass of its zero plane, which is
     # not stored. The derivative of D with respect to a mass is the violation of its plane at w, loss_qk - psi_qk . w.
-    # With sign constraints, w is the projection of that sum on them, and the derivative is the same.
-    # The ``anchor`` is zero unless these queries are part of a larger problem (:meth:`place`).
+    # With sign constraints, w is the projection of that sum on them, and the derivative is the same. The ``anchor`` is
+    # zero unless these queries are part of a larger problem (:meth:`place`).
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features

@@ -89,7 +89,7 @@ class NothingLearnedWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap(C=1e-6).fit(data.X, data.y, qid=data.qid)
     >>> print(caught[0].message)
-    the best model of this loss on these data is hardly better than none: objective ... against ... at w = 0; ...
+    the optimal weights are hardly better than none for this loss and data: objective ... against ... at w = 0; ...
     """
 
 
@@ -109,7 +109,7 @@ def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = 
         raise CertificateError(
             f"certificate: expected the primal value to be at least the dual one, got {primal:g} below {dual:g}: the "
             "data are damaged or changed during training (structsvm convert --check reads a store), or the oracle does "
-            "not find the most violated output (structsvm.testing.check_oracle; one that only approximates it has "
+            "not find the most violated output (structsvm.testing.check_oracle checks it; an approximate oracle needs "
             "exact = False)"
         )
 
@@ -349,9 +349,9 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     if fit.primal < share * zero:
         return
     warn_user(
-        f"the best model of this loss on these data is {'hardly' if fit.primal < zero else 'no'} better than none: "
-        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a "
-        "scale for the features, and check that the labels belong to the rows",
+        f"the optimal weights are {'hardly' if fit.primal < zero else 'no'} better than none for this loss and data: "
+        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or "
+        "scaled features, and check that the labels belong to the rows",
         NothingLearnedWarning,
     )
 

@@ -187,6 +187,7 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
 
 def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
     """Return the shift and factor that scale columns to zero mean and unit variance, or to [0, 1].
+
     Constant columns have the factor 0. Rows are summed in the order ``order``, which affects the last digits.
     """
     n, d = X.shape

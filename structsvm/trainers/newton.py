@@ -32,8 +32,10 @@ supports: set[str] = set()
 
 def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, starting from the solution for the last C or from the
-    guess. ``tol`` applies both to the relative gap and to the norm of the gradient relative to its norm at zero
-    weights: the gap alone would accept zero weights for a small C.
+    guess.
+
+    ``tol`` applies both to the relative gap and to the norm of the gradient relative to its norm at zero weights: the
+    gap alone would accept zero weights for a small C.
     """
     # Each step solves the Newton equations by conjugate gradients. As each product is a pass, the solution becomes
     # accurate only near the optimum. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower

@@ -112,9 +112,10 @@ def minimise(
     n_jobs: int = 1,
     signs: Float | None = None,
 ) -> Solution:
-    """Solve the problem over ``planes`` to a gap of at most ``target``, or as far as rounding allows. Start from ``w``
-    with smoothing ``mu``. If ``enough`` is given, also stop at this dual value, or at the centre if the planes cannot
-    attain this value.
+    """Solve the problem over ``planes`` to a gap of at most ``target``, or as far as rounding allows.
+
+    Start from ``w`` with smoothing ``mu``. If ``enough`` is given, also stop at this dual value, or at the centre if
+    the planes cannot attain this value.
     """
     # Invariants of the loop: v contains the violations at w; ``best`` contains the masses with the highest dual value
     # so far; and the optimum over the planes is between ``highest`` and ``lowest``.
@@ -297,6 +298,7 @@ class _Smoothed:
     ) -> float:
         """Return the length at which the slope along ``step`` is nearly zero, or 0 if ``step`` is not a descent
         direction.
+
         Return ``longest`` if the slope at this length is still downhill; it is at least 1 up to rounding.
         """
         # Newton's method in one variable: the slope and curvature of F(w + t step) need no product with the planes,

@@ -17,6 +17,7 @@ def ordinal_interior_point(
     problem: Problem, X: Any, sides: Sequence[tuple[Int, Float, Int, Float]], C: float, *, tol: float = 1e-3
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * weighted slacks`` over ``w`` and ``b_1 <= ... <= b_T`` by an interior-point method.
+
     ``sides`` comes from the separator and gives, per threshold, the rows below it with their weights and the rows above
     it with theirs. The method is suitable for up to a few thousand rows.
     """

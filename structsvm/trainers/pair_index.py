@@ -37,8 +37,10 @@ def index_pairs(
     normalize: Literal["pairs", "query"] = "pairs",
 ) -> PairIndex:
     """Index the pairs of documents of the same query with different labels among ``rows`` (a boolean mask; None for
-    all). Without ``y``, any two documents of a query form a pair. With ``normalize="query"`` each query that has a pair
-    is equally likely, with ``"pairs"`` each pair; ``weights`` multiply the probabilities of the queries.
+    all).
+
+    Without ``y``, any two documents of a query form a pair. With ``normalize="query"`` each query that has a pair is
+    equally likely, with ``"pairs"`` each pair; ``weights`` multiply the probabilities of the queries.
     """
     # ``number`` is the query of each row in ``order``. Queries without pairs are dropped later; starts and shares are
     # cumulative sums.
@@ -88,6 +90,7 @@ def index_pairs(
 def draw_pairs(index: PairIndex, seed: int, first: int, n: int, *, stream: int = 0) -> tuple[Int, Int]:
     """Return the rows of the better and of the worse document of ``n`` pairs, starting at pair ``first`` of a random
     stream.
+
     A descent with this seed samples labelled pairs from stream 0 and unlabelled pairs from stream 1.
     """
     better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)

@@ -1,4 +1,5 @@
 """Stochastic gradient descent on pairs of documents, with any number of views and an optional penalty on disagreement.
+
 The same kernels implement SPD (one view), SPD-MV (independent views) and LCRA-k-l (views that agree on unlabelled
 pairs).
 """
@@ -51,8 +52,9 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The state of a descent. Continuing from a stored state gives the same bits as a descent without interruption. The
-    weights of view ``v`` are ``scale[v] * direction``, so that they are all shrunk by one multiplication. Their
+    """The state of a descent. Continuing from a stored state gives the same bits as a descent without interruption.
+
+    The weights of view ``v`` are ``scale[v] * direction``, so that they are all shrunk by one multiplication. Their
     weighted sum over time is ``total[v] * direction - correction``. The cost of a step is therefore proportional to the
     number of non-zeros of its pairs.
     """
@@ -67,6 +69,7 @@ class Descent:
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Float | None = None) -> Float:
     """Return the mean of ``||p^v||^2`` over pairs, or of ``||y p^v||^2`` if labels are given, for each view.
+
     The means are estimated from ``_NORM_PAIRS`` sampled pairs.
     """
     better, worse = draw_pairs(index, seed, 0, _NORM_PAIRS, stream=2)
@@ -123,6 +126,7 @@ def descend(
 ) -> Descent:
     """Make ``n_steps`` steps of LCRA-k-l, each on ``k`` pairs of ``index``; ``eta_0`` is the initial step size of each
     view.
+
     Without ``agreement`` the views are independent; with a single view this is SPD.
     """
     # A step follows the negative gradient of the terms of its batch in (Tsivtsivadze, Hofmann and Heskes, (1))
@@ -170,6 +174,7 @@ def descend_until(
     patience: int,
 ) -> tuple[Descent, list[tuple[int, float]]]:
     """Advance until the value has not improved for ``patience`` evaluations, or for at most ``n_steps`` steps.
+
     Return the best state, and a history of (number of steps, value) with one entry per evaluation.
     """
     best, best_value, since = state, -np.inf, 0

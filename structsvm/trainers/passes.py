@@ -1,5 +1,6 @@
 """The pass over the data: per chunk of rows, compute scores, call the oracle, and combine the rows while they are
 cached.
+
 This module is the only reader of the features during training.
 """
 
@@ -132,8 +133,10 @@ class RankingProblem:
 
     def part(self, n_parts: int) -> RankingProblem | None:
         """Return the problem over every ``n_parts``-th task, with its weights scaled to sum to one; None if there are
-        few. Only the methods that make a whole pass (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are restricted
-        to the part.
+        few.
+
+        Only the methods that make a whole pass (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are restricted to
+        the part.
         """
         if len(self._tasks) < _LEAST_TASKS * n_parts:
             return None
@@ -276,9 +279,10 @@ def sample(
 def sampled_slope(
     problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
 ) -> tuple[float, float]:
-    """Return the weight of a sample, and the weighted sum of its joint features at ``w`` times ``direction``. If
-    ``slopes`` of a model (one per query of the problem) are given, they are added to the products: the sum is then the
-    excess of the model's slope over the true slope.
+    """Return the weight of a sample, and the weighted sum of its joint features at ``w`` times ``direction``.
+
+    If ``slopes`` of a model (one per query of the problem) are given, they are added to the products: the sum is then
+    the excess of the model's slope over the true slope.
     """
     share, gain = 0.0, 0.0
     for first, last, _, joint in sample(problem, w, among=among):

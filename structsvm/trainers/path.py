@@ -22,6 +22,7 @@ def fit_path(
     problem: Problem, Cs: Sequence[float], *, solver: Solver = "auto", **options: Unpack[OptionNames]
 ) -> Iterator[Fit]:
     """Train for several values of C in ascending order, and yield each fit as soon as it is done.
+
     Each fit starts from the results for the previous C: ``one_slack`` keeps its cuts, which do not depend on C;
     ``frank_wolfe`` keeps its cached planes and its dual point, which is scaled to the next C and remains feasible;
     ``newton`` keeps its weights. ``n_slack`` starts from zero for each C. If "auto" changes from ``frank_wolfe`` to
@@ -58,6 +59,7 @@ def fit_path(
         If training ended with a gap above ``tol``, because of ``max_passes``, the callback, or rounding.
     NothingLearnedWarning
         If the final objective is within a few ``tol`` of its value at ``w = 0``.
+
     Examples
     --------
     >>> import numpy as np

@@ -33,6 +33,7 @@ class Planes(NamedTuple):
 @kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
     """Return a slot for a new plane, given ``n`` slots in use; if all are, drop a plane or merge two.
+
     Of the planes without mass, the one idle for longest is dropped; if all have mass, the two lightest are merged.
     """
     # The merged plane is the mean of the two, weighted by their masses, so that the dual point does not change. It is a

@@ -46,6 +46,7 @@ def search_segment(
     C: float, w: Float, centre: Float, along: Callable[[Float, float], tuple[float, float, float]]
 ) -> Float:
     """Search the segment from ``w`` to ``centre`` for a point where the slope of the objective is nearly zero.
+
     ``along(step, t)`` returns the slope of the model, the weight of a sample, and the excess of the model's slope on
     it.
     """
@@ -62,6 +63,7 @@ def search_segment(
 
 def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], tuple[float, float]]) -> float:
     """Return the factor of ``w`` that minimises the objective on a sample of the queries, or 1 if it is unreliable.
+
     ``sampled(factor)`` returns the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
     """
     # The factor is unreliable for few queries, for a sample without weight, and if its order of magnitude is not 1,

@@ -80,7 +80,7 @@ def test_without_unlabelled_rows_views_agree_on_all_documents(data, caplog):
     first = np.append(True, np.diff(data.qid) != 0)
     with caplog.at_level("INFO", logger="structsvm"):
         CoRegularizedSGD(n_steps=10).fit(data.X, data.y, qid=data.qid, unlabeled=first)
-    assert "nothing that views could agree on" in caplog.text
+    assert "there are no pairs on which to agree" in caplog.text
 
 
 def test_partial_fit_goes_on(data):

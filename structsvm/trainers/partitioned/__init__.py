@@ -1,4 +1,5 @@
 """Training over partitions of the queries, which may be on different machines and may be lost and rebuilt at any time.
+
 ``driver`` runs the rounds of a fit, ``partition`` computes the part of a round on the machine that holds the rows,
 ``columns`` combines the results, and ``checkpoint`` saves the state to a file. An implementation of
 :class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`, transfers the messages.

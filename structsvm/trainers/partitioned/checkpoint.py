@@ -29,7 +29,7 @@ def other_rows(difference: str) -> BadInput:
     """Return the error for a checkpoint that was written for different rows."""
     return BadInput(
         "checkpoint",
-        f"expected the data that it was written for, got others: {difference}",
+        f"expected the data for which it was written, got different data: {difference}",
         "delete the checkpoint",
     )
 
@@ -50,7 +50,7 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
         array = arrays[name]
         # infinite values are valid, because the first passes have no upper bound
         if array.shape != shape or array.dtype.kind not in "fi" or np.isnan(array).any():
-            raise Damaged(f"{name} of shape {array.shape}, or not all numbers")
+            raise Damaged(f"{name} of shape {array.shape}, or with entries that are not numbers")
     if not shapes["history"][0] or not np.isfinite(arrays["history"][-1]).all():
         raise Damaged("no pass")
     if n and not (arrays["group"].min() >= 0 and arrays["group"].max() < n_parts):
@@ -58,8 +58,10 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
 
 
 class Checkpoint:
-    """Checkpoint file of a fit, from which the last saved state is read if the file exists. ``problem`` identifies the
-    fit. After a restart, the first pass must measure the same ``slacks`` as those in the file.
+    """Checkpoint file of a fit, from which the last saved state is read if the file exists.
+
+    ``problem`` identifies the fit. After a restart, the first pass must measure the same ``slacks`` as those in the
+    file.
     """
 
     def __init__(self, path: Path, problem: dict[str, Any]) -> None:
@@ -87,7 +89,7 @@ class Checkpoint:
             if other.get(name) != value:
                 raise BadInput(
                     path,
-                    f"expected a checkpoint of this fit, got that of another: {name} was {other.get(name)!r}, is "
+                    f"expected a checkpoint of this fit, got one of another fit: {name} was {other.get(name)!r}, is "
                     f"{value!r}",
                     "name another file, or delete it",
                 )

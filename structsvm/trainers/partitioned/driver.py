@@ -1,4 +1,5 @@
 """The driver: runs each round on all partitions, computes the best mix of their dual points, and decides when to stop.
+
 A *descent* round is a pass. Each partition works on its local problem, starting from the weights of the last mix, and
 returns the average of its weights over the pass and its new dual point. The mean of these averages has approximately
 the right direction; three small rounds set its norm by the slope on a sample of the queries. A *certificate* round is a
@@ -7,9 +8,11 @@ in the pass, and the best of the partition. Small rounds follow that do not read
 mass among its cached planes. The driver keeps all dual points as
 :class:`~structsvm.trainers.partitioned.columns.Columns`. The value of their best mix is the lower bound, and the next
 round starts from this mix. Only the weights of the mix are sent to the partitions, not its masses.
+
 If a certificate leaves more than half of the gap, descents end. Each further pass is then a certificate at the best
 point of the segment from the best weights so far to those of the mix. A few small rounds search the segment, with
 slopes on the cached planes and on a sample. After a certificate that barely reduces the gap, there is another descent.
+
 A round sends three vectors to each partition and at most two back, whatever the number of rows.
 """
 
@@ -93,8 +96,10 @@ class Partitions(Protocol):
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call ``method`` of each partition with its payload as arguments; return the results in the order of the
-        partitions. A call may be repeated, even on a partition that was rebuilt from its rows: the state of a partition
-        improves its results, but they are valid without it. Calls of the same partition must not overlap.
+        partitions.
+
+        A call may be repeated, even on a partition that was rebuilt from its rows: the state of a partition improves
+        its results, but they are valid without it. Calls of the same partition must not overlap.
         """
 
 
@@ -141,6 +146,7 @@ def fit_path_partitioned(
     **options: Unpack[OptionNames],
 ) -> Iterator[Fit]:
     """Train for several values of C in ascending order, without the queries of ``fold``; yield the fits.
+
     Each fit starts from the results for the previous C.
     """
     if len(Cs) == 0:

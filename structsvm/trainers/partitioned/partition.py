@@ -1,4 +1,5 @@
 """``Partition``: the part of a round that is computed on the machine that holds the rows.
+
 Let ``w`` be the weights of all partitions together and ``w_k`` the part of this partition, whose queries have the
 fraction ``M_k`` of the weight of all queries. The local problem is that of CoCoA+ (Ma et al., "Adding vs. averaging in
 distributed primal-dual optimization", ICML 2015, equation 5)::
@@ -136,9 +137,10 @@ class Partition:
         return known[2].curve(known[3], direction)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
-        """Make one descent pass on the local problem; return the average of its weights, and the new dual point. ``w``
-        is the sum of the parts of all partitions, ``own`` the part of this partition. Unless ``target`` is None, sweeps
-        over the cached planes follow until the gap of this partition is at most ``target``.
+        """Make one descent pass on the local problem; return the average of its weights, and the new dual point.
+
+        ``w`` is the sum of the parts of all partitions, ``own`` the part of this partition. Unless ``target`` is None,
+        sweeps over the cached planes follow until the gap of this partition is at most ``target``.
         """
         if task.share == 0.0:
             return np.zeros_like(w), Column(0.0, np.zeros_like(w), 0.0)
