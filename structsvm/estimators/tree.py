@@ -202,8 +202,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
             few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
             warn_user(
-                f"X: missing values in {few}, which had none in training; the trees of LightGBM treat them as 0, and the "
-                "bins as below all values; impute them, or train on rows with missing values"
+                f"X: missing values in {few}, which had none in training; the trees treat them as 0, and the bins as "
+                "below all values; impute them, or train on rows with missing values"
             )
 
     def check_options(self) -> None:
