@@ -144,9 +144,7 @@ class TopScores(_Method):
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         if candidates.features is None:
-            raise BadInput(
-                "sets", f"expected document features, the first of them a score, got {candidates!r}"
-            )
+            raise BadInput("sets", f"expected document features that include a score, got {candidates!r}")
         return _fixed(_relevance(candidates, np.zeros(0), self.score))
 
 

@@ -238,5 +238,5 @@ def say_edge(Cs: Float, means: Float, chosen: float) -> None:
     for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
         if chosen == Cs[end] and means[end] > means[beside]:
             _log.warning(
-                "C = %g is the %s value of the grid; a %s one may be better: widen it", chosen, word, verb
+                "C = %g is the %s value tried; a %s one may be better: widen the grid", chosen, word, verb
             )

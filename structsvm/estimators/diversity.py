@@ -52,7 +52,7 @@ class Reason(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[str, float]]:
-        """The words with their benefits."""
+        """Each word in ``words`` with its benefit."""
         return [(word, benefit) for word, _, benefit in self.words]
 
 

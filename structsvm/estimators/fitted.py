@@ -371,7 +371,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if warn and 2 * n > of:
         queries.warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
-            "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight"
+            "wrongly, or weight 0); the model is trained on the others. Check the labels, relevance= and sample_weight"
         )
 
 

@@ -448,7 +448,7 @@ def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-u
                 for j in range(hi - lo):
                     own[j] = w[features[lo + j]]
             excess = loss[q, slot] - dot(pool[slot, lo:hi], own)
-            if not excess <= 0.0:  # NaN must reach the sum
+            if not excess <= 0.0:  # not ``> 0``, so that NaN is added
                 slack += cap[q] * excess
             gain += cap[q] * loss[q, slot]
             if features.shape[0] == 0:

@@ -78,7 +78,7 @@ class BoundUtility:
 def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
     """Return the force on each document, in the direction of higher scores, and the utility of each query.
 
-    Documents of equal score rank in the order of their rows. The utility is 0 if no document has a gain.
+    Documents with equal scores rank in the order of their rows. The utility is 0 if no document has a gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
 

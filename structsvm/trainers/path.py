@@ -46,7 +46,7 @@ def fit_path(
     Yields
     ------
     Fit
-        In ascending order of C.
+        The fit for each C, in ascending order of C.
 
     Raises
     ------

@@ -144,8 +144,8 @@ def test_grid_search_with_unlabeled_rows(data):
     [
         ({"views": 0}, {}, "views=0"),
         ({"views": []}, {}, "views: expected at least one view"),
-        ({"views": None}, {}, "views=None: expected a whole number >= 1 or a list"),
-        ({"views": 2.0}, {}, "views=2.0: expected a whole number >= 1 or a list"),
+        ({"views": None}, {}, "views=None: expected an integer >= 1 or a list"),
+        ({"views": 2.0}, {}, "views=2.0: expected an integer >= 1 or a list"),
         ({"views": [np.arange(6) < 3]}, {}, r"views\[0\]: True: expected a name or a column from 0"),
         ({"views": [[0], []]}, {}, r"views\[1\]: expected at least one column"),
         ({"views": [[0, 9]]}, {}, r"views\[0\]: 9: expected a name or a column from 0 to 5"),
