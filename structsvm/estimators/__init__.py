@@ -1,6 +1,6 @@
-"""scikit-learn estimators around the trainers, without any numerics.
+"""scikit-learn estimators that wrap the trainers; the numerical work is done in other packages.
 
-``input_rows`` refuses unusable rows and labels, with errors that name row and query.
+``input_rows`` raises errors for invalid rows and labels, which name the row and the query.
 """
 
 from __future__ import annotations

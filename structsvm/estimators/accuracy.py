@@ -1,4 +1,4 @@
-"""``AccuracySVM``: ranking by a binary classifier of documents, in the four variants of the thesis."""
+"""``AccuracySVM``: rank by a binary classifier of documents, in the four variants of the thesis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _SCALES: dict[str, Scale] = {
     "acc4": "query-minmax",
 }
 _LIBLINEAR = Lock()
-"""Lock for LIBLINEAR, whose random generator is global to the process: concurrent fits would share its numbers."""
+"""Lock for LIBLINEAR, as concurrent fits would interfere through its random number generator, which is global to the
+process."""
 
 
 @parameters
@@ -32,31 +33,31 @@ class AccuracySVM(LinearSVM):
     """Linear SVM that classifies documents as relevant or not, and ranks by its output (thesis, OP 1 and 3.3.6).
 
     Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with ``t_i =
-    1`` for relevant documents and -1 for others. Queries matter only as ``variant`` says; this ranker is a baseline for
-    ranking losses.
+    1`` for relevant documents and -1 for others. Queries affect only the scaling of some variants. This ranker is a
+    baseline for ranking losses.
 
     Parameters
     ----------
     variant : {"acc", "acc2", "acc3", "acc4"}, default="acc2"
-        ``"acc"``: all ``v_i = 1``. ``"acc2"``: the weight of a relevant document is the number of non-relevant
-        documents per relevant document in the training set. In the other variants the many non-relevant documents
-        dominate: they need a large ``C``, and may rank worse than chance with a small one if few documents are
-        relevant. ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are
-        scaled to [0, 1] within the query. Both exist because one threshold ``b`` has to suit all queries. Both are
-        centred at their means in training, so that they do not act as ``b``.
+        With ``"acc"``, all ``v_i`` are 1. With ``"acc2"``, the weight of a relevant document is the ratio of
+        non-relevant to relevant documents in the training set. In the other variants the more frequent non-relevant
+        documents dominate: these variants need a large ``C``, and with a small ``C`` may rank worse than chance if few
+        documents are relevant. ``"acc3"`` replaces features by their percentile within the query, and ``"acc4"`` scales
+        them to [0, 1] within the query, because the same threshold ``b`` has to suit all queries. In both variants the
+        scaled features are centred at their training means, so that they do not act as an intercept.
     C : float, default=1.0
-        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
+        Trade-off between a small norm and a small mean slack; tune it on a log grid from 1e-2 to 1e4.
     tol : float, default=1e-4
-        Tolerance of LIBLINEAR: the largest violation of the optimality conditions, in units of the margin.
+        Tolerance of LIBLINEAR, which is the largest violation of the optimality conditions in units of the margin.
     max_passes : int, default=10000
-        Maximum number of passes over the data; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
+        Maximum number of passes over the data; scikit-learn issues a ``ConvergenceWarning`` if it is reached.
     random_state : int or RandomState, default=0
-        Order in which LIBLINEAR visits the documents.
+        Seed of the order in which LIBLINEAR visits the documents.
 
     Attributes
     ----------
     intercept_ : float
-        ``b``: a document counts as relevant if :meth:`predict` is above zero.
+        The intercept ``b``, which :meth:`predict` includes: a document with a positive score is classified as relevant.
     n_iter_ : int
         Number of passes made by LIBLINEAR.
 
@@ -64,13 +65,13 @@ class AccuracySVM(LinearSVM):
     -----
     The model consists of :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge
     loss, bias inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy
-    of ``X``. Its generator of random numbers is global to the process: fits in several threads take turns, with the
-    results of sequential fits. A ``LinearSVC`` trained elsewhere in the process at the same time would still change
-    them, in about the fourth digit; use processes in that case.
+    of ``X``. Its random number generator is global to the process. Fits in several threads therefore run one after
+    another, with the results of sequential fits. A ``LinearSVC`` that is trained at the same time in the same process
+    would still change the results, in about the fourth digit; use separate processes in that case.
 
-    The thesis bins features after scaling them (3.3.2), which is a pipeline:
-    ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM("acc"))`` is its SVM-acc3
-    (call ``sklearn.set_config(enable_metadata_routing=True)`` first, and pass ``qid`` along).
+    The thesis bins the scaled features (3.3.2). Its SVM-acc3 is the pipeline
+    ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM("acc"))``; call
+    ``sklearn.set_config(enable_metadata_routing=True)`` first, and pass ``qid`` to the pipeline.
 
     Examples
     --------
@@ -90,22 +91,23 @@ class AccuracySVM(LinearSVM):
 
     @property
     def scale(self) -> Scale:  # type: ignore[override]
-        """Scaling of the features by ``variant``, as a ``scale`` of ``StructuralRanker``."""
+        """The scaling that ``variant`` implies, as a value of the parameter ``scale`` of ``StructuralRanker``."""
         return _SCALES.get(self.variant, "none")
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> AccuracySVM:
-        """Train.
+        """Train the classifier.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
-            Dense for "acc3" and "acc4".
+            Features; must be dense for "acc3" and "acc4".
 
         Warns
         -----
         UserWarning
-            If the classifier calls no training document relevant: its order then need not be better than chance.
+            If the classifier predicts no training document to be relevant; its ranking may then be no better than
+            chance.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -135,8 +137,8 @@ class AccuracySVM(LinearSVM):
         self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
         if not (machine.decision_function(X) > 0).any():
             warn_user(
-                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
-                "that the order need not be better than chance; use variant='acc2' or a larger C"
+                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is predicted relevant, "
+                "so that the ranking may be no better than chance; use variant='acc2' or a larger C"
             )
         self.n_iter_ = int(machine.n_iter_)
         return self
@@ -150,7 +152,7 @@ class AccuracySVM(LinearSVM):
 
 
 def _narrow(X: Any) -> Any:
-    """Return CSR with 32-bit indices, which LIBLINEAR requires; anything else unchanged."""
+    """Return a sparse matrix with 32-bit indices, which LIBLINEAR requires; return other arrays unchanged."""
     # bool: the type guard would narrow X to a type without attributes
     if not bool(sparse.issparse(X)) or X.indptr.dtype == X.indices.dtype == np.int32:
         return X

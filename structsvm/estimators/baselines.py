@@ -1,8 +1,8 @@
 """Selection methods without learned weights, as baselines for :class:`~structsvm.DiverseRanker` and ``SVMDiv``.
 
-Like these, all have ``predict(sets, k=None, costs=None, budget=None)``, which returns the chosen documents of each set,
-in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
-:class:`MMR` chooses its trade-off in ``fit``.
+Like these models, all methods have ``predict(sets, k=None, costs=None, budget=None)``, which returns the chosen
+documents of each set, in order. Methods that use subtopics receive them as ``predict(sets, ..., labels=...)``. In case
+of ties the first document is chosen. :class:`MMR` chooses its trade-off in ``fit``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 Sets = Sequence[CandidateSet]
 Count = int | None
-"""Number of documents; None means the default of the method."""
+"""Number of documents; None means the parameter ``k`` of the method."""
 
 _Gain = Callable[[list[int]], Float]
 """Function from the documents chosen so far to the gain of each document."""
@@ -42,19 +42,19 @@ _Gain = Callable[[list[int]], Float]
 
 @dataclass(eq=False)
 class _Method:
-    """Base class of the methods: greedy choice by the gains of a set.
+    """Base class of the methods, which choose documents greedily by their gains.
 
-    Under a budget the next document has the largest gain of all documents that fit; with ``per_cost`` the largest gain
-    per cost, which must be positive.
+    Under a budget, the next document is the one with the largest gain among those that fit, or, if ``per_cost`` is
+    True, with the largest gain per cost, which must be positive.
     """
 
-    # whether gains are amounts, which are divided by costs; otherwise they are scores, of which only the order counts
+    # whether gains are amounts, which are divided by costs, instead of scores, of which only the order matters
     per_cost = False
 
     k: int = 5
 
     def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
-        """Return the documents chosen from each set; ``costs`` and ``budget`` as for ``DiverseRanker.predict``."""
+        """Return the documents chosen from each set; ``costs`` and ``budget`` are as in ``DiverseRanker.predict``."""
         checked = check_sets(sets)
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
@@ -68,7 +68,7 @@ class _Method:
 
 @dataclass(eq=False)
 class _WordMethod(_Method):
-    """Base of the methods that only use the presence of words."""
+    """Base class of the methods that use only the words of documents."""
 
     per_cost = True
 
@@ -77,13 +77,14 @@ class _WordMethod(_Method):
 
 @dataclass(eq=False)
 class RandomChoice(_Method):
-    """Random documents.
+    """Choose documents at random.
 
     Parameters
     ----------
     k : int, default=5
+        Number of documents to choose from each set.
     random_state : int, default=0
-        The choice from a set depends on it and on the position of the set in the list.
+        Seed; the choice from a set depends on the seed and on the position of the set in the list.
 
     Examples
     --------
@@ -100,13 +101,13 @@ class RandomChoice(_Method):
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
-        # positions in a random order as fixed scores, so that budgets work as for the other methods
+        # use positions in a random order as scores, so that a budget has the same effect as for the other methods
         gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
         return self._predict(checked, gains, k, costs, budget)
 
 
 class OriginalOrder(_Method):
-    """The first documents, in the order of the candidates.
+    """Choose the first documents, in the order of the candidates.
 
     Examples
     --------
@@ -122,13 +123,14 @@ class OriginalOrder(_Method):
 
 @dataclass(eq=False)
 class TopScores(_Method):
-    """The documents with the highest scores, as a retriever returns them.
+    """Choose the documents with the highest scores, such as those of a retriever.
 
     Parameters
     ----------
     k : int, default=5
+        Number of documents to choose from each set.
     score : int, default=0
-        Index of the document feature that is the score.
+        Index of the document feature that contains the score.
 
     Examples
     --------
@@ -142,26 +144,28 @@ class TopScores(_Method):
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         if candidates.features is None:
-            raise BadInput(
-                "sets", f"expected document features, the first of them a score, got {candidates!r}"
-            )
+            raise BadInput("sets", f"expected document features that include a score, got {candidates!r}")
         return _fixed(_relevance(candidates, np.zeros(0), self.score))
 
 
 @dataclass(eq=False)
 class OkapiBM25(_Method):
-    """The documents that Okapi BM25 scores highest for the query of the set (Robertson et al. 1994).
+    """Choose the documents with the highest Okapi BM25 scores for the query of the set (Robertson et al. 1994).
 
-    Document frequencies are those in the candidate set, as ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never
-    negative. A set without a query, or of counts without a vocabulary, is an error.
+    The inverse document frequency of a word is ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never negative, with
+    the document frequency ``df`` in the candidate set. Sets without a query, or with counts but no vocabulary, raise an
+    error.
 
     Parameters
     ----------
     k : int, default=5
-    k1, b : float
-        Saturation of the term frequency, and share of the length normalisation.
+        Number of documents to choose from each set.
+    k1 : float, default=1.2
+        Saturation of the term frequency; at 0 only the presence of a word matters.
+    b : float, default=0.75
+        Strength of the length normalisation, from 0 (none) to 1 (full).
     vectorizer : object, optional
-        See :func:`structsvm.features.word_counts.count_words`.
+        Vectorizer of texts, see :func:`structsvm.features.word_counts.count_words`.
 
     Examples
     --------
@@ -191,7 +195,7 @@ class OkapiBM25(_Method):
 
 
 class UnweightedCoverage(_WordMethod):
-    """Greedy coverage of as many distinct words as possible, all with equal weight (thesis, table 4.1).
+    """Greedily cover as many distinct words as possible, all with equal weight (thesis, table 4.1).
 
     Examples
     --------
@@ -207,7 +211,7 @@ class UnweightedCoverage(_WordMethod):
         new = np.ones(counts.shape[1])
 
         def gain(chosen: list[int]) -> Float:
-            # words of chosen documents are no longer new; the sums are whole numbers, exact in any order
+            # words of chosen documents are no longer new; sums of integers are exact in any order
             new[counts[chosen].indices] = 0.0
             return np.bincount(rows, new[counts.indices], minlength=len(candidates)).astype(np.float64)
 
@@ -215,9 +219,10 @@ class UnweightedCoverage(_WordMethod):
 
 
 class EssentialPages(_WordMethod):
-    """Greedy coverage of words weighted by ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009).
+    """Greedily cover words with weights ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009).
 
-    Frequencies are relative. A word counts once, with its frequency in the first chosen document that has it.
+    Both frequencies are relative. A word counts only once, with its frequency in the first chosen document that
+    contains it.
 
     Examples
     --------
@@ -234,7 +239,7 @@ class EssentialPages(_WordMethod):
         weight = log(len(candidates) / frequency)
 
         def gain(chosen: list[int]) -> Float:
-            # a word counts with its frequency in the first chosen document that has it, and not again
+            # a word counts only for the first chosen document that contains it
             weight[counts[chosen].indices] = 0.0
             return np.asarray(share @ weight).ravel()
 
@@ -245,25 +250,28 @@ class EssentialPages(_WordMethod):
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors of title and text, or from :meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`; relevance is a document feature, scaled to [0, 1] within the set, or
-    without features the mean similarity to the candidates.
+    The similarity is the cosine of the TFIDF vectors of title and text, unless the set was created with
+    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The relevance is a document feature,
+    scaled to [0, 1] within the set; for sets without features it is the mean similarity to the candidates.
 
     Parameters
     ----------
     k : int, default=5
+        Number of documents to choose from each set.
     trade_off : float, default=0.5
-        Weight of relevance, 0 to 1. Let :meth:`fit` choose it: with embeddings and scores .5 to .8 was best, with the
-        cosines of short texts, mostly below .2, a weight far below .5.
+        Weight of relevance, from 0 to 1; preferably chosen by :meth:`fit`. With embeddings and scores, 0.5 to 0.8 was
+        best; with the cosines of short texts, which are usually below 0.2, a weight far below 0.5 was best.
     vectorizer : object, optional
+        Vectorizer of texts, see :func:`structsvm.features.word_counts.count_words`.
     score : int, default=0
-        The document feature that is the relevance.
+        Index of the document feature that contains the relevance.
     smooth : int, default=0
-        If above 0, relevance is the mean score over similar documents, weighted by this power of their similarity,
-        which averages out the noise of single scores.
+        If above 0, the relevance is the mean score of similar documents, weighted by this power of their similarity,
+        which averages out the noise of individual scores.
     per_cost : bool, default=False
-        Whether a budget is spent by ``(relevance + 1 - likeness) / cost`` in the weights of the trade-off, or, by
-        default, costs only determine which documents fit.
+        Whether, under a budget, documents are chosen by gain per cost, with the gain
+        ``trade_off * relevance + (1 - trade_off) * (1 - similarity)``. If False, costs only determine which documents
+        fit.
 
     Examples
     --------
@@ -295,18 +303,21 @@ class MMR(_Method):
         costs: Any = None,
         budget: Any = None,
     ) -> MMR:
-        """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
+        """Choose ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost`` by the mean loss of the
+        sets.
 
-        Nothing else is learned, so cross-validation would give the same mean. On equal losses the
-        first of ``smooth`` 0, 2, 4, 8, of the scores and of the trade-offs 0, .05 to 1 is taken.
+        The values tried are 0, 2, 4 and 8 for ``smooth``, all document features for ``score``, and 0 to 1 in steps of
+        0.05 for ``trade_off``; in case of ties the first combination is chosen. As nothing else is learned, these
+        parameters need no cross-validation.
 
         Parameters
         ----------
         sets, labels
             As for :meth:`DiverseRanker.fit <structsvm.DiverseRanker.fit>`.
         k, costs, budget
-            As for :meth:`predict`: give ``fit`` the limits of the prediction, so that it chooses for them.
+            As for :meth:`predict`; pass the limits of the prediction, for which the parameters are then tuned.
         loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
+            Loss to minimise, as for :class:`~structsvm.DiverseRanker`.
 
         Returns
         -------
@@ -331,7 +342,7 @@ class MMR(_Method):
         best = (-1.0, self)
         for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
             one = replace(self, score=score, smooth=smooth)
-            # relevance does not depend on the trade-off: it is computed once for all of them
+            # relevance does not depend on the trade-off, so that it is computed only once
             relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
             for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
                 tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
@@ -363,11 +374,11 @@ class MMR(_Method):
 
 
 class FacilityLocation(_WordMethod):
-    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen document.
+    """Greedily maximise the sum over all candidates of their largest similarity to a chosen document.
 
-    Similarities are cosines of words, or the similarities of a set made by :meth:`CandidateSet.from_similarity
-    <structsvm.CandidateSet.from_similarity>`; negative values count as 0, so that the sum is monotone and submodular.
-    Relevance is not considered.
+    Similarities are cosines of word vectors, unless the set was created with :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`. Negative similarities count as 0, so that the sum is monotone and
+    submodular. Relevance is not considered.
 
     Examples
     --------
@@ -389,14 +400,15 @@ class FacilityLocation(_WordMethod):
 
 @dataclass(eq=False)
 class _LabelledMethod(_Method):
-    """Base class of the methods that know the subtopics when choosing."""
+    """Base class of the methods that receive the subtopics of the sets in ``predict``."""
 
     per_cost = True
 
     def predict(  # type: ignore[override]
         self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
     ) -> list[Int]:
-        """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
+        """Return the documents chosen from each set; ``labels`` are as in ``DiverseRanker.fit``, but may also be
+        grades."""
         checked = check_sets(sets)
         matrices = check_grades(labels, [len(one) for one in checked])
         degrees = (np.maximum(matrix, 0).astype(np.float64) for matrix in matrices)
@@ -408,11 +420,11 @@ class _LabelledMethod(_Method):
 
 @dataclass(eq=False)
 class XQuAD(_LabelledMethod):
-    """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
+    """xQuAD (Santos, Macdonald and Ounis 2010) with known subtopics.
 
-    A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is the
-    relevance of MMR divided by its largest value.
+    The gain of a document ``d`` is ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod_{d'} (1 -
+    P(d'|s))``, where the product is over the chosen documents ``d'``. All ``P(s)`` are equal, ``P(d|s)`` is the label
+    divided by the largest label of the set, and the relevance is that of :class:`MMR` divided by its largest value.
 
     Examples
     --------
@@ -436,7 +448,7 @@ class XQuAD(_LabelledMethod):
         share = 1.0 / max(1, grades.shape[1])
 
         def gain(chosen: list[int]) -> Float:
-            # P(s) times the probability that no chosen document satisfies a user who wants the subtopic
+            # P(s) times the probability that no chosen document satisfies a user interested in the subtopic
             uncovered = np.prod(1.0 - likely[chosen], axis=0, initial=share)
             return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, uncovered))
 
@@ -445,12 +457,14 @@ class XQuAD(_LabelledMethod):
 
 @dataclass(eq=False)
 class Clairvoyant(_LabelledMethod):
-    """Greedy coverage of the labelled subtopics, a practical upper limit for methods without labels.
+    """Greedily cover the labelled subtopics, as a practical upper limit for methods without labels.
 
     Parameters
     ----------
     k : int, default=5
+        Number of documents to choose from each set.
     loss : {"weighted", "unweighted", "alpha_ndcg"}, default="weighted"
+        Loss that the choice reduces, as for :class:`~structsvm.DiverseRanker`.
 
     Examples
     --------
@@ -475,7 +489,8 @@ def _fixed(scores: Any) -> _Gain:
 
 
 def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smooth: int = 0) -> Float:
-    """Return a document feature, perhaps smoothed, scaled to [0, 1]; without any the mean similarity, unscaled."""
+    """Return a document feature scaled to [0, 1], smoothed if ``smooth`` > 0, or the mean similarity without
+    features."""
     if candidates.features is None or candidates.features.shape[1] == 0:
         return np.asarray(similarity.mean(axis=1))
     if score >= (width := candidates.features.shape[1]):
@@ -491,10 +506,10 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
         problem = "expected a query to score documents for: CandidateSet(..., query=)"
         raise BadInput(repr(candidates), problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        problem = "expected a vocabulary with the matrix, to find the query's words in"
+        problem = "expected a vocabulary for the matrix, to look up the words of the query"
         raise BadInput(repr(candidates), problem)
     if vocabulary is None:
-        raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
+        raise BadInput("vectorizer", "expected one with the method get_feature_names_out")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]

@@ -1,4 +1,4 @@
-"""Selection of C from measures on held-out queries; the default grid is in ``cross_validation.py``."""
+"""Select C by the values of a measure on held-out queries; ``cross_validation`` computes these values."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ Weights = Float | None
 """One weight per query; None for equal weights."""
 
 Folds = Iterable[tuple[Int, Float]]
-"""For each fold, the indices of its held-out queries and their values."""
+"""For each fold, the indices of its held-out queries and the values of the measure for these queries."""
 
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 
 
 def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Selection = "max") -> float:
-    """Return the value of C to train with.
+    """Return the value of C selected by the values of a measure on held-out queries.
 
-    ``"max"`` is the C with the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard
-    error worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section 3.4.3). The
-    standard error refers to the mean difference between the two on the same queries, so that the difficulty of a query,
-    the same for all C, cancels.
+    ``"max"`` selects the C with the best mean over queries. ``"one_se"`` selects the smallest C whose mean is at most
+    one standard error worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section
+    3.4.3). This is the standard error of the mean difference between the two C on the same queries, in which the
+    difficulty of the queries cancels.
 
     Parameters
     ----------
     Cs : ndarray, shape (n_Cs,)
-        Ascending.
+        Values of C in ascending order.
     values : ndarray, shape (n_queries, n_Cs)
-        Higher is better.
+        Measure of each query for each C; higher is better.
     weights : ndarray, shape (n_queries,), optional
-        Numbers >= 0, at least one of them positive; all one by default.
+        Weights of the queries, >= 0 and at least one positive. None means equal weights.
     selection : {"max", "one_se"}, default="max"
+        Selection rule, see above.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
 
     Examples
     --------
-    Three queries, one of which C=10 wins by a small margin:
+    C=10 is better than C=1 for only one of three queries, by a small margin:
 
     >>> Cs, values = np.array([0.1, 1.0, 10.0]), np.array([[0.2, 0.5, 0.5], [0.1, 0.8, 0.81], [0.4, 0.6, 0.6]])
     >>> select_C(Cs, values), select_C(Cs, values, selection="one_se")
@@ -63,11 +64,11 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
     counted = share > 0
     values, share = values[counted], share[counted] / share[counted].sum()
     means = combine(share, values)
-    # equal up to rounding counts as equal: the smaller C is the simpler model
+    # of means that are equal up to rounding, select the smallest C, which gives the simplest model
     best = int(np.argmax(means >= means.max() - 1e-12))
     if selection == "max" or values.shape[0] == 1:
         return float(Cs[best])
-    # paired: the difficulty of a query is the same for all C and cancels in the difference to the best one
+    # the difficulty of a query is the same for all C, and cancels in the difference from the best C
     lost = values[:, [best]] - values
     mean_lost = combine(share, lost)
     n = values.shape[0]
@@ -76,16 +77,16 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
 
 
 def check_selection(selection: str) -> None:
-    """Raise ValueError for a name that :func:`select_C` does not know."""
+    """Raise ValueError for a name that :func:`select_C` does not support."""
     check_choice("selection", selection, SELECTIONS)
 
 
 def choose_column(
     Cs: Float, values: Float, weights: Float, *, selection: Selection = "max"
 ) -> tuple[int, float]:
-    """Return the index of the best alternative and the C to train with.
+    """Return the index of the best alternative, such as a number of trees, and the selected C.
 
-    Alternatives, such as numbers of trees, have an axis of ``values`` before the last; without it the index is 0.
+    Alternatives are on the second of three axes of ``values``; if there are only two axes, the index is 0.
     """
     best = 0
     if values.ndim > 2:
@@ -98,32 +99,33 @@ def choose_column(
 def crossed(
     Cs: Float, values: Float, fold: Int, weights: Weights = None, selection: Selection = "max"
 ) -> Float:
-    """Return a value per query for the C that the other folds choose, so that no query affects its own C.
+    """Return the value of each query for the C selected on the other folds, so that no query affects its own C.
 
-    The mean of the best column is too high on average, as its C was chosen on the same values. Here each query has the
-    value of the column that :func:`select_C` chooses on the queries of the other folds: an estimate for a model chosen
-    on other queries, without an additional fit.
+    The mean of the best column is too high on average, because C was selected on the same values. This function instead
+    returns, for each query, the value for the C that :func:`select_C` selects on the queries of the other folds. The
+    mean of these values estimates the measure on new queries, without an additional fit.
 
     Parameters
     ----------
     Cs : ndarray, shape (n_Cs,)
-        Ascending.
+        Values of C in ascending order.
     values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_alternatives, n_Cs)
         Held-out values, higher is better.
     fold : ndarray of int, shape (n_queries,)
-        The fold that each query was held out in; -1 for queries that were not.
+        The fold in which each query was held out; -1 for queries that were not held out.
     weights : ndarray, shape (n_queries,), optional
         As in :func:`select_C`.
     selection : {"max", "one_se"}, default="max"
+        As in :func:`select_C`.
 
     Returns
     -------
     ndarray, shape (n_queries,)
-        NaN for queries that were not held out, and if no other fold has a query with positive weight.
+        Value of each query; NaN if it was not held out, or if no other fold has a query with positive weight.
 
     Examples
     --------
-    Two folds that prefer different C, so that each gets the C of the other:
+    Two folds prefer different values of C, and each has the values for the C selected on the other:
 
     >>> values = np.array([[0.9, 0.2], [0.8, 0.1], [0.3, 0.7], [0.2, 0.6]])
     >>> crossed(np.array([1.0, 10.0]), values, np.array([0, 0, 1, 1]))
@@ -140,33 +142,34 @@ def crossed(
 
 
 def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights: Float) -> Float:
-    """Return :func:`crossed` values for any choice; ``column(rest)`` returns all values at the choice on ``rest``."""
+    """Return values as :func:`crossed` does, for any choice: ``column(rest)`` chooses on the queries ``rest`` and
+    returns the values of all queries for this choice."""
     found = np.full(fold.shape[0], np.nan)
     for number in np.unique(fold[fold >= 0]):
         rest = (fold >= 0) & (fold != number)
-        # without weight in the other folds nothing can be chosen; the values stay NaN
+        # nothing can be chosen if the other folds have no weight; the values remain NaN
         if weights[rest].any():
             found[fold == number] = column(rest)[fold == number]
     return found
 
 
 class Choice(NamedTuple):
-    """The chosen C, and the value of each query and C; NaN for queries in no test part.
+    """The selected C, and the values of all queries for each C, which are NaN for queries in no test part.
 
-    ``best`` is the index of the chosen alternative, see :func:`choose_column`.
+    ``best`` is the index of the selected alternative, see :func:`choose_column`.
     """
 
     C: float
     values: Float
     best: int
     learned: bool
-    """Whether the largest C lowered the objective noticeably in any fold."""
+    """Whether training with the largest C reduced the objective noticeably in at least one fold."""
     fold: Int
-    """The fold that held each query out; -1 for none."""
+    """The fold in which each query was held out; -1 for none."""
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Suppress the warning for a C that learns nothing if held-out queries preferred it to a larger C."""
+        """Suppress NothingLearnedWarning for the selected C if a larger C did reduce the objective in a fold."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)
@@ -182,10 +185,11 @@ def choose_C(
     callback: Callable[[int], object] | None = None,
     fixed: bool = False,
 ) -> Choice:
-    """Choose C from folds, which hold the indices and values of held-out queries; higher is better.
+    """Select C by the values of held-out queries, where higher is better.
 
-    ``folds`` may train lazily; ``callback`` is called with the number of folds done. Among alternatives, the first with
-    the best mean (at its best C) is chosen. A C at an end of the grid is logged unless the grid is ``fixed``.
+    ``folds`` may be an iterator that trains lazily. ``callback`` is called with the number of completed folds after
+    each fold. Of several alternatives, the one with the best mean (at its best C) is selected, or the first in case of
+    ties. If the selected C is at an end of the grid, a message is logged unless the grid is ``fixed``.
     """
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
@@ -195,7 +199,7 @@ def choose_C(
         show = warnings.showwarning
 
         def count(message: Any, category: Any, *where: Any) -> None:
-            if category is NothingLearnedWarning:  # raised after the last fold, for its largest C
+            if category is NothingLearnedWarning:  # issued for the largest C of a fold
                 idle.add(number)
             else:
                 show(message, category, *where)
@@ -208,7 +212,7 @@ def choose_C(
             _log.info("C: %d folds done", number)
             if callback is not None:
                 callback(number)
-    assert values is not None  # not empty: callers have checked the number of folds
+    assert values is not None  # callers have checked that there is a fold
     tested = ~np.isnan(values.reshape(values.shape[0], -1)).any(axis=1)
     if not weights[tested].any():
         raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
@@ -220,18 +224,19 @@ def choose_C(
 
 
 def check_grid(Cs: Any) -> Float:
-    """Return the values of C to try, each once and ascending."""
+    """Return the distinct values of C in ascending order; raise BadInput for invalid values."""
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
         raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
     return np.unique([check_C(C) for C in Cs])
 
 
 def say_edge(Cs: Float, means: Float, chosen: float) -> None:
-    """Log a warning if the best C is at an end of a grid of at least three values, and better than the next one."""
+    """Log a warning if the selected C is at an end of a grid of at least three values, and better than the adjacent
+    C."""
     if Cs.size < 3:
         return
     for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
         if chosen == Cs[end] and means[end] > means[beside]:
             _log.warning(
-                "C = %g is the %s of the grid: a %s one may rank better; widen the grid", chosen, word, verb
+                "C = %g is the %s value tried; a %s one may be better: widen the grid", chosen, word, verb
             )

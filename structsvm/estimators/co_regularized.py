@@ -1,4 +1,4 @@
-"""``CoRegularizedSGD``: pairwise descent on several views that agree on unlabelled queries (LCRA-k-l, SPD-MV)."""
+"""``CoRegularizedSGD``: stochastic descent on several views that agree on unlabelled pairs (LCRA-k-l, SPD-MV)."""
 
 from __future__ import annotations
 
@@ -26,47 +26,51 @@ _log = logging.getLogger("structsvm")
 
 @parameters
 class CoRegularizedSGD(PairwiseSGD):
-    """LCRA-k-l: one linear ranker per view, trained on labelled pairs to agree on unlabelled ones.
+    """LCRA-k-l: one linear ranker per view, trained on labelled pairs and to agree with the others on unlabelled pairs.
 
-    Minimises, with ``p`` and ``y`` the differences of two documents of a query and of their grades, and ``M`` views,
-    ``sum_v [mean loss(p^v, y; w^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``
-    by steps that draw ``k`` labelled and ``l`` unlabelled pairs and follow the batch's gradient of the sum
+    Let ``p`` be the difference of the features of two documents of a query, ``y`` the difference of their grades, and
+    ``M`` the number of views. The objective is
+    ``sum_v [mean loss(p^v, y; w^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``.
+    Each step samples ``k`` labelled and ``l`` unlabelled pairs and follows the negative gradient of their terms
     (Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", (1)-(3); the signs of the printed update
-    rules are corrected). Algorithm 1 returns the last weights and has steps of ``1 / (lam t)``: ``average=False``, and
-    a large ``eta_0``. The ranking score is the mean over the views. With ``mu=0`` the views are independent (SPD-MV);
-    with one view this is :class:`PairwiseSGD`, bit for bit.
+    rules are corrected). The paper's Algorithm 1 returns the last weights and has the step size ``1 / (lam t)``, which
+    corresponds to ``average=False`` and a large ``eta_0``. The score of a document is the mean over the views. With
+    ``mu=0`` the views are independent (SPD-MV). With a single view the result is identical to that of
+    :class:`PairwiseSGD`.
 
     Parameters
     ----------
     views : int or list of column lists, default=2
-        A number partitions the columns at random, into no more parts than there are columns; a list
-        gives the columns of each view, by number or name. Lists may overlap, and columns in no list are not used.
+        An integer is the number of views, to which the columns are assigned at random (at most one view per column). A
+        list contains the columns of each view, by index or name; views may overlap, and columns in no view are not
+        used.
     k : int, default=1
-        Labelled pairs per step.
+        Number of labelled pairs per step.
     l : int, default=5
-        Unlabelled pairs per step.
+        Number of unlabelled pairs per step.
     mu : float, default=0.1
-        Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
-        ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; a
-        larger ``mu`` therefore slows the labelled part down.
+        Factor of the penalty on disagreement, >= 0; tune it on a log grid. Step sizes are limited such that
+        ``eta 4 mu M sum max_v ||p^v||^2 <= 1``, with the sum over the unlabelled pairs of the step, as larger steps
+        could diverge. A larger ``mu`` therefore slows down learning from the labelled pairs.
     eta_0 : float or "auto", default="auto"
         As in :class:`PairwiseSGD`; "auto" is computed for each view.
     normalize : {"pairs", "query"}, default="pairs"
-        As in :class:`PairwiseSGD`, for unlabelled pairs too.
+        As in :class:`PairwiseSGD`; applies to labelled and unlabelled pairs.
     early_stopping : bool, default=False
         As in :class:`PairwiseSGD`; only labelled queries are held out.
     random_state : int, RandomState or None, default=None
-        Chooses the pairs, the held-out queries and the views.
+        Seed of the sampled pairs, the held-out queries and the random views.
 
     Attributes
     ----------
     views_ : list of ndarray of int64
-        Columns of each view, ascending.
+        Columns of each view, in ascending order.
     view_coefs_ : list of ndarray
-        Weights of each view, for its columns.
+        Weights of the columns of each view.
     coef_ : ndarray, shape (n_features,)
-        The mean of the views as one weight vector.
+        Mean of the weights of the views, where a column that is not in a view has weight 0 in that view.
     eta_0_ : ndarray, shape (n_views,)
+        Initial step size of each view.
 
     Examples
     --------
@@ -119,17 +123,17 @@ class CoRegularizedSGD(PairwiseSGD):
         y : array-like of numbers, shape (n_rows,)
             Graded labels; those of unlabelled rows are ignored and may be NaN.
         unlabeled : array-like of bool, shape (n_rows,), optional
-            Whether each row of ``X`` is unlabelled. Cross-validation splits it like ``X``.
+            Mask of the unlabelled rows of ``X``. scikit-learn's cross-validation splits it together with ``X``.
         X_unlabeled : array-like or CSR matrix, shape (n_unlabeled_rows, n_features), optional
-            Rows without label, instead of ``unlabeled``. scikit-learn's cross-validation passes them whole, unless
-            they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
+            Unlabelled rows, as an alternative to ``unlabeled``. scikit-learn's cross-validation passes all of them to
+            each fold, except if their number equals that of the rows of ``X``; use ``unlabeled`` in that case.
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
-            Queries of these rows. None means a single query, with a warning if the rows of ``X`` have ids.
+            Query of each row of ``X_unlabeled``. None means a single query, and issues a warning if ``qid`` is given.
 
         Notes
         -----
-        Without unlabelled rows the views agree on any two documents of the queries of ``X``: labels are not needed
-        for that.
+        If no unlabelled rows are given, the views are trained to agree on all pairs of documents of the queries of
+        ``X``, whatever their labels.
         """
         unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
         return self._learn(X, y, qid, sample_weight, unlabelled, validation=validation)
@@ -147,12 +151,12 @@ class CoRegularizedSGD(PairwiseSGD):
         qid_unlabeled: Any = None,
         n_steps: int | None = None,
     ) -> Self:
-        """Continue from the current weights, with labelled and unlabelled pairs of these rows only.
+        """Continue training from the current weights, only with labelled and unlabelled pairs of the given rows.
 
         Parameters
         ----------
         X, y, qid, sample_weight, unlabeled, X_unlabeled, qid_unlabeled
-            As in ``fit``. Rows without a labelled pair change nothing.
+            As in ``fit``. Without a labelled pair, the weights remain unchanged.
         """
         n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
         unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
@@ -174,11 +178,11 @@ class CoRegularizedSGD(PairwiseSGD):
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         if isinstance(self.views, (int, np.integer)):
             check_number("views", self.views, 1, whole=True)
-            # at most one view per column: a view without columns would predict nothing
+            # at most one view per column, as a view needs at least one column
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            problem = "expected a whole number >= 1 or a list that has the columns of each view"
+            problem = "expected an integer >= 1 or a list with the columns of each view"
             raise BadInput("views", problem, value=self.views)
         names = getattr(self, "feature_names_in_", None)
         out = []
@@ -211,7 +215,7 @@ class CoRegularizedSGD(PairwiseSGD):
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
             problem = "expected a matrix of the same kind as X, got one dense and one sparse"
             raise BadInput("X_unlabeled", problem)
-        if self._saw_qid:  # otherwise fit has already warned
+        if self._saw_qid:  # without qid, fit has already issued this warning
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)
         return X, _usable(index)
@@ -220,5 +224,5 @@ class CoRegularizedSGD(PairwiseSGD):
 def _usable(index: PairIndex) -> PairIndex | None:
     if index.n_queries:
         return index
-    _log.info("no query has two unlabelled documents: there is nothing that views could agree on")
+    _log.info("no query has two unlabelled documents, so that there are no pairs on which to agree")
     return None

@@ -1,4 +1,4 @@
-"""Choose C by cross-validation: of rankers over queries, of selectors over sets; each fold trains one path."""
+"""Select C by cross-validation, over queries for rankers and over sets for selectors; each fold trains one path."""
 
 from __future__ import annotations
 
@@ -41,42 +41,42 @@ _log = logging.getLogger("structsvm")
 
 @parameters
 class CrossValidated:
-    """Parameters and methods of rankers that choose C on folds of queries.
+    """Parameters and methods of rankers that select C by cross-validation over queries.
 
-    It must be the last base of a class, so that ``loss`` and ``Cs`` are the first parameters.
+    This must be the last base of a class, so that ``loss`` and ``Cs`` are its first parameters.
 
     Parameters
     ----------
     Cs : sequence of float or None, default=None
-        Values to try; None is the 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
+        Values of C to try. None means 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
     cv : int, splitter or iterable of (train, test), default=5
-        Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``, which gets
-        query indices as ``groups``), or arrays of query indices (in the order of the first row of each query). A query
-        may be in one test part only.
+        Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; splitters
+        receive query indices as ``groups``), or pairs of arrays of query indices. Queries are numbered in the order of
+        their first rows. Each query may be in at most one test part.
     scoring : str, callable or None, default=None
-        The measure that chooses, as for :func:`structsvm.metrics.evaluate`: a name, or a callable ``(y, scores) ->
-        float`` of the rows of a query. None is the measure of ``score``: that of ``loss`` or, for an oracle object, its
-        ``measure``.
+        Measure by which C is selected: a name for :func:`structsvm.metrics.evaluate`, or a callable
+        ``(y, scores) -> float``, which receives the rows of one query. None means the measure of :meth:`score`, which
+        belongs to ``loss`` or, for an oracle object, is its ``measure``.
     convention : str, default="trec"
-        Convention of that measure. Ties are averaged over their orders in every convention.
+        Convention of the measure. In every convention, ties are averaged over their orders.
     selection : {"max", "one_se"}, default="max"
-        ``"max"`` takes the C with the best mean over held-out queries, the best guess for ranking quality. If the
-        measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
-        ``"one_se"`` takes the smallest C within one standard error of it (:func:`~structsvm.estimators.select_C`): a
-        more stable choice and a more regularised model, with a slightly lower measure on average
-        (``experiments/choice_of_C.py`` measures both on the folds of MQ2008).
+        ``"max"`` selects the C with the best mean over held-out queries, which is expected to rank best. If the measure
+        barely depends on C, this choice is due to noise, and a change of ``tol`` may change C by orders of magnitude.
+        ``"one_se"`` selects the smallest C whose mean is within one standard error of the best
+        (:func:`~structsvm.estimators.select_C`). This choice is more stable and gives a more regularised model, but a
+        slightly lower measure on average (``experiments/choice_of_C.py`` compares both on the folds of MQ2008).
     random_state : int, default=None
-        Seed of the shuffle of queries before they are assigned to folds; None assigns them in order.
+        Seed for shuffling the queries before they are assigned to folds; None assigns them in order.
 
     Attributes
     ----------
     scoring_ : str
-        The name of the measure that chose.
+        Name of the measure by which C was selected.
     fold_ : ndarray of int64, shape (n_queries,)
-        The test part of each query; -1 for queries in no test part.
+        Index of the test part of each query; -1 for queries in no test part.
     held_out_ : EvaluationResult
-        Value of each query for the C that the other folds choose (:func:`~structsvm.estimators.choosing_C.crossed`),
-        NaN for queries in no test part; the mean weights queries as ``fit`` did. ``compare`` accepts it.
+        Value of each query for the C selected on the other folds (:func:`~structsvm.estimators.choosing_C.crossed`), or
+        NaN for queries in no test part. Its mean weights the queries as ``fit`` does. It can be passed to ``compare``.
     """
 
     loss: Any = "map"
@@ -89,22 +89,22 @@ class CrossValidated:
     random_state: int | None = None
 
     _usual: ClassVar = (1e-3, 1e3, 13)
-    """The first and the last C of the default grid, and its length."""
+    """The smallest and the largest C of the default grid, and its number of values."""
     _fixed_grid = False
-    """Whether users cannot widen the grid, so that no advice is given if C is at an end of it."""
+    """Whether users cannot change the grid; if so, no message advises to widen it."""
 
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
 
     def check_options(self: Any) -> None:
-        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
+        """Raise ValueError for invalid parameters; no data are needed."""
         self._grid()
         self._check_options()
 
     def _check_choice(self) -> None:
         choosing_C.check_selection(self.selection)
         if not callable(self._measured()):
-            self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
+            self._values([1, 0], 0, [1.0, 0.0])  # raises an error for an unknown measure
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
@@ -115,15 +115,15 @@ class CrossValidated:
         return evaluate_part(self._measured(), y, scores, qid=qid, **options)
 
     def _values(self, y: Any, qid: Any, scores: Any) -> Float:
-        """Return the measure that decides, one value per query."""
+        """Return the value of the selecting measure for each query."""
         return self._evaluated(y, qid, scores).result.per_query
 
     def _measured(self: Any) -> Any:
-        """Return the measure that decides: a name or a callable."""
+        """Return the measure by which C is selected, as a name or a callable."""
         return self._measure() if self.scoring is None else self.scoring
 
     def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
-        """Warn if the model ties many pairs in a sample of up to 1,000 training queries."""
+        """Warn if the model ties many pairs of documents in a sample of up to 1,000 training queries."""
         some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
         lengths = np.diff(data.offsets)[some]
         rows = rows_from(data.offsets[some], lengths)
@@ -133,19 +133,20 @@ class CrossValidated:
     def _choose(
         self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
     ) -> choosing_C.Choice:
-        """Choose C and set the results of the folds; ``ids()``, called afterwards, returns the ids of the queries."""
+        """Select C and set the attributes for the results of the folds; ``ids()`` returns the query ids and is called
+        last."""
         choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection, fixed=self._fixed_grid)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = choosing_C.crossed(Cs, choice.values, choice.fold, weights, self.selection)
         counted = ~np.isnan(values) & (weights > 0)
         mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
         self.scoring_ = measure_name(self._measured())
-        _log.info("C = %g chosen by %s", choice.C, self.scoring_)
+        _log.info("C = %g selected by %s", choice.C, self.scoring_)
         loss = self.loss
         named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
         if self.scoring is None and self.scoring_ == "map" and not named:
-            remedy = "pass scoring=, or give the oracle a measure"
-            _log.warning("the loss names no measure, so MAP chose C; %s", remedy)
+            remedy = "pass scoring=, or define the attribute measure of the oracle"
+            _log.warning("the loss names no measure, so that MAP selected C; %s", remedy)
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -156,19 +157,20 @@ class CrossValidated:
     ) -> Estimate:
         """Estimate the score of the model on new queries, and its difference from a baseline.
 
-        The value at the chosen C is too high on average, particularly with few queries. The estimate is the mean of
-        ``held_out_``, in which no query chooses its own C; its interval is Student's t interval, widened by 1.1 because
-        models of different folds share training queries (``experiments/estimate_coverage.py``). It needs no additional
-        fit.
+        The cross-validated value at the selected C is too high on average, in particular with few queries. The estimate
+        is instead the mean of ``held_out_``, in which no query affects its own C. Its interval is Student's t interval,
+        widened by a factor of 1.1 because the models of different folds share training queries
+        (``experiments/estimate_coverage.py``). No additional fit is needed.
 
         Parameters
         ----------
         baseline : array-like of float, shape (n_rows,), or EvaluationResult, optional
-            Scores of the rows of ``fit``, such as a column. Or values of the same queries by the same measure.
+            Scores of the rows passed to ``fit``, such as a column of ``X``, or the values of the same queries for the
+            same measure. None means no baseline.
         y, qid : array-like, shape (n_rows,)
-            Labels and queries of the rows of such scores.
+            Labels and queries of the rows; required if ``baseline`` contains scores.
         level : float, default=0.95
-            Of the intervals.
+            Confidence level of the intervals.
 
         Returns
         -------
@@ -177,19 +179,20 @@ class CrossValidated:
         Raises
         ------
         BadInput
-            For fewer than 3 held-out queries, a single test part, or a baseline of another measure or other queries.
+            For fewer than 3 held-out queries, a single test part, or a baseline for a different measure or different
+            queries.
 
         Warns
         -----
         UserWarning
-            For fewer than 10 queries; if most rows of some queries are repeated in other folds, which makes the value
-            too high; if more than a tenth of the pairs of the baseline tie.
+            For fewer than 10 queries; if most rows of some queries also occur in other folds, which makes the value too
+            high; or if the baseline ties more than a tenth of the pairs of documents.
         """
         held, weights = self._counted()
         if self._n_repeated:
             warn_user(
                 f"estimate: {self._n_repeated} of {held.per_query.size} queries have most of their rows in queries of "
-                "other folds, too, so that the value may be too high; pass cv with whole clusters of such queries"
+                "other folds as well, so that the value may be too high; pass a cv that keeps such queries in one fold"
             )
         other = None
         if baseline is not None:
@@ -200,7 +203,7 @@ class CrossValidated:
         return estimate_of(held.name, held.per_query, None if alike else weights, baseline=other, level=level)
 
     def _counted(self) -> tuple[EvaluationResult, Float]:
-        """Return the held-out values of queries that count, and their weights."""
+        """Return the held-out values of the queries with positive weight, and their weights."""
         check_is_fitted(self, "held_out_")
         held = self.held_out_
         counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
@@ -215,12 +218,12 @@ class CrossValidated:
             raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
-        known = np.isin(part.result.query_ids, held.query_ids)  # other queries were in no test fold
+        known = np.isin(part.result.query_ids, held.query_ids)  # drop queries that were in no test part
         values, ids = part.result.per_query[known], part.result.query_ids[known]
         return replace(part.result, per_query=values, query_ids=ids)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
-        """Return training and test parts as query indices."""
+        """Return the training and test part of each fold as query indices."""
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
@@ -268,17 +271,20 @@ class CrossValidated:
 
 
 def _repeated(data: QueryData, fold: Int) -> int:
-    """Return the number of queries that share more than half of their rows with queries of other folds.
+    """Return the number of queries of which more than half of the rows also occur in queries of other folds.
 
-    Rows in more than a tenth of the queries do not count: a few features with few values produce many such rows.
+    Rows that occur in more than a tenth of the queries are ignored, as they are frequent if there are only a few
+    features with few values.
     """
-    # A random projection: equal rows have equal keys, and different rows different ones with probability 1.
+    # Rows are compared by a random projection: equal rows have equal keys, and distinct rows have distinct keys with
+    # probability 1.
     direction = np.random.default_rng(0).normal(size=data.n_features)
     keys = linear_scores(data.X, direction)
     _, row = np.unique(keys, return_inverse=True)
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     tested = (fold[query] >= 0) & ~np.isnan(keys)
-    # For each distinct row the lowest and the highest fold of its queries; they differ if the row is in several folds.
+    # Compute the smallest and the largest fold of the queries of each distinct row; they differ if the row is in
+    # several folds.
     distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
     first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
     np.minimum.at(first, distinct, fold[of_query])
@@ -291,7 +297,7 @@ def _repeated(data: QueryData, fold: Int) -> int:
 
 @contextmanager
 def training_part(number: int) -> Iterator[None]:
-    """Add the number of the fold to errors about its training part."""
+    """Add the index of the fold to errors about its training part."""
     try:
         yield
     except BadInput as error:
@@ -300,26 +306,26 @@ def training_part(number: int) -> Iterator[None]:
 
 @parameters
 class StructuralRankerCV(StructuralRanker, CrossValidated):
-    """:class:`StructuralRanker` that picks C by grouped cross-validation and refits on all queries.
+    """:class:`StructuralRanker` that selects C by cross-validation over queries and refits on all queries.
 
-    Each fold trains one regularisation path, so a grid over C costs a small multiple of one fit. Queries are never
-    split between folds. The default grid spans the values that matter for features of about unit scale. Each fold is
-    scaled by its training part, which may be copied.
+    Each fold trains one regularisation path, so that a grid over C costs a small multiple of one fit. Queries are never
+    split between folds. The default grid covers the useful values for features with about unit variance. In each fold,
+    features are scaled with the statistics of its training part, which may require a copy.
 
     Parameters
     ----------
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of every fit; a truthy return value stops
-        the current fit.
+        the current fit. None means no callback.
 
     Attributes
     ----------
     C_ : float
-        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
+        The selected value; with ``selection="max"``, the smallest of several C with equal means.
     scores_ : ndarray, shape (n_queries, n_Cs)
-        Value of the measure for each held-out query and each C; NaN for queries in no test fold.
+        Value of the measure for each held-out query and each C; NaN for queries in no test part.
     Cs_ : ndarray, shape (n_Cs,)
-        The grid, ascending.
+        The values of C that were tried, in ascending order.
 
     Examples
     --------
@@ -340,13 +346,12 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Choose C, then train on all queries.
+        """Select C, then train on all queries.
 
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, even where other rankers
-            only warn.
+            As in :meth:`StructuralRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -369,7 +374,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         return self
 
     def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
-        """Return both scaled by the training part; a scaling that all rows share does not change the result."""
+        """Return both parts scaled with the statistics of the training part."""
         if self.scaler_ is None or self.scaler_.within == "query":
             return part, held_out
         scaler = clone(self.scaler_).fit(part.X)
@@ -382,13 +387,13 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
 
 class HeldOutLosses(NamedTuple):
-    """Losses of held-out candidate sets, as :func:`cross_validate_C` returns them."""
+    """Losses of held-out candidate sets for each C, returned by :func:`cross_validate_C`."""
 
     Cs: Float
     losses: Float
     selection: choosing_C.Selection = "max"
     fold: Int | None = None
-    """The fold that held each set out; -1 for sets without subtopics."""
+    """The fold in which each set was held out; -1 for sets without subtopics."""
 
     @property
     def means(self) -> Float:
@@ -397,25 +402,26 @@ class HeldOutLosses(NamedTuple):
 
     @property
     def C(self) -> float:
-        """The C that ``selection`` chooses; the smaller one of equal mean losses."""
+        """The selected C; the smaller C in case of equal mean losses."""
         measured = ~np.isnan(self.losses).any(axis=1)
         return choosing_C.select_C(self.Cs, -self.losses[measured], selection=self.selection)
 
     @property
     def held_out(self) -> EvaluationResult:
-        """``1 - loss`` of each set for the C that the other folds choose; NaN for sets without subtopics."""
+        """``1 - loss`` of each set for the C selected on the other folds; NaN for sets without subtopics."""
         assert self.fold is not None
         values = 1.0 + choosing_C.crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
         return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
 
     def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
-        """Return ``1 - loss`` on new sets, as :meth:`StructuralRankerCV.estimate` does for queries.
+        """Estimate ``1 - loss`` on new sets, as :meth:`StructuralRankerCV.estimate` does for queries.
 
         Parameters
         ----------
         baseline : array-like of float, shape (n_sets,), optional
-            Losses of another selector on the same sets.
+            Losses of another selector on the same sets. None means no baseline.
         level : float, default=0.95
+            Confidence level of the intervals.
 
         Returns
         -------
@@ -440,31 +446,33 @@ def cross_validate_C(
     selection: choosing_C.Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """Return the loss of each C on held-out sets; ``model`` is not changed.
+    """Return the losses of held-out sets for each C; ``model`` is not changed.
 
-    Sets with subtopics are assigned to the folds in turn. For each fold, one path over C is trained on the others.
+    Sets with subtopics are assigned to the folds in turn. For each fold, one path over C is trained on the other folds.
 
     Parameters
     ----------
     model : DiverseRanker or SVMDiv
-        Model whose options are used, except ``C``.
+        Model whose parameters are used, except ``C``.
     sets, labels
-        As in its ``fit``. Sets without subtopics are neither trained on nor measured.
+        As in the ``fit`` of the model. Sets without subtopics are used neither for training nor for testing.
     Cs : sequence of float
-        Values to try.
+        Values of C to try.
     folds : int, default=5
-        From 2 to the number of sets with subtopics.
+        Number of folds, from 2 to the number of sets with subtopics.
     selection : {"max", "one_se"}, default="max"
-        As in :class:`StructuralRankerCV`: the C with the lowest mean loss, or the smallest within one standard error.
+        Whether to select the C with the lowest mean loss, or the smallest C whose mean loss is within one standard
+        error of it, as in :class:`StructuralRankerCV`.
     callback : callable, optional
-        Called after each fold with the number of folds done and the number of all folds; its return value is ignored.
+        Called after each fold with the number of completed folds and the total number; its return value is ignored.
 
     Returns
     -------
     HeldOutLosses
-        ``C``, to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), as measured by
-        the model's ``losses``, NaN for a set without subtopics; ``means``, one per C; ``held_out`` and ``estimate()``,
-        the expected performance on new sets.
+        ``C`` is the selected value, to train with on all sets; ``Cs`` contains the values in ascending order;
+        ``losses``, of shape (n_sets, n_Cs), contains the results of ``model.losses``, NaN for a set without subtopics;
+        ``means`` contains the mean loss for each C; ``held_out`` and ``estimate()`` give the expected performance on
+        new sets.
 
     Examples
     --------

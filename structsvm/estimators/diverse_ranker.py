@@ -1,4 +1,4 @@
-"""``DiverseRanker``: learning to choose documents one by one, each for what it adds to those chosen before it."""
+"""``DiverseRanker``: learn to choose documents one at a time by their marginal gains."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
 _EQUAL = 1e-12
-"""Gains that differ by less are treated as equal."""
+"""Difference below which two gains are treated as equal."""
 
 _CONSTANT = 1e-9
-"""A feature with a smaller deviation within steps cannot order documents."""
+"""Standard deviation within steps below which a feature is treated as constant."""
 
 
 class Choice(NamedTuple):
-    """A chosen document, and the excess of its score over the mean of the free documents, in parts.
+    """A chosen document, and the parts of the excess of its score over the mean score of the available documents.
 
-    ``relevance``, ``likeness`` (to the documents before it), ``coverage`` and ``words`` (new ones) add up to ``gain``.
+    The parts are ``relevance``, ``likeness`` to the previously chosen documents, ``coverage``, and new ``words``; their
+    sum is ``gain``.
     """
 
     document: int
@@ -51,13 +52,13 @@ class Choice(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[str, float]]:
-        """Name and amount of each part, largest first."""
+        """Name and value of each part, in descending order of absolute value."""
         named = [(name, getattr(self, name)) for name in ("relevance", "likeness", "coverage", "words")]
         return sorted(named, key=lambda part: -abs(part[1]))
 
 
 class _Step(NamedTuple):
-    """Documents available at a step: their features, their gains, and the index of the chosen document."""
+    """The documents available at a step: their features, their gains, and the index of the chosen document."""
 
     features: Any
     gains: Float
@@ -65,10 +66,11 @@ class _Step(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """Informative training sets and the gains of their labels, the steps of ideal paths, and the data that a model
+    """Informative training sets with the gains of their labels, the steps of ideal paths, and data that the model
     stores.
 
-    ``kept`` flags the steps to keep, by round, set and position; ``rows`` has the scaled features of the first round.
+    ``kept`` flags the steps to keep, with axes for round, set and position; ``rows`` contains the scaled features of
+    the steps of the ideal paths, ``steps`` their gains.
     """
 
     sets: list[StepFeatures]
@@ -83,43 +85,45 @@ class _Prepared(NamedTuple):
 
 @parameters
 class DiverseRanker(Selector, BaseEstimator):
-    """Selects ``k`` documents one by one, each for what it adds to the previous ones, as learned from labelled sets.
+    """Choose ``k`` documents one at a time by their marginal gains, which are learned from labelled sets.
 
-    Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
-    their likeness to the chosen ones and the coverage they add (:mod:`structsvm.features.greedy_steps`), graded by how
-    much they would add to the coverage of subtopics. The log-rank loss of these queries is convex and bounds the regret
-    of a step. Labels are not needed to predict.
+    Each step of a choice is a query, whose documents are those not yet chosen. Their features describe their relevance,
+    their likeness to the chosen documents and the coverage that they add (:mod:`structsvm.features.greedy_steps`);
+    their grades are their marginal gains in the coverage of subtopics. The log-rank loss of these queries is convex and
+    bounds the regret of a step. Prediction needs no labels.
 
     Parameters
     ----------
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     C : float, default=1.0
-        Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit deviation.
-        On the development sets .1 and 10 were within .01 of 1. :func:`~structsvm.estimators.cross_validate_C` chooses.
+        Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit variance. On
+        the development sets, the scores for 0.1 and 10 were within 0.01 of those for 1.
+        :func:`~structsvm.estimators.cross_validate_C` selects a value.
     loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
-        1 - subtopic recall@k; the weighted share of subtopics missed, as in :class:`~structsvm.SVMDiv`; or 1 -
-        alpha-NDCG@k. It defines the gain of a document and the measure of ``score``.
+        Loss that defines the gains of documents and the measure of ``score``: "unweighted" is 1 - subtopic recall@k,
+        "weighted" is the weighted fraction of subtopics missed, as in :class:`~structsvm.SVMDiv`, and "alpha_ndcg" is
+        1 - alpha-NDCG@k.
     rounds : int, default=2
-        Training begins with the steps of an ideal path through each set; each round adds the steps that the model then
-        takes (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
-        :func:`~structsvm.features.soft_subtopics`.
+        Number of rounds of data aggregation (Ross, Gordon and Bagnell 2011). Training begins with the steps of an ideal
+        path through each set, and each round adds the steps that the current model chooses. Use 0 for labels from
+        clicks, see :func:`~structsvm.features.soft_subtopics`.
     positive : bool, default=False
-        Constrain the weights to be >= 0.
+        Whether to constrain the weights to be >= 0.
     smooth : bool, default=True
-        Whether texts have a second similarity, of :func:`~structsvm.features.smooth_similarity`.
+        Whether to use :func:`~structsvm.features.smooth_similarity` as a second similarity of texts.
     vectorizer : object, default=None
-        As for :class:`~structsvm.SVMDiv`.
+        Vectorizer of texts, as for :class:`~structsvm.SVMDiv`.
     random_state : int, default=0
-        Seed of the ties of ideal paths, and of the steps drawn beyond ``max_rows``.
+        Seed for breaking ties in ideal paths, and for sampling steps if there are more than ``max_rows`` rows.
     tol : float, default=1e-3
-        Relative duality gap to reach.
+        Relative duality gap at which training stops.
     max_rows : int, default=5_000_000
-        Maximum number of rows of all steps, each about 100 to 250 bytes; beyond it steps are sampled with
-        ``random_state``.
+        Maximum number of rows of all steps, each of which takes about 100 to 250 bytes. If there would be more, steps
+        are sampled with ``random_state``.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of each round; a truthy return value stops
-        that round.
+        the current round. None means no callback.
 
     Attributes
     ----------
@@ -127,21 +131,22 @@ class DiverseRanker(Selector, BaseEstimator):
         Weights of the scaled features.
     feature_names_in_ : ndarray of str, shape (n_features,)
     feature_groups_ : ndarray of str, shape (n_features,)
-        "relevance", "likeness", "coverage" or "words".
+        Group of each feature: "relevance", "likeness", "coverage" or "words".
     scale_ : ndarray, shape (n_features,)
         Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it is constant.
     fit_ : Fit
-        The certificate: weights are within ``fit_.gap`` of the optimum for the steps of the last round.
+        Certificate of the last round: the objective is within ``fit_.gap`` of its optimum for the steps of that round.
     regrets_ : ndarray, shape (k,)
-        Mean regret of each step on the model's own paths through the training sets: the largest possible gain minus
-        that of the choice. The bound given by the objective is loose.
+        Mean regret of each step on the model's own paths through the training sets, which is the largest possible gain
+        minus the gain of the chosen document. The bound given by the objective is loose.
     guarantee_ : float or None
-        ``1 - 1/e`` if the greedy choice is worth at least that share of the set with the highest score, which holds if
-        no weight is below zero and the likeness weights are zero; otherwise None.
+        ``1 - 1/e`` if the value of the greedy choice is guaranteed to be at least this fraction of the highest possible
+        value, which requires that no weight is negative and that the likeness weights are zero; otherwise None.
     fingerprints_ : tuple of str
-        As for :class:`~structsvm.SVMDiv`.
+        :attr:`CandidateSet.fingerprint` of each training set, as for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
-        Number of training sets, of sets without subtopics or with one document, and of steps and their documents.
+        Number of training sets, number of sets without subtopics or with a single document, number of training steps,
+        and total number of documents in these steps.
 
     See Also
     --------
@@ -150,16 +155,16 @@ class DiverseRanker(Selector, BaseEstimator):
 
     Notes
     -----
-    With ``g`` the gain of the document chosen at a step and ``g*`` the largest one, ``1 - g/g*`` is at most the step's
-    loss; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least
-    ``(1 - (1 - 1/k)^k) OPT - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
+    Let ``g`` be the gain of the document chosen at a step, and ``g*`` the largest gain. Then ``1 - g/g*`` is at most
+    the loss of the step; steps are weighted by ``g*``. With regrets ``e_t = g*_t - g_t`` the value of the chosen set is
+    at least ``(1 - (1 - 1/k)^k) OPT - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
 
-    Under a budget, the next document has the largest ``score - log(cost)`` of all documents that fit, as the
-    probability of a document being next is proportional to ``exp(score)``. Equal costs only change the number of
-    documents.
+    Under a budget, the next document is the one with the largest ``score - log(cost)`` among those that fit, because
+    the model's probability of choosing a document next is proportional to ``exp(score)``. If all costs are equal, the
+    budget only changes the number of documents.
 
-    The similarity has to be based on content. If it is not, as with the ranks of runs, the model did worse than the
-    mean of the scores.
+    The similarity has to be based on content. With a similarity based on the ranks of runs, the model performed worse
+    than the mean of the scores.
 
     Examples
     --------
@@ -188,15 +193,15 @@ class DiverseRanker(Selector, BaseEstimator):
     _shown = FittedRanker._shown
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> DiverseRanker:
-        """Train.
+        """Train the model on labelled sets.
 
         Parameters
         ----------
         sets : sequence of CandidateSet
-            All of the same kind, with the same document features.
+            Sets of the same kind, with the same document features.
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
             The degree, from 0 to 1, to which each document covers each subtopic. Each set has its own subtopics.
-            :func:`~structsvm.features.soft_subtopics` derives them from marks and clicks.
+            :func:`~structsvm.features.soft_subtopics` derives such labels from marks and clicks.
 
         Returns
         -------
@@ -207,7 +212,7 @@ class DiverseRanker(Selector, BaseEstimator):
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[DiverseRanker]:
-        """Return fitted models for several values of C, in ascending order; sets are prepared once.
+        """Return fitted models for several values of C in ascending order; the sets are prepared only once.
 
         Examples
         --------
@@ -224,7 +229,7 @@ class DiverseRanker(Selector, BaseEstimator):
         return models
 
     def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
-        """Return ``loss`` of the predictions, shape (n_sets,); NaN for a set without subtopics."""
+        """Return the ``loss`` of the prediction for each set, shape (n_sets,); NaN for sets without subtopics."""
         checked = check_sets(sets)
         matrices = check_degrees(labels, [len(one) for one in checked])
         gains = [SubtopicGain(matrix, self.loss) for matrix in matrices]
@@ -249,7 +254,7 @@ class DiverseRanker(Selector, BaseEstimator):
         Parameters
         ----------
         candidates, k, costs, budget
-            As for :meth:`predict`, of a single set.
+            As for :meth:`predict`, but for a single set.
 
         Examples
         --------
@@ -265,7 +270,7 @@ class DiverseRanker(Selector, BaseEstimator):
         choices = []
         for d in chosen.tolist():
             features, best = walk.features(), int(np.searchsorted(walk.free, d))
-            # a score times novelty counts as relevance at the first choice; its later loss counts as likeness
+            # score times novelty counts as relevance at its initial value; its later decrease counts as likeness
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
             parts = {
@@ -286,14 +291,14 @@ class DiverseRanker(Selector, BaseEstimator):
         ]
 
     def _gains(self, i: int, candidates: CandidateSet, costs: Float) -> Callable[[list[int]], Float]:
-        """Return the function from the documents of set ``i`` chosen so far to the scores of all."""
+        """Return a function from the documents of set ``i`` chosen so far to the scores of all its documents."""
         one = self._features(i, candidates, self.feature_names_in_.tolist())
         walk, weights = Walk(one), self.coef_ * self.scale_
 
         def gains(chosen: list[int]) -> Float:
             if chosen:
                 walk.add(chosen[-1])
-            # costs are 1 without a budget, their logarithms 0: the chance to be next is in proportion to exp(score)
+            # see the Notes of the class; without a budget all costs are 1, and their logarithms 0
             scores = np.zeros(one.n)
             scores[walk.free] = products(walk.features(), weights)
             return scores - log(costs)
@@ -301,7 +306,8 @@ class DiverseRanker(Selector, BaseEstimator):
         return gains
 
     def _features(self, i: int, candidates: CandidateSet, expected: list[str]) -> StepFeatures:
-        """Return the arrays of set ``i``; raise unless it has the ``expected`` features, if there are any."""
+        """Return the step features of set ``i``; raise BadInput if they differ from ``expected``, unless that is
+        empty."""
         one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
         names = [name for _, name in one.names]
         if expected and names != expected:
@@ -329,7 +335,8 @@ class DiverseRanker(Selector, BaseEstimator):
                 found.append(one)
                 gains.append(gain)
         rng = np.random.default_rng(self.random_state)
-        # an upper bound of the rows of all rounds; steps beyond max_rows are dropped at random, before their features
+        # n_rows times the number of rounds bounds the number of rows; steps are sampled before their features are
+        # computed
         n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
         share = self.max_rows / max(1, n_rows * (self.rounds + 1))
         kept = rng.random((self.rounds + 1, len(found), self.k)) < share
@@ -344,7 +351,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
             )
-        # marks of useful documents are often passed as a single subtopic, which any one document covers
+        # users often pass marks of useful documents as a single subtopic, which any of these documents covers
         columns = [gain.degrees for gain in gains]
         if (
             self.k > 1
@@ -355,7 +362,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
                 "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
-        # features are compared within a step: documents are ordered by their deviation from the mean of the step
+        # documents are only compared within a step, so that features are scaled by their deviation from the step's mean
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
         scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)
@@ -365,9 +372,9 @@ class DiverseRanker(Selector, BaseEstimator):
         )
 
     def _learn(self, prepared: _Prepared) -> None:
-        """Train round by round, and set all attributes at once when training is over."""
+        """Run all rounds of training, then set all attributes at once."""
         X, gains = prepared.rows, list(prepared.steps)
-        # data aggregation: train, follow the model's own paths, add their steps, and train again on all
+        # data aggregation: train, follow the model's own paths, add their steps, and train again on all steps
         for kept in (*prepared.kept[1:], None):
             fit = self._train(X, gains)
             weights = fit.w * prepared.scale
@@ -376,7 +383,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 own = (step for walk in walks for step in _steps(*walk, weights))
                 rows, graded = _scaled(own, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
-        # the bound of the objective is loose: the regrets on the model's own paths say how good it is
+        # measure the regrets on the model's own paths, because the bound given by the objective is loose
         regrets = np.zeros(self.k)
         for one, gain in zip(prepared.sets, prepared.gains, strict=True):
             path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
@@ -386,7 +393,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
         self.regrets_ = regrets
-        # all features but those of likeness are gains of monotone submodular functions
+        # all features except likeness are gains of monotone submodular functions
         bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
         self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
@@ -395,7 +402,7 @@ class DiverseRanker(Selector, BaseEstimator):
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:
         """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
-        # each step is a query, graded by gains: the loss at k = 1 bounds the share of the largest gain that is missed
+        # each step is a query, graded by gains: the loss at k = 1 bounds the missed fraction of the largest gain
         offsets = np.cumsum([0, *map(len, gains)])
         separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
         stakes = np.array([float(gain.max()) for gain in gains])
@@ -416,9 +423,11 @@ class DiverseRanker(Selector, BaseEstimator):
 def _follow(
     one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
 ) -> Iterator[_Step]:
-    """Yield the steps of a path until no document adds a gain; ``kept`` flags those with features.
+    """Yield the steps of a path until no document has a positive gain; steps without a flag in ``kept`` may lack
+    features.
 
-    The path is that of the weights of a model, or of the largest gains, of which a generator draws among equal ones.
+    ``guide`` is either the weights of a model, which choose the documents, or a random generator, which breaks ties
+    between documents with the largest gain.
     """
     walk, state = Walk(one), gain.start()
     for keep in kept[: one.n - 1]:
@@ -432,7 +441,7 @@ def _follow(
         else:
             features = walk.features()
             best = int(np.argmax(products(features, guide)))
-        # features take most of the time: those of an ideal path are only computed where the step is kept
+        # for an ideal path, compute the features only of steps that are kept, because they take most of the time
         yield _Step(walk.features() if keep and features is None else features, gains, best)
         d = int(walk.free[best])
         walk.add(d)
@@ -442,14 +451,14 @@ def _follow(
 def _steps(
     one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
 ) -> Iterator[_Step]:
-    """Yield the steps of a path that ``kept`` flags and in which documents differ."""
+    """Yield the steps of a path that ``kept`` flags and in which the gains of documents differ."""
     for step, keep in zip(_follow(one, gain, kept, guide), kept, strict=False):
         if keep and step.gains.min() < step.gains.max() - _EQUAL:
             yield step
 
 
 def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
-    """Return the rows of the steps, scaled, in single precision, and the gains of each step."""
+    """Return the scaled feature rows of the steps in single precision, and the gains of each step."""
     rows, gains = [np.zeros((0, len(scale)), dtype=np.float32)], []
     for step in steps:
         rows.append((step.features * scale).astype(np.float32))

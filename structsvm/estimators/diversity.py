@@ -1,4 +1,4 @@
-"""``SVMDiv``: learning to choose documents that cover different subtopics."""
+"""``SVMDiv``: learn to choose documents that cover different subtopics."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ T = TypeVar("T")
 
 
 class Reason(NamedTuple):
-    """Reasons for the choice of a document.
+    """Reasons for choosing a document.
 
-    ``words`` lists ``(word, level, benefit)`` of the elements that it was the first to cover, largest benefit first;
-    ``gain`` is the sum of these benefits and of ``features``, the value of its document features.
+    ``words`` contains ``(word, level, benefit)`` for elements that no previously chosen document covers, in descending
+    order of benefit. ``gain`` is the sum of the benefits of all such elements and of ``features``, the value of the
+    document features.
     """
 
     document: int
@@ -51,12 +52,12 @@ class Reason(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[str, float]]:
-        """The words with their benefits."""
+        """Each word in ``words`` with its benefit."""
         return [(word, benefit) for word, _, benefit in self.words]
 
 
 class _Prepared(NamedTuple):
-    """Training problem, constraints on its weights, and the data about the sets that a model stores."""
+    """The training problem, constraints on its weights, and data about the sets that the model stores."""
 
     problem: CoverageProblem
     cone: Float | None
@@ -70,93 +71,105 @@ class _Prepared(NamedTuple):
 
 @parameters
 class SVMDiv(Selector, BaseEstimator):
-    """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
+    """SVM-div: a model that chooses ``k`` documents that together cover the subtopics of a set (thesis chapter 4).
 
-    It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
-    on how many candidates cover it (the threshold). Labels are not needed to predict. It minimises ``1/2 ||w||^2 + C *
-    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value; it is at least the loss of
-    the true output, which may miss subtopics, too. As the search for violated outputs is not exact, it is an estimate.
+    From labelled sets, it learns the benefit of covering a word, which depends on how well the word is covered (the
+    level) and on how many candidates cover it (the threshold). Prediction needs no labels. Training minimises
+    ``1/2 ||w||^2 + C * mean slack`` (OP 5). The slack of a set bounds the loss of its subset with the highest value; it
+    is at least the loss of the true output, which may also miss subtopics. The slack is only an estimate, because the
+    search for the most violated output is not exact.
 
     Parameters
     ----------
     C : float, default=1.0
-        Trade-off; search it on a log grid, 1e-2 ... 1e4 (features are scaled to about one per document and level).
+        Trade-off between a small norm and a small mean slack; tune it on a log grid from 1e-2 to 1e4. Features are
+        scaled such that each level contributes about one per document.
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"
-        Importance levels. "neighbours", best in experiments: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and
-        .2, and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
-        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two come from the
-        thesis (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count``
-        of 2, 3 and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The
-        thesis names these kinds of levels but not their numbers, and trains with ``separation="greedy"``.
+        Importance levels. "neighbours", which was best in experiments, consists of ``Level.neighbours`` at cosines of
+        0.04, 0.07, 0.1, 0.15 and 0.2 and of ``Level.appears()``; for sets created by
+        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`, of ``Level.neighbours`` at 0.1,
+        0.2, ..., 0.9. The other two names are from the thesis (4.4.1) and need titles: "svm-div" uses term frequencies
+        and title words (``Level.appears()``, ``count`` of 2, 3 and 5, ``share(0.05)``, ``title()``), and "svm-div2"
+        adds TFIDF (``top_tfidf`` of 3, 5 and 10). The thesis specifies these kinds of levels but not their values, and
+        trains with ``separation="greedy"``.
     thresholds : sequence of float, default=None
-        Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
-        None: ``structsvm.features.word_features.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
+        Relative document frequencies, from 0 to 1, at which the benefit of a word changes: the benefit is a step
+        function of the fraction of candidates that contain the word. None means
+        ``structsvm.features.word_features.THRESHOLDS``, or ``[0.0]``, which is one benefit per level, if a level is
         ``Level.neighbours``.
     document_features : sequence of {"rank", "centroid"}, default=()
-        Features made for each document, in addition to the ``features`` of the sets; all are scaled to [0, 1] within
-        each set.
+        Document features to compute in addition to the ``features`` of the sets; all document features are scaled to
+        [0, 1] within each set.
     vectorizer : object, default=None
-        Vectorizer of texts, by default that of :func:`structsvm.features.word_counts.make_vectorizer`, which has
+        Vectorizer of texts. None means the default of :func:`structsvm.features.word_counts.make_vectorizer`, which has
         options for stop words and stemming.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
-        Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
-        boolean matrix and the documents in order, which must not increase when documents are added.
+        "weighted" is the weighted fraction of subtopics missed, "unweighted" is 1 - subtopic recall@k, and "alpha_ndcg"
+        is 1 - alpha-NDCG@k. A callable ``loss(labels, chosen)`` receives a boolean matrix and the chosen documents in
+        order, and must not increase when documents are added.
     positive : False or "benefits", default=False
-        "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
-        choice is then worth at least 1 - 1/e of the optimum (``guarantee_``), and adding documents never hurts.
+        "benefits" constrains the benefits of words and the weights of document features to be >= 0. The value of the
+        greedy choice is then at least 1 - 1/e times the optimum (``guarantee_``), and adding a document never decreases
+        it.
     prediction : {"greedy", "swap"}, default="greedy"
-        "greedy" is greedy choice, "swap" adds exchanges.
+        Whether :meth:`predict` chooses greedily, or also exchanges single documents afterwards ("swap").
     separation : {"auto", "greedy", "swap"}, default="auto"
-        The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
-        alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
+        The search for the most violated output during training, see Notes. "auto" means "swap" (greedy with exchanges),
+        but "greedy", as in the thesis, for alpha-NDCG and callables, which depend on the order.
     tol : float, default=1e-3
-        Relative duality gap to reach.
+        Relative duality gap at which training stops.
     solver : str, default="auto"
-        A trainer of :func:`structsvm.trainers.train`, or its choice; ``positive`` needs one_slack.
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; ``positive`` requires one_slack.
     max_passes : int, default=1000
+        Maximum number of passes over the sets.
     qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the small quadratic programme (one_slack, n_slack).
     n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
+        Number of threads; None means 1, -1 one per processor. The result does not depend on it.
     callback : callable, default=None
-        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training. None
+        means no callback.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
-        Weights of the thresholds, level by level, then of the document features.
+        Weights of the thresholds, grouped by level, followed by those of the document features.
     benefits_ : ndarray, shape (n_levels, n_thresholds)
-        Benefit of covering one word, by level and by the last threshold its document frequency reaches.
+        Benefit of covering a word, by level and by the last threshold that the document frequency of the word reaches.
     document_coef_ : ndarray, shape (n_document_features,)
+        Weights of the document features.
     levels_ : tuple of Level
+        The importance levels.
     scale_ : ndarray, shape (n_levels,)
-        Factor of each level's features: one over the mean number of words of a training document at the level.
+        Factor of the features of each level: one over the mean number of words at this level per training document.
     fit_ : Fit
-        ``certified`` is False: ``dual`` is a lower bound of the training problem that was solved, ``primal`` only an
-        estimate of the upper one, which is too low where the search misses an output.
+        Result of training. ``certified`` is False: ``dual`` is a lower bound on the optimum of the training problem,
+        but ``primal`` is only an estimate of the objective, which is too low if the search misses a violated output.
     guarantee_ : float or None
-        ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
+        ``1 - 1/e`` if no benefit and no weight of a document feature is negative, with or without ``positive``; else
+        None.
     given_similarity_ : bool or None
-        Whether the training sets were made from similarities; None if only some were. Other sets are refused.
+        Whether the training sets were created from similarities; :meth:`predict` refuses sets of the other kind. None
+        if only some training sets were.
     fingerprints_ : tuple of str
-        :attr:`CandidateSet.fingerprint` of each training set, so that evaluations can tell training sets from new ones.
+        :attr:`CandidateSet.fingerprint` of each training set, by which evaluations distinguish training sets from new
+        sets.
     n_sets_, n_uninformative_ : int
-        Number of training sets, and of those without subtopics or with at most ``k`` documents, which are
-        uninformative.
+        Number of training sets, and number of uninformative sets, which have no subtopics or at most ``k`` documents.
 
     Notes
     -----
-    The search for the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, and
-    training then ends with a model that fits worse than the optimum. Finding no new constraint does not prove
-    convergence.
+    Finding the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, so that
+    training ends above the optimum. That no new constraint is found does not prove convergence.
 
-    Under a budget documents are chosen by gain per cost, as long as the gain is positive, but the best single document
-    is chosen instead if its value is higher. In a set without words documents are chosen by document features, and
-    without those in their original order.
+    Under a budget, documents are chosen by gain per cost while the gain is positive; the best single document is chosen
+    instead if its value is higher. In a set without words, documents are chosen by their document features, or, if
+    there are none, in their original order.
 
-    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` shows how much
-    on synthetic sets, and how far swaps and an exact search close the gap to the clairvoyant choice.
+    Greedy search also loses value in prediction. The page of ``experiments/diversity_synthetic.py`` shows how much it
+    loses on synthetic sets, and how much of the gap to the clairvoyant choice swaps and an exact search close.
 
     Examples
     --------
@@ -186,14 +199,15 @@ class SVMDiv(Selector, BaseEstimator):
     callback: Callback | None = None
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
-        """Train.
+        """Train the model on labelled sets.
 
         Parameters
         ----------
         sets : sequence of CandidateSet
+            The candidate sets.
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
             One matrix per set; a document covers a subtopic if the label is above zero. Each set has its own subtopics.
-            Subtopics that no document covers are left out.
+            Subtopics that no document covers are ignored.
 
         Returns
         -------
@@ -206,9 +220,9 @@ class SVMDiv(Selector, BaseEstimator):
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
-        """Return fitted models for several values of C, in ascending order.
+        """Return fitted models for several values of C in ascending order.
 
-        Words are counted once, and each fit starts from the previous result.
+        Words are counted only once, and each fit starts from the result for the previous C.
 
         Examples
         --------
@@ -229,11 +243,12 @@ class SVMDiv(Selector, BaseEstimator):
     def decision_function(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> Float:
-        """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
+        """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses for each set, shape (n_sets,)."""
         return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
 
     def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
-        """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
+        """Return the weighted subtopic loss of the prediction for each set, shape (n_sets,); NaN for sets without
+        subtopics."""
         checked = check_sets(sets)
         return weighted_subtopic_loss(check_labels(labels, [len(s) for s in checked]), self.predict(checked))
 
@@ -246,16 +261,16 @@ class SVMDiv(Selector, BaseEstimator):
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
-        """Return, for each document that :meth:`predict` chooses, the words for which it was chosen.
+        """Return, for each document that :meth:`predict` chooses, the words because of which it is chosen.
 
-        For ``Level.neighbours`` these are the neighbouring documents.
+        For ``Level.neighbours``, neighbouring documents take the place of words.
 
         Parameters
         ----------
         candidates, k, costs, budget
-            As for :meth:`predict`, of a single set.
+            As for :meth:`predict`, but for a single set.
         n_words : int, default=10
-            Number of words listed per document; all count in its gain.
+            Maximum number of words listed per document; the gain includes all words.
 
         Returns
         -------
@@ -274,7 +289,8 @@ class SVMDiv(Selector, BaseEstimator):
         words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         values = products(features.coverage(candidates).features, self.document_coef_)
         patterns = features.incidences(candidates, words)
-        # the last threshold that the document frequency of each element reaches: -1 if it is below the first
+        # index of the last threshold that the document frequency of each element reaches, or -1 if it is below the
+        # first
         frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
         steps = [np.searchsorted(features.thresholds, f, side="right") - 1 for f in frequency]
         covered: set[tuple[int, int]] = set()
@@ -284,7 +300,7 @@ class SVMDiv(Selector, BaseEstimator):
             for number, (level, (indptr, indices, _)) in enumerate(zip(self.levels_, patterns, strict=True)):
                 for v in indices[indptr[d] : indptr[d + 1]].tolist():
                     if (number, v) not in covered and steps[number][v] >= 0:
-                        # an element is worth its benefit once, to the first document that covers it
+                        # an element contributes its benefit only to the first document that covers it
                         covered.add((number, v))
                         word = _named(level, v, candidates, words)
                         won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
@@ -313,8 +329,8 @@ class SVMDiv(Selector, BaseEstimator):
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
-        # Features of a level are divided by its mean number of words per document: levels with many words would
-        # otherwise need smaller weights, and hardly be regularised.
+        # Divide the features of a level by its mean number of words per document. Levels with many words would
+        # otherwise need smaller weights and would barely be regularised.
         n_thresholds = len(features.thresholds)
         total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
         by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
@@ -334,13 +350,14 @@ class SVMDiv(Selector, BaseEstimator):
         options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
         problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
         fingerprints = tuple(one.fingerprint for one in found)
-        # The benefit of a bin is the sum of the weights up to its threshold: these sums are to be >= 0, and the weights
-        # of document features themselves.
+        # The benefit of a bin is the sum of the weights up to its threshold. These sums, and the weights of document
+        # features, are constrained to be >= 0.
         cone = None
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        # cosines of words and given similarities have different levels: a model serves the kind it was trained on
+        # cosines of words and given similarities have different levels, so that a model only accepts the kind of its
+        # training sets
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(
@@ -354,7 +371,7 @@ class SVMDiv(Selector, BaseEstimator):
         )  # fmt: skip
 
     def _take(self, fit: Fit, prepared: _Prepared) -> None:
-        """Set all attributes at once when training is over, so that a failed fit leaves a fitted model unchanged."""
+        """Set all attributes at once after training, so that a failed fit leaves a fitted model unchanged."""
         features = self._word_features(prepared.levels)
         self.levels_, self.scale_ = prepared.levels, prepared.scale
         self.n_document_features_ = prepared.n_document_features
@@ -373,7 +390,8 @@ class SVMDiv(Selector, BaseEstimator):
         self.guarantee_ = None if free else 1.0 - 1.0 / math.e
 
     def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-        """Return results in order; an error or Ctrl-C cancels what has not begun."""
+        """Return the results of ``work`` in the order of the items; an error or Ctrl-C cancels items not yet
+        started."""
         n_threads = count_threads(self.n_jobs)
         if n_threads == 1 or len(items) == 1:
             return [work(item) for item in items]
@@ -389,7 +407,7 @@ class SVMDiv(Selector, BaseEstimator):
         found = check_sets(sets)
         limits = check_limits(found, k, self.k, costs, budget)
         features = self._word_features(self.levels_)
-        # compiled code relies on it
+        # compiled code does not check the shape
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
@@ -407,13 +425,13 @@ class SVMDiv(Selector, BaseEstimator):
         return self._each(select, list(zip(found, limits, strict=True)))
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
-        """Return the elements that each document covers, and the value of its document features."""
-        given = getattr(self, "given_similarity_", None)  # model files of version 0.1 lack this field
+        """Return the elements that each document covers, and the value of the document features of each document."""
+        given = getattr(self, "given_similarity_", None)  # missing in model files of version 0.1
         if given is not None and given != (candidates.kind == "similarity"):
             expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
             if given:
                 expected = "sets of given similarities"
-                how = "make them by CandidateSet.from_similarity (in Python)"
+                how = "create them with CandidateSet.from_similarity (in Python)"
             raise BadInput("sets", f"expected {expected}, as in training, got {candidates!r}", how)
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
@@ -434,7 +452,7 @@ class SVMDiv(Selector, BaseEstimator):
 
 
 def _named(level: Level, element: int, candidates: CandidateSet, words: Words | None) -> str:
-    """Return the name of an element of a level: a document, a word, or the number of a column without a name."""
+    """Return a name for an element of a level: a document, a word, or a column number if words have no names."""
     if level.kind == "neighbours":
         return f"near {candidates.ids[element]}"
     names = None if words is None else words.vocabulary
@@ -446,8 +464,8 @@ def _named(level: Level, element: int, candidates: CandidateSet, words: Words | 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
     """Warn if the objective is not below its value at ``w = 0``, which is at most C.
 
-    If the search is approximate, trainers do not check this. But it can only underestimate the objective, so
-    that an estimate of C or more proves it.
+    Trainers do not check this for an approximate search. Such a search can only underestimate the objective, so that an
+    estimate of at least C proves that the model is no better.
     """
     if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
         warn_user(

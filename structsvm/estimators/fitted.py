@@ -1,4 +1,4 @@
-"""Common parts of the rankers: ranks, scores, tags, files, all-or-nothing fits, and the ids and weights of queries."""
+"""Common parts of the estimators: prediction, ranks, scores, saving, and the validation of the arguments of ``fit``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that an error or an interrupt leaves the model unchanged.
 
-    The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. It refuses
-    arguments of other packages (``group=``, ``eval_set=``) naming the equivalent here. A docstring with a
-    section Parameters is completed from ``_USUAL``.
+    The decorated ``fit`` also takes ``verbose=True``, which prints progress and announces compilation. For arguments of
+    other packages (``group=``, ``eval_set=``) it raises an error that names the equivalent of this package. A docstring
+    with a Parameters section is completed from that of ``_usual_fit``.
     """
     known = signature(fit).parameters
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
@@ -49,7 +49,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 f"{whose}: expected {most} positional arguments, got {len(args)}; pass others by name, as in qid="
             )
         for name in (name for name in kwargs if name not in known):
-            if name == "group":  # of LightGBM and XGBoost
+            if name == "group":  # an argument of LightGBM and XGBoost
                 problem = f"expected query ids instead of group sizes, got {np.size(kwargs[name])} numbers"
                 code = "qid = np.repeat(np.arange(len(group)), group)"
                 raise BadInput("group", problem, "pass {qid}, for rows that are grouped by query", code=code)
@@ -80,20 +80,22 @@ def _usual_fit() -> None:
     Parameters
     ----------
     X : array-like or CSR matrix, shape (n_rows, n_features)
-        Float32 and float64 are used unchanged, and copied only to bring the rows of a query together. A pandas or
-        polars frame may have a column ``qid``, which is not a feature; the argument takes precedence.
+        Features. Float32 and float64 arrays are not converted, and are copied only if the rows of a query are not
+        contiguous. A pandas or polars frame may have a column ``qid``, which is not a feature; the argument takes
+        precedence.
     y : array-like of numbers, shape (n_rows,)
         Graded labels.
     qid : array-like of int or str, shape (n_rows,), or int
-        Query of each row, in any order; a single int applies to all rows. None also means one query, after a
+        Query of each row, in any order; a single int applies to all rows. None also means a single query, and issues a
         :class:`~structsvm.SingleQueryWarning`.
     sample_weight : array-like, shape (n_rows,), optional
-        Numbers >= 0; the weight of a query is the mean over its rows. Weight 2 counts the query twice, 0 leaves it out.
+        Numbers >= 0; the weight of a query is the mean over its rows. A weight of 2 counts the query twice, 0 leaves it
+        out. None means equal weights.
     validation : tuple (X, y, qid), optional
-        Queries for early stopping, which this enables. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
-        frame with that column.
+        Queries for early stopping, which this argument enables. ``qid`` may be left out if ``fit`` has none, or if
+        ``X`` is a frame with a column ``qid``.
     n_steps : int, optional
-        Steps of this call; ``self.n_steps`` by default.
+        Number of steps of this call; None means ``self.n_steps``.
 
     Returns
     -------
@@ -110,7 +112,7 @@ def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
 
 
 def _printing(model: Any) -> Callable[[Any], object]:
-    """Return a callback that prints the progress, then calls the model's own."""
+    """Return a callback that prints the progress, then calls the callback of the model, if any."""
     if not hasattr(model, "callback"):
         raise BadInput("verbose", f"{type(model).__name__} reports no progress", value=True)
     own = model.callback
@@ -124,7 +126,7 @@ def _printing(model: Any) -> Callable[[Any], object]:
 
 
 class Saved:
-    """Mixin of models that can be saved to a file."""
+    """Mixin for models that can be saved to a file."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
@@ -140,7 +142,7 @@ class Saved:
 
 
 class Selector(Saved):
-    """Mixin of models that choose documents from sets: a class has ``losses``, and ``_chosen`` for the choices."""
+    """Mixin for models that choose documents from sets; a subclass defines ``losses`` and ``_chosen``."""
 
     losses: Callable[[Any, Any], Float]
     _chosen: Callable[[Any, Any, Any, Any], list[Int]]
@@ -148,26 +150,30 @@ class Selector(Saved):
     def predict(
         self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> list[Int]:
-        """Return the documents chosen from each set, in the order chosen.
+        """Return the documents chosen from each set, in the order in which they are chosen.
 
         Parameters
         ----------
         sets : sequence of CandidateSet
+            The candidate sets.
         k : int, optional
-            Number of documents (all documents of a smaller set); ``self.k`` by default, unlimited under a budget.
+            Number of documents to choose; all documents of a smaller set. None means ``self.k``, or no limit under a
+            budget.
         costs : sequence of array-like, optional
             Cost of each document of each set, > 0, such as its number of tokens.
         budget : float or sequence of float, optional
-            Largest total cost of the chosen documents, for all sets or each; see the notes of the class.
+            Maximum total cost of the chosen documents, for all sets or for each set; see the Notes of the class. None
+            means no budget.
 
         Returns
         -------
         list of ndarray of int64
+            Indices of the chosen documents of each set.
         """
         return self._chosen(sets, k, costs, budget)
 
     def score(self, sets: Sequence[Any], labels: Any) -> float:
-        """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""
+        """Return one minus the mean of :meth:`losses` over the sets with subtopics."""
         losses = self.losses(sets, labels)
         if np.isnan(losses).all():
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
@@ -175,28 +181,34 @@ class Selector(Saved):
 
 
 class FittedRanker(Saved):
-    """Mixin that predicts, ranks, measures and saves, using ``_scores`` and ``_measure``; precedes BaseEstimator.
+    """Mixin for rankers that implements ``predict``, ``rank``, ``score`` and ``save`` with ``_scores`` and
+    ``_measure``.
+
+    It must precede BaseEstimator among the bases of a class.
 
     Parameters
     ----------
     relevance : float, default=1.0
-        Label from which a document is relevant for the binary losses and measures.
+        Least label of a relevant document, for binary losses and measures.
     max_passes : int, default=1000
-        Maximum number of passes over the data; a ``ConvergenceWarning`` reports if they did not suffice.
+        Maximum number of passes over the data; a ``ConvergenceWarning`` is issued if they do not suffice.
     validation_fraction : float, default=0.1
-        Share of the queries that is held out if ``fit`` does not receive ``validation``.
+        Fraction of the queries that is held out for early stopping if ``fit`` does not receive ``validation``.
     n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
+        Number of threads; None means 1, -1 one per processor. The result does not depend on it.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass over the data. A truthy return value stops
-        training with the best weights so far, and warns with the gap if ``tol`` was not reached.
+        training with the best weights so far; a warning reports the gap if ``tol`` is not reached. None means no
+        callback.
 
     Attributes
     ----------
     n_queries_ : int
+        Number of training queries.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
+        Names of the features; defined only if ``X`` has string column names.
     """
 
     relevance: float
@@ -206,37 +218,39 @@ class FittedRanker(Saved):
     __metadata_request__predict: ClassVar = {"qid": True}
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return a score for each row, higher is better.
+        """Return a score for each row; higher is better.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
+            Features.
         qid : array-like, shape (n_rows,), optional
-            Used only by scalings within queries, which require it.
+            Query of each row; used, and required, only if features are scaled within queries.
         """
         check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
         return self._scores(X, qid)
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        """Return the scores of rows that have not been validated."""
+        """Validate rows and return their scores."""
         raise NotImplementedError
 
     def _measure(self) -> Any:
-        """Return the measure of ``score``: a name, or a callable as for :func:`structsvm.metrics.evaluate`."""
+        """Return the measure of ``score``, as a name or a callable for :func:`structsvm.metrics.evaluate`."""
         raise NotImplementedError
 
     def _check_queries(self, qid: Any) -> None:
-        """Warn that all rows are one query if there are no ids."""
+        """Warn that all rows are treated as one query if there are no query ids."""
         queries.one_query(qid, f"{type(self).__name__}.fit")
 
     def rank(self, X: Any, qid: Any = None) -> Int:
-        """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.
+        """Return the rank of each row in its query, where 1 is the best; ties rank in the order of the rows.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
+            Features.
         qid : array-like, shape (n_rows,), or int, optional
-            Required if ``fit`` was given it; a single int applies to all rows.
+            Query of each row, which is required if ``fit`` received it; a single int applies to all rows.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -245,23 +259,23 @@ class FittedRanker(Saved):
         return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the measure that the model was trained for.
+        """Return the mean over queries of the measure for which the model was trained.
 
-        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for a
-        custom oracle its ``measure`` (a name, or a method ``(y, scores) -> float``), otherwise the measure that its
-        ``label`` names (at ``k``), otherwise MAP. Measures follow the TREC convention, in which the gain of NDCG is
-        linear (training uses ``2^y - 1``), except that ties are averaged over their orders. See
-        :func:`structsvm.metrics.make_scorer` for others.
+        The measure is ``measure`` for stochastic descent, and ``utility`` for LambdaRank (ROC area for "ranknet"). For
+        losses it is the ``measure`` of the oracle (a name, or a method ``(y, scores) -> float``) if there is one,
+        otherwise the measure with the name in its ``label`` (at ``k``), otherwise MAP. Measures follow the TREC
+        convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that ties are averaged over
+        their orders. Use :func:`structsvm.metrics.make_scorer` for other measures.
 
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in ``fit``; ``qid`` is required if ``fit`` was given it.
+            As in ``fit``; ``qid`` is required if ``fit`` received it.
 
         Warns
         -----
         SingleQueryWarning
-            Without ``qid``: all rows are ranked as one query.
+            If ``qid`` is not given, so that all rows are ranked as one query.
         UserWarning
             If more than a tenth of the pairs of documents with different labels have equal scores.
         """
@@ -285,8 +299,11 @@ class FittedRanker(Saved):
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
-        """Return the estimate on new queries, if C was cross-validated, scikit-learn's diagram of the parameters, and
-        the weights and certificate of a fitted linear model."""
+        """Return HTML with scikit-learn's diagram of the parameters.
+
+        It is preceded by the estimate on new queries if C was cross-validated, and followed by the weights and the
+        certificate of a fitted linear model.
+        """
         from sklearn.utils import estimator_html_repr
 
         options: str = estimator_html_repr(self)
@@ -310,7 +327,7 @@ class FittedRanker(Saved):
 
 
 def ranks(scores: Float, grouping: queries.Grouping) -> Int:
-    """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order."""
+    """Return the rank of each row in its query, where 1 is the best; ties rank in the order of the rows."""
     n = scores.shape[0]
     rows = np.arange(n) if grouping.order is None else grouping.order
     order = np.lexsort((-scores[rows], queries.row_groups(grouping.offsets)))
@@ -320,12 +337,12 @@ def ranks(scores: Float, grouping: queries.Grouping) -> Int:
 
 
 def require_qid(model: Any, qid: Any, method: str = "score") -> None:
-    """Raise ValueError if a model trained with queries is to rank all rows as one query."""
+    """Raise ValueError if ``qid`` is missing, but was given to ``fit``."""
     if qid is None and model._saw_qid:
         raise BadInput(
             f"{type(model).__name__}.{method}",
             "expected qid, as in fit",
-            "without it all rows would be ranked as one query. If they are one, pass its id: qid=0. In "
+            "without it all rows would be ranked as one query. If they are one query, pass its id: qid=0. In "
             "cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=...",
         )
 
@@ -333,7 +350,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
 def no_constraint(
     loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
-    """Return the error for labels (lowest and highest given) with which no query constrains the ranking."""
+    """Return the error for data in which no query has a constraint; ``labels`` are the lowest and the highest label."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
     meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
     if label.startswith(("ndcg", "pairs", "ranknet")):
@@ -347,14 +364,14 @@ def no_constraint(
 
 
 def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
-    """Log how many queries carry no constraint, if any, and warn if most of them do not."""
+    """Log the number of queries that carry no constraint, if any; warn if these are more than half of the queries."""
     n, of = model.n_uninformative_, model.n_queries_
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
         queries.warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
-            "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight"
+            "wrongly, or weight 0); the model is trained on the others. Check the labels, relevance= and sample_weight"
         )
 
 
@@ -362,8 +379,11 @@ _NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
-    """Warn if a loss that ignores the differences of grades counts nearly all documents as relevant or, for grades
-    divided by their maximum, only the highest."""
+    """Warn if a binary loss is unsuitable for the labels.
+
+    This is the case if nearly all documents are relevant, or if grades were divided by their maximum, so that only the
+    highest grade is relevant.
+    """
     relevance = getattr(oracle, "relevance", None)
     if relevance is None:
         return
@@ -378,13 +398,14 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         queries.warn_user(
             f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
-            f"{relevance:g}, and the loss {model.loss!r} does not tell their grades apart, {y[relevant].min():g} to "
+            f"{relevance:g}, and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to "
             f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
         )
 
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
+    """Return ``X`` without its column ``qid`` (pandas, polars or Arrow), and the query ids; the argument takes
+    precedence."""
     queries.refuse_name(qid)
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
         X = X.to_pandas()
@@ -396,7 +417,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 class TrainingRows(NamedTuple):
-    """Validated arguments of ``fit``: rows in the order given, their queries, and one weight per query."""
+    """Validated arguments of ``fit``: rows in their original order, their queries, and one weight per query."""
 
     X: Any
     y: Float
@@ -408,8 +429,7 @@ class TrainingRows(NamedTuple):
 def read_rows(
     model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
-    """Validate the arguments of ``fit``; ``vectors`` is the number of vectors with one number per feature that have to
-    fit in memory."""
+    """Validate the arguments of ``fit``; raise if memory does not suffice for ``vectors`` vectors of weights."""
     X, qid = split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
@@ -422,20 +442,20 @@ def read_rows(
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Return rows to be scored by a fitted model: validated, and scaled like its training rows."""
+    """Return validated rows, scaled in the same way as the training rows of a fitted model."""
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
 def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Float:
-    """Return one weight per query, the mean of its rows; ones without ``sample_weight``."""
+    """Return one weight per query, which is the mean weight of its rows, or 1 if ``sample_weight`` is None."""
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:
         return np.ones(lengths.shape[0])
     queries.refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    # checked here, as scikit-learn's message would not name the argument
+    # checked before scikit-learn does, whose message would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
@@ -443,7 +463,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
         raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    most = f"a number up to {queries.LARGEST:g}"  # beyond this, sums would overflow
+    most = f"a number up to {queries.LARGEST:g}"  # sums of larger weights could overflow
     queries.refuse_first(
         "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
     )
@@ -453,7 +473,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
-    """Return rows of ``validation=(X, y, qid)``, grouped and scaled as in training, with their labels and offsets."""
+    """Return the rows of ``validation=(X, y, qid)``, grouped and scaled as in training, their labels and query
+    offsets."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
         problem = f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
@@ -473,9 +494,10 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
 
 
 def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
-    """Return a share of the useful queries, at least one, for early stopping; at least one is left to train on.
+    """Return a random fraction of the useful queries for early stopping; at least one is held out, and at least one is
+    not.
 
-    A query is useful if its ranking changes the measure.
+    A query is useful if the measure depends on its ranking.
     """
     if useful.shape[0] < 2:
         expected = "expected at least 2 queries whose ranking changes the measure, one of them to hold out"
@@ -486,7 +508,8 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
 
 
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
-    """Return the error for validation queries whose ranking cannot change the measure, the parameter ``name``."""
+    """Return the error for validation queries for which the measure (parameter ``name``) does not depend on the
+    ranking."""
     got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
     problem = f"expected a query whose ranking changes {{{name}}}, {got}"
     remedy = f"check them, {{{name}}} and {{relevance}}"

@@ -1,4 +1,4 @@
-"""``FusionModel``: a sum of step functions of the runs' scores, learned by a structural SVM (thesis, section 3.3)."""
+"""``FusionModel``: fuse runs by step functions of their scores, learned by a structural SVM (thesis, section 3.3)."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from structsvm.trainers.path import fit_path
 
 @dataclass(frozen=True, eq=False)
 class FusionModel(Saved):
-    """Model that ranks the pooled documents of several runs by learned step functions.
+    """Model that ranks the pooled documents of several runs by learned step functions of their scores.
 
-    The score of a document is the sum over runs of a step function of its score in the run; a run without the document
-    adds 0. :func:`fusion_path` trains models.
+    The score of a document is the sum, over the runs that contain it, of a step function of its score in the run.
+    Models are trained by :func:`fusion_path`.
 
     Attributes
     ----------
     names : tuple of str
         Names of the runs, in the order of the features.
     binning : BinnedFeatures
-        Thresholds of each run's score.
+        Thresholds of the scores of each run.
     coef : ndarray of float64, shape (n_indicators,)
-        Weight for each threshold that a score exceeds.
+        Weight of each threshold, which is added to the score of a document that exceeds it.
     loss : str
-        Loss that was optimised.
+        Loss that was minimised.
     relevance : float
-        Grade from which a document counted as relevant.
+        Least grade of a relevant document in training.
     depth : int or None
-        Number of documents pooled from each run, if known; new runs are pooled to the same depth.
+        Number of documents pooled from each run, or None if unknown; new runs are pooled to the same depth.
     certificate : Fit
-        Trade-off, duality gap and passes of the training.
+        Result of training, with the trade-off, the duality gap and the number of passes.
 
     Examples
     --------
@@ -67,12 +67,12 @@ class FusionModel(Saved):
     certificate: Fit
 
     def predict(self, pool: Candidates) -> Float:
-        """Return scores of the rows of ``pool``, higher is better.
+        """Return the score of each row of ``pool``; higher is better.
 
         Parameters
         ----------
         pool : Candidates
-            Pool of exactly the runs of the model, in any order.
+            Pooled documents of the runs of the model, in any order; other runs are not allowed.
 
         Returns
         -------
@@ -97,12 +97,14 @@ class FusionModel(Saved):
         return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
 
     def rank(self, pool: Candidates, *, tag: str = "structsvm") -> Run:
-        """Return the ranking of ``pool``, cut to ``depth`` documents per topic."""
+        """Return the ranking of the documents of ``pool``, truncated to ``depth`` documents per topic if ``depth`` is
+        known."""
         run = pool.to_run(self.predict(pool), tag=tag)
         return run if self.depth is None else run.top(self.depth)
 
     def step_functions(self) -> list[StepFunction]:
-        """Return the contribution of each run's score to a document's score (thesis, figure 3.2)."""
+        """Return, for each run, the contribution to the score of a document as a function of the run's score (thesis,
+        figure 3.2)."""
         return self.binning.step_functions(self.coef, list(self.names))
 
     def __repr__(self) -> str:
@@ -122,31 +124,32 @@ def fusion_path(
     tol: float = 1e-3,
     n_jobs: int | None = None,
 ) -> Iterator[FusionModel]:
-    """Learn to rank the pool for several values of C, smallest first; yield each model as soon as it is trained.
+    """Train fusion models for several values of C in ascending order; yield each model as soon as it is trained.
 
     Parameters
     ----------
     pool : Candidates
-        The training topics.
+        Pooled documents of the training topics, with their grades.
     Cs : sequence of float
-        Trade-offs, each > 0. With scores within the topic the useful range is 0.1 to 100.
+        Values of the trade-off, each > 0. If scores are scaled within topics, useful values are between 0.1 and 100.
     loss : str, default="map"
-        As in :class:`structsvm.StructuralRanker`.
+        Loss to minimise, as in :class:`structsvm.StructuralRanker`.
     relevance : float, default=1.0
-        Grade from which a document is relevant.
+        Least grade of a relevant document.
     n_bins, spacing, within
-        As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are scaled within the topic by
-        default, as runs need not have the same scale in all topics. ``"data"`` is the choice of the thesis.
+        As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are scaled within topics by
+        default, because the scores of a run may have different scales in different topics. The thesis uses ``"data"``.
     depth : int, optional
-        Depth to which the runs were pooled; stored with the model.
+        Depth to which the runs were pooled, which is stored with the model; None means unknown.
     tol : float, default=1e-3
-        Relative duality gap.
+        Relative duality gap at which training stops.
     n_jobs : int, optional
-        Threads.
+        Number of threads; None means 1, -1 one per processor.
 
     Yields
     ------
     FusionModel
+        The model for each C, in ascending order of C.
 
     Examples
     --------

@@ -1,5 +1,4 @@
-"""``hybrid_weights``: learn the weights of a hybrid query from judged queries, over the columns that an engine adds
-up."""
+"""``hybrid_weights``: learn the weights of a hybrid query from judged queries, for the fusion of a search engine."""
 
 from __future__ import annotations
 
@@ -26,39 +25,42 @@ from structsvm.readers.runs import Run
 from structsvm.trainers.certificate import NothingLearnedWarning
 
 _PULL = 3.0
-"""Factor of the column of sums, whose weight all clauses share; a larger factor pulls the weights towards equality.
+"""Factor of an additional column, the sum of all clauses, whose weight is added to each of their weights.
 
-A few dozen queries do not determine the weights of two lists: without it they lose to equal weights on TREC DL 2020.
+A larger factor draws the weights towards equality. A few dozen queries do not determine the weights of two lists: on
+TREC DL 2020, weights learned without this column are worse than equal weights.
 """
 _FEWEST = 5
 _ZEROS = 0.05
-"""Share of zeros, in a column without missing values, above which they probably are documents missing from the list."""
+"""Fraction of zeros in a column without missing values above which they probably stand for documents missing from the
+list."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 @dataclass(frozen=True, eq=False)
 class HybridWeights:
-    """Weights of a hybrid query, and whether they are better than equal weights.
+    """Weights of a hybrid query, and a comparison with equal weights.
 
     Attributes
     ----------
     to : str
-        The engine's fusion.
+        Name of the engine and its fusion method.
     names : tuple of str
         Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
-        Weights >= 0 that sum to 1, and the 95 % interval of each over resampled queries, at the chosen C.
+        Weights, which are >= 0 and sum to 1, and the bounds of their 95 % intervals over resampled queries, at the
+        selected C.
     C : float
-        Chosen by cross-validation.
+        Trade-off selected by cross-validation.
     estimate : Estimate
-        Score of learned weights on new queries, by :meth:`structsvm.StructuralRankerCV.estimate`.
+        Estimated score of learned weights on new queries, as by :meth:`structsvm.StructuralRankerCV.estimate`.
     against : dict of str to Comparison
-        The same queries against "equal weights", "RRF" (k = 60) and the "best single list"; without p-value below 10
-        queries.
+        Comparisons on the same queries with "equal weights", "RRF" (sums of reciprocal ranks with k = 60) and the "best
+        single list"; there is no p-value for fewer than 10 queries.
     best_list : str
-        Name of the clause that ranks these queries best if it is used alone.
+        Name of the clause that ranks these queries best on its own.
     n_queries, depth, k : int
-        Judged queries, and how the lists were fused.
+        Number of judged queries, number of documents per list, and constant of reciprocal ranks.
 
     Examples
     --------
@@ -80,16 +82,16 @@ class HybridWeights:
 
     @property
     def better(self) -> bool:
-        """Whether the interval of the gain over equal weights is above 0."""
+        """Whether the interval of the difference from equal weights is above 0."""
         return self.against["equal weights"].lower > 0
 
     @property
     def recommended(self) -> Float:
-        """The weights if they are better than equal weights, otherwise equal weights."""
+        """The learned weights if :attr:`better`, otherwise equal weights."""
         return self.weights if self.better else np.full(len(self.names), 1 / len(self.names))
 
     def text(self, weights: Any = None) -> str:
-        """Return the configuration of the engine, ready to be pasted, by default with the recommended weights."""
+        """Return the engine's configuration as text, by default with the recommended weights."""
         chosen = np.asarray(self.recommended if weights is None else weights, dtype=np.float64)
         if chosen.shape != (len(self.names),):
             raise BadInput("weights", f"expected {len(self.names)}, got shape {chosen.shape}")
@@ -97,7 +99,7 @@ class HybridWeights:
 
     @property
     def advice(self) -> str:
-        """Return the recommendation as a sentence."""
+        """The recommendation as a sentence."""
         gain = self.against["equal weights"]
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
         size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
@@ -130,49 +132,52 @@ def hybrid_weights(
     n_boot: int = 500,
     random_state: int = 0,
 ) -> HybridWeights:
-    """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of an engine.
+    """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of a search engine.
 
-    The columns are the terms that the engine adds up: each list cut to ``depth``, its scores normalised within the list
-    as by the engine, and 0 for missing documents. Weights for one engine are therefore wrong for another.
+    The features are the terms that the engine adds up: each list is truncated to ``depth``, its scores are normalised
+    within the list in the way of the engine, and documents missing from the list have the value 0. Weights learned for
+    one engine are therefore wrong for another.
 
     Parameters
     ----------
     runs : mapping of names to Run, sequence of Run, or QueryData
-        The lists of each clause; or rows with a column of scores for each clause, NaN if its list lacks the document,
-        and the grades as labels, as ``read_csv(path, fill=np.nan)`` reads them.
+        The result lists of each clause; or rows with the grades as labels and one column of scores per clause, which is
+        NaN for documents missing from its list, as ``read_csv(path, fill=np.nan)`` reads a table.
     qrels : Qrels, optional
-        The judgments of runs.
+        The judgments; required if ``runs`` contains runs.
     to : str
         One of :data:`structsvm.export.hybrid.ENGINES`, such as "opensearch-hybrid", "elasticsearch-linear",
         "qdrant-rrf".
     depth : int, default=100
-        Documents of each list that the engine fuses: OpenSearch's ``pagination_depth``, Elasticsearch's
-        ``rank_window_size``.
+        Number of documents of each list that the engine fuses, such as ``pagination_depth`` in OpenSearch and
+        ``rank_window_size`` in Elasticsearch.
     k : int, default=60
         Constant of reciprocal ranks.
     loss : str, default="ndcg@10"
-        As in :class:`structsvm.StructuralRanker`.
+        Loss to minimise, as in :class:`structsvm.StructuralRanker`.
     n_boot : int, default=500
-        Resamples of the queries, for the intervals of the weights.
+        Number of bootstrap samples of the queries, for the intervals of the weights.
     random_state : int, default=0
+        Seed of the folds and of the bootstrap samples.
 
     Returns
     -------
     HybridWeights
-        With ``weights``, ``advice`` and ``text()``, the configuration to paste.
+        The weights, with ``advice`` and with ``text()``, which returns the engine's configuration.
 
     Raises
     ------
     BadInput
-        For fewer than 5 judged queries, a number of clauses that the engine does not accept, or documents without a
-        score for Vespa, which computes every feature for every document.
+        For fewer than 5 judged queries, for a number of clauses that the engine does not accept, or, with Vespa, for
+        documents without a score, because Vespa computes every feature of every document.
 
     Notes
     -----
-    Weights are at least 0, and pulled towards equality by an additional column, three times the sum of the others,
-    whose weight is added to each. C is chosen in five folds, and the estimate is crossed over them. Measures
-    count only the documents of the lists: relevant documents in no list do not lower NDCG, which is therefore higher
-    than in :func:`structsvm.metrics.evaluate` of runs and in trec_eval.
+    Weights are constrained to be >= 0. They are drawn towards equality by an additional column, three times the sum of
+    the other columns, whose weight is added to theirs. C is selected by five-fold cross-validation, and the estimate
+    uses, for each query, the C selected on the other folds. Measures only consider documents in the lists: relevant
+    documents that are in no list do not reduce NDCG, which is therefore higher than the NDCG of
+    :func:`structsvm.metrics.evaluate` for runs and of trec_eval.
 
     Examples
     --------
@@ -211,9 +216,9 @@ def hybrid_weights(
 
     def trained(model: Any, queries: Int) -> Float:
         part = data.select(queries)
-        part = replace(part, query_ids=np.arange(part.n_queries))  # a resample repeats some queries
+        part = replace(part, query_ids=np.arange(part.n_queries))  # bootstrap samples repeat queries
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights then
+            warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights are returned in this case
             warnings.filterwarnings("ignore", ".* have equal scores", UserWarning)
             model.fit(part.X, part.y, qid=part.qid)
         found: Float = model.coef_[:-1] + _PULL * model.coef_[-1]
@@ -241,7 +246,7 @@ def hybrid_weights(
 
 
 def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
-    """Warn about columns without missing values in which many scores are 0."""
+    """Warn about columns without missing values in which more than ``_ZEROS`` of the scores are 0."""
     share = np.where(np.isnan(scores).any(axis=0), 0.0, (scores == 0).mean(axis=0))
     if filled := [f"{name} ({part:.0%})" for name, part in zip(names, share, strict=True) if part > _ZEROS]:
         warnings.warn(
@@ -252,12 +257,13 @@ def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
 
 
 def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...], Float, Float, Int]:
-    """Return names, scores of the first ``depth`` documents of the lists, grades and offsets of the judged queries."""
+    """Return the clause names, and for judged queries the scores of the first ``depth`` documents, the grades and the
+    offsets."""
     if isinstance(runs, QueryData):
         scores = np.array(runs.X, dtype=np.float64)
         for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
-            # per list, cut everything below the first ``depth`` documents, as the engine does
-            order = np.argsort(-scores[a:b], axis=0, kind="stable")  # NaN last
+            # keep the first ``depth`` documents of each list, as the engine does
+            order = np.argsort(-scores[a:b], axis=0, kind="stable")  # NaN is sorted last
             np.put_along_axis(scores[a:b], order[depth:], np.nan, axis=0)
         names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))
         keep = ~np.isnan(scores).all(axis=1)

@@ -1,4 +1,5 @@
-"""Checks of the rows given to estimators, with errors that name row, column and query; categories as numbers."""
+"""Validate the rows passed to estimators, with errors that name row, column and query, and encode categories as
+numbers."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from structsvm.protocols import Float
 
 
 class FeatureScaleWarning(UserWarning):
-    """Features differ in scale by more than a factor of 1,000, so that the penalty treats them very differently.
+    """Issued if features differ in scale by more than a factor of 1,000, so that the penalty affects them very
+    differently.
 
-    The remedy is ``scale="zscore"`` or ``"minmax"``. To continue anyway: ``warnings.simplefilter("ignore",
+    Set ``scale="zscore"`` or ``"minmax"``, or ignore the warning with ``warnings.simplefilter("ignore",
     FeatureScaleWarning)``.
 
     Examples
@@ -32,15 +34,16 @@ class FeatureScaleWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap().fit([[1e-3, 500.0], [0.0, -500.0]], [1, 0], qid=0)
     >>> print(caught[0].message)
-    X: features differ in scale by a factor of 1e+06 (feature 2 against feature 1), which the penalty takes for \
-    importance; set scale='zscore' or 'minmax', or scale them beforehand
+    X: features differ in scale by a factor of 1e+06 (feature 2 against feature 1), so that the penalty affects them \
+    differently; set scale='zscore' or 'minmax', or scale them beforehand
     """
 
 
 def warn_of_scale(X: Any, names: Any = None) -> None:
-    """Warn if the deviations of features (in a sparse matrix: the largest magnitudes) differ by more than 1,000.
+    """Warn if the standard deviations of features (for sparse matrices, their maximum absolute values) differ by more
+    than a factor of 1,000.
 
-    At most 2,000 evenly spread rows are used. Features that are constant in them are ignored.
+    At most 2,000 evenly spaced rows are used. Features that are constant in these rows are ignored.
     """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _LOOKED_AT)).astype(np.int64)
     if bool(sparse.issparse(X)):
@@ -48,7 +51,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     else:
         looked_at = np.asarray(X[rows], dtype=np.float64)
         sizes = looked_at.std(axis=0)
-        # the deviation of a constant column is a rounding error, not its scale
+        # the computed deviation of a constant column is only rounding error
         sizes[sizes <= _ROUNDING * np.abs(looked_at).max(axis=0)] = 0.0
     known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
     if known.size < 2:
@@ -60,7 +63,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     factor = sizes[large] / sizes[small]
     queries.warn_user(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
-        "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
+        "so that the penalty affects them differently; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
     )
 
@@ -68,17 +71,17 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
 _LOOKED_AT = 2000
 _RATIO = 1e3
 _ROUNDING = 1e-6
-"""Relative rounding error of single precision, in which rows may have been stored."""
+"""Relative rounding error of single precision, in which the rows may have been stored."""
 
 
 @contextmanager
 def naming(argument: str) -> Iterator[None]:
-    """Prefix errors raised inside the block with the name of the argument that the rows came in."""
+    """Prefix the name of the argument that contains the rows to errors raised inside the block."""
     try:
         yield
     except BadInput as error:
         raise error.within(argument) from None
-    except ValueError as error:  # of scikit-learn
+    except ValueError as error:  # raised by scikit-learn
         raise BadInput(argument, f"{error}") from None
 
 
@@ -93,14 +96,15 @@ def validate_rows(
     sparse: bool = True,
     missing: bool = False,
 ) -> Any:
-    """Validate ``X``, and ``y`` in ``fit``, by scikit-learn's ``validate_data``; errors name row, column and query.
+    """Validate ``X``, and ``y`` if given, with scikit-learn's ``validate_data``; errors name row, column and query.
 
-    ``reset=False`` compares with the features of ``fit``; ``missing`` accepts NaN; ``qid`` serves messages only.
+    With ``reset=False``, the features are compared with those of ``fit``. ``missing=True`` accepts NaN in ``X``.
+    ``qid`` is only used in error messages.
     """
     for name, values in (("X", X), ("y", y)):
         queries.refuse_masked(name, values)
     X = _named_by_numbers(X, None if reset else model)
-    queries.check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
+    queries.check_sparse(X)  # first, as conversions may run compiled code that does not check indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,
@@ -125,9 +129,11 @@ def validate_rows(
 
 
 def _named_by_numbers(X: Any, model: Any) -> Any:
-    """Return a frame with numeric column names converted to strings; scikit-learn would ignore the names.
+    """Return a frame with its numeric column names converted to strings, because scikit-learn would ignore numeric
+    names.
 
-    A fitted model without names refuses such a frame; columns 0, 1, 2, ... are those of an array.
+    If ``model`` was fitted without names, such a frame raises an error. Columns named 0, 1, 2, ... are treated as an
+    array.
     """
     numbers = queries.column_numbers(X)
     if numbers is None:
@@ -143,7 +149,8 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
 
 
 def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
-    """Warn about dense columns equal to the labels or their negatives; a few rows may be equal by chance."""
+    """Warn about dense columns that equal the labels or their negatives, unless there are so few rows that this may be
+    chance."""
     if bool(sparse.issparse(X)) or len(y) < _BY_CHANCE[np.unique(y[:_LOOKED_AT]).size > 2]:
         return
     few, labels = X[: _BY_CHANCE[True]], y[: _BY_CHANCE[True], None]
@@ -158,12 +165,12 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
 
 
 _BY_CHANCE = {True: 20, False: 100}
-"""Number of rows above which a column equal to the labels is not a coincidence: for more than two labels, and for
-two."""
+"""Minimum number of rows for which a column that equals the labels is not a coincidence, for more than two distinct
+labels (True) and for two (False)."""
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
-    """Raise ValueError for more features than training has memory for."""
+    """Raise ValueError if memory does not suffice for ``vectors`` vectors with one number per feature."""
     needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():
         return
@@ -181,9 +188,9 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
-    """Raise for columns of a frame that are not numeric or share a name; scikit-learn checks the rest.
+    """Raise BadInput for columns of a frame that are not numeric or have the same name; scikit-learn checks the rest.
 
-    ``known`` are the features of a fitted model; those of one-hot columns are called ``brand=acme``.
+    ``known`` contains the features of a fitted model, in which one-hot columns have names such as ``brand=acme``.
     """
     names = getattr(X, "columns", None)
     if names is None:
@@ -223,9 +230,9 @@ _NUMERIC |= {"bool", "boolean"}
 
 
 def _check_labels(y: Any, qid: Any) -> None:
-    """Raise an error that names the row of the first label that is not a finite number."""
+    """Raise BadInput for the first label that is not a finite number, naming its row."""
     if isinstance(y, str):
-        problem = f"expected a label of each row, got {y!r:.40}"
+        problem = f"expected one label per row, got {y!r:.40}"
         raise BadInput("y", problem, f"pass the column, as in frame[{y!r:.40}]")
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
@@ -236,7 +243,7 @@ def _check_labels(y: Any, qid: Any) -> None:
                 continue
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string or None
-            expected, shown = "a number for a label", repr(value)
+            expected, shown = "a number as the label", repr(value)
         problem = f"expected {expected}, got {shown}"
         remedy = "grade the row or drop it"
         raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
@@ -256,14 +263,14 @@ def _query(row: int, n_rows: int, qid: Any) -> str:
 
 
 Categories = dict[str, list[Any]]
-"""Names of columns to their categories, sorted; the number of a category is its position."""
+"""Mapping from column names to their sorted categories; the number of a category is its index in the list."""
 
 
 def categories_of(X: Any) -> Categories:
-    """Return the columns of a pandas or polars frame whose dtype is one of categories."""
+    """Return the categories of all columns of a pandas or polars frame that have a categorical dtype."""
     found = {}
     for name in getattr(X, "columns", ()):
-        # a duplicate name has no dtype, and is refused later
+        # columns with a duplicate name have no dtype; they are refused later
         kind = str(getattr(X[name], "dtype", None))
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
@@ -289,10 +296,10 @@ def _known(column: Any) -> list[Any]:
 
 
 def encode(X: Any, categories: Categories) -> Any:
-    """Return ``X`` with numbers of categories in the columns that were categories in training.
+    """Return ``X`` with numbers in place of categories in the columns that were categorical in training.
 
-    Columns of frames are matched by value. An unknown category counts as missing, after a warning. Arrays already
-    have numbers.
+    Categories of frames are matched by value. Unknown categories count as missing, and a warning is issued. Arrays are
+    returned unchanged, as they already contain numbers.
     """
     if not categories or not hasattr(X, "columns"):
         return X
@@ -300,14 +307,14 @@ def encode(X: Any, categories: Categories) -> Any:
     X = X if polars else X.copy(deep=False)
     for name, known in categories.items():
         if name not in X.columns:
-            continue  # scikit-learn's check of names reports it
+            continue  # scikit-learn raises an error for missing columns
         numbers = _numbers(X[name], known, name)
         X = X.with_columns(type(X[name])(name, numbers)) if polars else X.assign(**{name: numbers})
     return X
 
 
 def _numbers(column: Any, known: list[Any], name: str) -> Float:
-    """Return the index of each value among the known values; NaN if it is missing or unknown."""
+    """Return the index of each value in ``known``, or NaN if the value is missing or unknown."""
     number = {value: float(i) for i, value in enumerate(known)}
     values = np.asarray(column.to_list() if hasattr(column, "cast") else column.astype(object), dtype=object)
     numbers = np.array([number.get(value, np.nan) for value in values])

@@ -1,4 +1,4 @@
-"""``LambdaRank``: ascent on a ranking measure with a linear scorer or a small neural network."""
+"""``LambdaRank``: train a linear scorer or a small neural network to increase a ranking measure."""
 
 from __future__ import annotations
 
@@ -23,63 +23,70 @@ from structsvm.trainers import lambdarank
 from structsvm.trainers.forces import BoundUtility, Utility
 
 _ENOUGH_QUERIES = 20
-"""Minimum number of queries for which "auto" stops early, as a tenth of fewer queries is too small for validation."""
+"""Minimum number of queries for which ``early_stopping="auto"`` holds out queries; a tenth of fewer is too small a
+sample."""
 
 
 @parameters
 class LambdaRank(fitted.FittedRanker, BaseEstimator):
     """Linear or neural ranker trained to increase a ranking measure directly (Burges, Ragno and Le 2006).
 
-    Two documents of a query with ``y_i > y_j`` are pulled apart by the force ``|change of U if they swapped| / (1 +
-    exp(s_i - s_j))``; the forces of a mini-batch of queries are passed back through the scorer and followed by Adam.
-    The change of U is computed in closed form, and for ``ndcg@k`` only for pairs with a document in the top k.
+    Between two documents of a query with ``y_i > y_j`` there is a force ``|change of U if they swapped| / (1 +
+    exp(s_i - s_j))``, which increases ``s_i`` and decreases ``s_j``. The forces of a mini-batch of queries are
+    backpropagated through the scorer, and Adam takes a step in this direction. The change of U is computed in closed
+    form, and for ``ndcg@k`` only for pairs with a document in the top k.
 
-    The networks have one or two hidden layers and are evaluated with NumPy: their cost is a few matrix products, which
-    a deep-learning framework would compute with the same BLAS. Without a framework, models are saved as plain arrays,
-    and the same seed gives the same weights.
+    The networks have one or two hidden layers and are evaluated with NumPy. Their cost is that of a few matrix
+    products, which a deep-learning framework would compute with the same BLAS. Without a framework, models are saved as
+    plain arrays, and the same seed gives the same weights.
 
     Parameters
     ----------
     utility : str, default="ndcg@10"
-        Utility U: ``"ndcg"``, ``"ndcg@k"``, ``"map"``, ``"mrr"``, or ``"ranknet"`` (every change counts 1).
+        The utility U: ``"ndcg"``, ``"ndcg@k"``, ``"map"``, ``"mrr"``, or ``"ranknet"``, for which every change is 1.
     hidden : tuple of int, default=()
         Widths of one or two hidden layers of rectified linear units; empty for a linear scorer.
     learning_rate : float, default=0.003
         Learning rate of Adam.
     lam : float, default=1e-4
-        Factor of the penalty ``lam/2 ||w||^2``, >= 0; not on biases.
+        Factor of the penalty ``lam/2 ||w||^2``, >= 0; biases are not penalised.
     batch_size : int, default=4
-        Queries per step. The length of Adam's steps hardly depends on the batch. With small batches a pass has more
-        steps, which helps if there are few training queries; the time of a pass hardly changes.
+        Number of queries per step. The length of Adam's steps barely depends on the batch size. With smaller batches an
+        epoch has more steps, which helps if there are few training queries, and takes about the same time.
     max_epochs : int, default=100
-        Passes over the queries.
+        Maximum number of epochs, which are passes over the queries.
     gain : {"exponential", "linear"}, default="exponential"
-        Gain of NDCG in training: ``2^y - 1`` or ``y``.
+        Gain of NDCG in training: "exponential" is ``2^y - 1``, "linear" is ``y``.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="zscore"
-        Feature scaling kept with the model. Adam moves each weight by about ``learning_rate`` per step, whatever the
-        units of its feature, so by default features are scaled to deviation 1. "minmax" and "zscore" are folded into
-        the first layer: nothing is copied, and CSR stays sparse. The ``query-`` forms need ``qid`` in ``predict``.
+        Feature scaling that is stored with the model. Adam changes each weight by about ``learning_rate`` per step,
+        whatever the units of its feature; features are therefore scaled to unit variance by default. "minmax" and
+        "zscore" are merged into the first layer, so that ``X`` is not copied and CSR matrices remain sparse. The
+        ``query-`` scalings require ``qid`` in ``predict``.
     early_stopping : bool or "auto", default="auto"
-        Whether to hold out a part of the queries, stop when U on them no longer rises, and keep the weights of the best
-        pass. "auto" does so for a network, which would otherwise overfit, if at least 20 queries exert a force.
+        Whether to hold out some of the queries, stop when U no longer increases on them, and keep the weights of the
+        best epoch. "auto" holds out queries for a network, which would otherwise overfit, if there are at least 20
+        queries whose utility depends on the ranking.
     n_iter_no_change : int, default=10
-        Number of consecutive passes without improvement after which to stop.
+        Number of consecutive epochs without improvement after which training stops.
     warm_start : bool, default=False
-        Whether to continue from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
+        Whether to continue from the weights and the scaling of the last ``fit``, which must have had the same
+        ``hidden``.
     random_state : int, RandomState or None, default=None
-        Seed of the first weights, the order of the queries, and the held-out queries.
+        Seed of the initial weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
-        Called after each pass with its ``number`` from 1, the mean utility of the ``training`` queries during the pass,
-        and that of the ``validation`` queries after it (NaN without any); a truthy return value stops training.
+        Called after each epoch with a named tuple of its ``number`` (from 1), the mean utility of the ``training``
+        queries during the epoch, and the mean utility of the ``validation`` queries after it (NaN if there are none). A
+        truthy return value stops training. None means no callback.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
-        Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
+        Weights of the raw features, or of the scaled features for ``query-`` scalings; only for a linear scorer.
     fit_ : LambdaRankFit
-        ``weights``, ``W_1, b_1, ..., W_out`` of the network over ``(x - shift) * factor`` (``W_out`` alone for a linear
-        scorer); ``raw_weights``, the same network for raw features; ``history``, the arguments of ``callback``; and
-        ``best_epoch``, the pass that gave the weights.
+        Result of training. ``weights`` are the layers ``W_1, b_1, ..., W_out`` of the network applied to ``(x - shift)
+        * factor`` (only ``W_out`` for a linear scorer); ``raw_weights`` are the equivalent weights for raw features;
+        ``history`` contains the arguments of all calls of ``callback``; ``best_epoch`` is the epoch after which the
+        weights were kept.
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.
 
@@ -116,16 +123,17 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> LambdaRank:
-        """Train.
+        """Train the scorer.
 
         Parameters
         ----------
         sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows; only ratios of weights matter.
+            Numbers >= 0; the weight of a query is the mean over its rows, and only the ratios of weights matter. None
+            means equal weights.
         """
         utility, rng = self._check_parameters()
         before: lambdarank.LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
-        # the scaling, and the weights of the first layer with their gradient, moments and best values
+        # memory for the scaling, and for the weights of the first layer with their gradient, moments and best values
         vectors = 8 + 6 * (self.hidden[0] if self.hidden else 1)
         X, y, qid, grouping, weights = fitted.read_rows(
             self, X, y, qid, sample_weight, vectors=vectors, reset=before is None
@@ -143,7 +151,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         y = y if grouping.order is None else y[grouping.order]
         useful = self._useful(y, grouping.offsets, weights, utility)
         held, watched = self._hold_out(X, y, grouping, useful, utility, rng, validation)
-        # normalise: only ratios of weights matter, but lam and Adam depend on their size
+        # normalise to a mean of 1: only ratios of weights matter to the user, but lam and Adam depend on their size
         weights = weights / weights[useful & ~held].mean()
         start = before
         if start is None:
@@ -176,7 +184,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         return plain_name(self.utility) if isinstance(self.utility, str) else self.utility
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
-        """Return flags of the queries that exert a force: weight > 0, and a utility that depends on the ranking."""
+        """Return a mask of the queries that have a positive weight and a utility that depends on the ranking."""
         informative = BoundUtility(utility, y, offsets).informative
         useful = informative & (weights > 0)
         self.n_queries_ = int(useful.shape[0])
@@ -190,7 +198,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     def _hold_out(
         self, X: Any, y: Float, grouping: Grouping, useful: Any, utility: Utility, rng: Any, validation: Any
     ) -> tuple[Any, tuple[Any, Float, Int] | None]:
-        """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
+        """Return a mask of the held-out queries, and the rows, labels and offsets for early stopping, or None."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
             X, y, offsets = fitted.read_validation(self, validation)

@@ -1,4 +1,4 @@
-"""``LinearRanker``: linear scores of scaled rows; ``LinearSVM``: common parts of the support vector machines."""
+"""``LinearRanker``, the base of rankers with linear scores, and ``LinearSVM``, the base of support vector machines."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _RANGES: dict[str, Callable[..., object]] = {
     "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
 }
-"""Checks of the parameters that have the same range in all rankers."""
+"""Functions that check the parameters with the same range in all rankers."""
 
 _VECTORS = 24
-"""Minimum number of vectors with one number per feature that cutting planes keep in memory: cuts, weights and
-buffers."""
+"""Minimum number of vectors of cutting-plane training (cuts, weights and buffers), each with one number per feature."""
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
-    """Base of rankers whose scores are linear in the scaled features: ``fit`` sets ``scaler_`` and ``coef_``.
+    """Base class of rankers whose scores are linear in the scaled features; ``fit`` sets ``scaler_`` and ``coef_``.
 
     Parameters
     ----------
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the statistics of each
-        query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
+        Feature scaling, which is stored with the model and applied by ``predict``. The ``query-`` scalings use the
+        statistics of each query, so that ``predict`` requires ``qid``. All scalings except "none" copy ``X``, which
+        must be dense.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class LinearRanker(FittedRanker, BaseEstimator):
 
 
 class LinearSVM(LinearRanker):
-    """Base of the support vector machines: rows grouped by query and scaled, and options checked.
+    """Base class of the support vector machines, which checks options, and groups and scales the rows.
 
-    A subclass has the options below among its parameters, and a ``fit`` that sets ``coef_`` from the result of
+    The parameters of a subclass include ``tol`` and ``max_passes``, and its ``fit`` sets ``coef_`` from the result of
     :meth:`_grouped`.
     """
 
@@ -80,7 +80,8 @@ class LinearSVM(LinearRanker):
         return "map"
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
-        """Return validated, grouped and scaled data with one weight per query; set the attributes of the input."""
+        """Return validated, grouped and scaled data and one weight per query; set the attributes that describe the
+        input."""
         self._check_options()
         X, qid = split_qid(X, qid)
         self.__dict__.pop("_numbers_", None)
@@ -99,19 +100,19 @@ class LinearSVM(LinearRanker):
         return data, rows.weights
 
     def _check_options(self) -> None:
-        """Raise ValueError for invalid options that trainers would report late, or not at all."""
+        """Raise ValueError for invalid options, before any training."""
         check_usual(self)
 
 
 def check_usual(model: Any) -> None:
-    """Raise ValueError for parameters outside the range that all rankers share."""
+    """Raise ValueError for parameters outside the ranges in ``_RANGES``."""
     for name, value in model.get_params(deep=False).items():
         if name in _RANGES:
             _RANGES[name](name, value)
 
 
 def linear_scores(X: Any, coef: Float) -> Float:
-    """Return ``X @ coef`` in float64, a few rows at a time, without a float64 copy of a float32 matrix."""
+    """Return ``X @ coef`` in float64, without a float64 copy of a dense float32 matrix."""
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
         return np.asarray(X @ coef, dtype=np.float64)
     from structsvm.common.portable.sums import products  # loads numba
@@ -120,7 +121,7 @@ def linear_scores(X: Any, coef: Float) -> Float:
 
 
 def make_scaler(scale: Scale) -> QueryScaler | None:
-    """Return the scaler, not fitted, that an estimator's ``scale`` names; None for "none"."""
+    """Return an unfitted scaler for the parameter ``scale`` of an estimator, or None for "none"."""
     if scale == "none":
         return None
     within, method = scale.split("-") if "-" in scale else ("data", scale)

@@ -1,4 +1,4 @@
-"""``OrdinalSVM``: grades separated by thresholds on one score, or by one classifier per grade."""
+"""``OrdinalSVM``: separate grades by thresholds on one score, or by one classifier per threshold."""
 
 from __future__ import annotations
 
@@ -24,56 +24,58 @@ from structsvm.trainers.passes import RankingProblem
 
 @parameters
 class OrdinalSVM(LinearSVM):
-    """Ordinal regression SVM that predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
+    """Ordinal regression SVM, which predicts grades, and scores for ranking (thesis 2.2.1 and 2.2.2).
 
     With grades ``0 ... T``, it minimises ``1/2 ||w||^2 + C/N * weighted sum of slacks`` over ``w`` and thresholds
     ``b_1 <= ... <= b_T``, where a row of grade ``j`` should score at least ``b_j + 1`` and at most ``b_{j+1} - 1``
-    (OP 2, with the sign of (2.7) corrected). With ``decompose=True`` there is one such machine, with one threshold, for
-    each question "is the grade at least j?", and their outputs are summed.
+    (OP 2, with the sign of (2.7) corrected). With ``decompose=True``, one
+    machine with a single threshold is trained for each question "is the grade at least j?", and the outputs of the
+    machines are summed.
 
     Parameters
     ----------
     C : float, default=1.0
-        Trade-off between a small norm and the mean over rows of their slacks; search it on a log grid, 1e-2 ... 1e4.
+        Trade-off between a small norm and a small mean slack of the rows; tune it on a log grid from 1e-2 to 1e4.
     decompose : bool, default=False
-        Train ``T`` machines on all rows each instead of one with ``T`` thresholds.
+        Whether to train ``T`` machines, each on all rows, instead of one machine with ``T`` thresholds.
     class_weight : {"balanced", None}, default="balanced"
-        "balanced": at each threshold the rows below have the same total weight as the rows above, so that
-        ``predict_grade`` returns rare grades more often than they occur. None: all rows have equal weight, as in OP 2;
-        if most rows have the same grade, its optimum is often ``w = 0``.
+        With "balanced", the rows below and above each threshold have the same total weight, so
+        that ``predict_grade`` returns rare grades more often than they occur. With None, all rows have
+        the same weight, as in OP 2; if most rows have the same grade, the optimum is then often ``w = 0``.
     tol : float, default=1e-3
-        Relative duality gap to reach, by each machine.
+        Relative duality gap at which the training of each machine stops.
     solver : {"one_slack", "cvxpy"}, default="one_slack"
-        Cutting planes, for any size; or an interior-point method for the unmodified problem (extra ``[qp]``), for up to
-        a few thousand rows.
+        "one_slack" uses cutting planes and is suitable for any number of rows. "cvxpy" solves the unmodified problem by
+        an interior-point method (extra ``[qp]``), for up to a few thousand rows.
     relevance : float, default=1.0
-        Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
+        Least label of a relevant document in :meth:`score` (MAP); training uses all grades.
     max_passes : int, default=1000
-        Maximum number of passes over the data of each machine; a ``ConvergenceWarning`` reports if they did not
+        Maximum number of passes over the data for each machine; a ``ConvergenceWarning`` is issued if they do not
         suffice.
     callback : callable, default=None
-        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy value stops the current machine.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops the training of
+        the current machine. None means no callback.
 
     Attributes
     ----------
     grades_ : ndarray, shape (T + 1,)
-        The labels that occur, ascending.
+        The distinct labels in ascending order.
     thresholds_ : ndarray, shape (T,)
-        ``b``. Ascending unless ``decompose``.
+        Thresholds ``b``, in ascending order unless ``decompose`` is True.
     coef_ : ndarray, shape (n_features,)
-        Weights of the scaled features; with ``decompose``, the sum over the machines.
+        Weights of the scaled features; with ``decompose``, their sum over the machines.
     machine_coef_ : ndarray, shape (T, n_features)
-        Weights for each threshold; rows are equal unless ``decompose``.
+        Weights for each threshold; all rows are equal unless ``decompose`` is True.
     fits_ : list of Fit
-        The certificate of each machine: one, or ``T`` with ``decompose``.
+        Result of training each machine, with its certificate: one entry, or ``T`` entries with ``decompose``.
 
     Notes
     -----
-    The loss is pointwise: queries matter only to scaling and :meth:`score`. For given scores the best thresholds are
-    weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` only that
-    cutting planes solve with a certificate. As the thresholds couple all rows, a pass reads ``X`` twice from memory. On
-    two grades both forms are the classification SVM with an unpenalised threshold (``sklearn.svm.SVC`` with a linear
-    kernel).
+    The loss is pointwise: queries only affect the scaling, the sample weights and :meth:`score`. For given scores, the
+    optimal thresholds are weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`). The remaining problem
+    in ``w`` is solved by cutting planes, with a certificate. As the thresholds couple all rows, a pass reads ``X``
+    twice from memory. With two grades and ``class_weight=None``, both forms are the classification SVM with an
+    unpenalised threshold (``sklearn.svm.SVC`` with a linear kernel).
 
     Examples
     --------
@@ -96,19 +98,19 @@ class OrdinalSVM(LinearSVM):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
-        """Train.
+        """Train the machine, or all machines with ``decompose``.
 
         Parameters
         ----------
         y : array-like of numbers, shape (n_rows,)
             Grades; only their order matters.
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; each row of a query has the mean weight of the query.
+            Numbers >= 0; each row has the mean weight of the rows of its query. None means equal weights.
 
         Raises
         ------
         ImportError
-            With ``solver="cvxpy"`` if it is not installed.
+            If ``solver="cvxpy"`` and cvxpy is not installed.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -135,9 +137,10 @@ class OrdinalSVM(LinearSVM):
         return scores - self.thresholds_.sum() if self.decompose else scores
 
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
-        """Return the grade of each row out of ``grades_``, one step above the lowest per threshold reached.
+        """Return the predicted grade of each row: the lowest of ``grades_``, plus one step per threshold that its score
+        reaches.
 
-        Parameters are as for :meth:`predict`.
+        The parameters are those of :meth:`predict`.
         """
         check_is_fitted(self, "coef_")
         X = scaled_rows(self, X, qid)

@@ -1,4 +1,4 @@
-"""``PairwiseSVM``: the ranking SVM on pairs of documents, with hinge or squared hinge."""
+"""``PairwiseSVM``: the ranking SVM on pairs of documents, with hinge or squared hinge loss."""
 
 from __future__ import annotations
 
@@ -19,60 +19,62 @@ _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "square
 
 @parameters
 class PairwiseSVM(StructuralRanker):
-    """Ranking SVM: documents of a higher grade should score higher within each query, by a margin of 1.
+    """Ranking SVM: within each query, documents of a higher grade should score higher by a margin of 1.
 
-    Minimises ``1/2 ||w||^2 + C * mean over pairs of l(w.(x_i - x_j))`` over the pairs of a query with ``y_i > y_j``
-    (thesis, OP 3), with ``l(d) = max(0, 1 - d)`` or its square. The number of grades is arbitrary. Pairs
-    are never listed. The fit carries a certificate: the objective is within ``fit_.gap`` of its optimum.
+    Minimises ``1/2 ||w||^2 + C * mean over pairs of l(w.(x_i - x_j))``, with the mean over pairs of documents of the
+    same query with ``y_i > y_j`` (thesis, OP 3), and with ``l(d) = max(0, 1 - d)`` or its square. There may be any
+    number of grades. Pairs are counted, not enumerated. The fit has a certificate: the objective is within
+    ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        ``"squared_hinge"`` is several times faster to train, and penalises large inversions more.
+        Loss of a pair. ``"squared_hinge"`` is several times faster to train, and penalises large inversions more.
     C : float, default=None
-        Trade-off between a small norm and a small mean loss. None is 10, and 1 for the squared hinge
-        (``experiments/default_C.py``); ``fit_.C`` is the value used. It is better to search ``C`` on a log grid, 1e-3
-        ... 1e3 for features of about unit scale. The notes relate it to the parameters of other programs.
+        Trade-off between a small norm and a small mean loss. None means 10 for the hinge and 1 for the squared hinge
+        (``experiments/default_C.py``); ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid, from 1e-3 to
+        1e3 for features with about unit variance. The Notes relate ``C`` to the parameters of other programs.
     normalize : {"pairs", "query"}, default="pairs"
-        Kind of mean. ``"pairs"``: over all pairs, so that the weight of a query is its number of pairs. ``"query"``:
-        the mean over the pairs of a query, then over queries, as for the other losses; preferable if lengths vary
-        widely and the measure weights queries equally.
+        How the loss is averaged. With ``"pairs"`` it is the mean over all pairs, so that each query is weighted by its
+        number of pairs. With ``"query"`` it is the mean over the pairs of each query, then over queries, as for the
+        other losses; this is preferable if query lengths vary widely and the measure weights queries equally.
     tol : float, default=1e-3
-        Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to its norm at
-        zero.
+        Relative duality gap at which training stops; with the squared hinge, also the required norm of the gradient,
+        relative to its norm at zero weights.
     solver : str, default="auto"
-        A trainer of :func:`structsvm.trainers.train`, or its choice: ``"newton"`` for the squared hinge, any other for
-        the hinge.
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto". The squared hinge is trained by ``"newton"``,
+        the hinge by any other trainer.
     relevance : float, default=1.0
-        Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
+        Least label of a relevant document in :meth:`score` (ROC area); training uses all grades.
 
     Attributes
     ----------
     fit_ : Fit
-        ``primal``, ``dual``, ``gap``, ``n_passes`` and more: the certificate. With the squared hinge ``gradient_norm``
-        too, and ``dual`` is ``primal - 1/2 ||gradient||^2``, which bounds a 1-strongly convex function from below.
+        Result of training, with the certificate in ``primal``, ``dual``, ``gap`` and other attributes. With the squared
+        hinge, there is also ``gradient_norm``, and ``dual`` is ``primal - 1/2 ||gradient||^2``, which is a lower bound
+        because the objective is 1-strongly convex.
 
     See Also
     --------
-    SVMRoc : equivalent on binary labels with ``normalize="query"``: ``w_roc(C) = 1/2 w_pair(4 C)``.
-    PairwiseSGD : stochastic descent, for very many rows.
+    SVMRoc : Equivalent for binary labels and ``normalize="query"``, with ``w_roc(C) = 1/2 w_pair(4 C)``.
+    PairwiseSGD : Stochastic descent, for a very large number of rows.
 
     Notes
     -----
     With ``P`` pairs in ``n`` queries:
 
-    * SVM-rank minimises ``1/2 ||w||^2 + c/n * sum over pairs`` (its default ``-l 1``): ``C = c P/n`` with
-      ``normalize="pairs"``. Its ``-l 2`` takes the share of swapped pairs of each query: ``C = c`` with
-      ``normalize="query"``.
+    * SVM-rank with its default ``-l 1`` minimises ``1/2 ||w||^2 + c/n * sum over pairs``, which corresponds to
+      ``C = c P/n`` with ``normalize="pairs"``. Its ``-l 2`` uses the fraction of swapped pairs of each query, which
+      corresponds to ``C = c`` with ``normalize="query"``.
     * SVM-light ``-z p``, LIBLINEAR's ranking SVM and ``LinearSVC(fit_intercept=False)`` on pair differences
-      minimise ``1/2 ||w||^2 + c * sum over pairs``: ``C = c P`` with ``normalize="pairs"``.
+      minimise ``1/2 ||w||^2 + c * sum over pairs``, which corresponds to ``C = c P`` with ``normalize="pairs"``.
 
-    Only the order of the labels within a query matters to :meth:`fit`, which raises when no query has two documents of
-    different labels. With ``normalize="pairs"`` the weight of a query is the mean of its ``sample_weight`` times its
-    number of pairs.
+    Only the order of the labels within each query affects :meth:`fit`, which raises an error if no query has two
+    documents with different labels. With ``normalize="pairs"`` the weight of a query is the mean of its
+    ``sample_weight`` times its number of pairs.
 
-    Training with the squared hinge takes a few Newton steps of a few passes each, and a pass runs at about the speed at
-    which the features can be read (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
+    With the squared hinge, training takes a few Newton steps of a few passes each, and a pass takes about as long as
+    reading the features from memory (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
 
     Examples
     --------
@@ -89,7 +91,7 @@ class PairwiseSVM(StructuralRanker):
     _: KW_ONLY
     normalize: Literal["pairs", "query"] = "pairs"
     solver: Solver = "auto"
-    # options of the structural SVM that are fixed here
+    # parameters of StructuralRanker that this class fixes
     positive: bool = field(default=False, init=False)
     monotone_constraints: None = field(default=None, init=False)
     constraints: None = field(default=None, init=False)
@@ -100,7 +102,7 @@ class PairwiseSVM(StructuralRanker):
     def path(
         self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
     ) -> Iterator[PairwiseSVM]:
-        """Train models for several values of C, as :func:`structsvm.estimators.model_path` does.
+        """Yield models trained for several values of C, as :func:`structsvm.estimators.model_path` does.
 
         Examples
         --------

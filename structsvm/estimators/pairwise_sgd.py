@@ -1,4 +1,4 @@
-"""``PairwiseSGD``: stochastic pairwise descent (SPD), linear ranking at the cost of one pair per step."""
+"""``PairwiseSGD``: a linear ranker trained by stochastic pairwise descent (SPD), with one pair per step."""
 
 from __future__ import annotations
 
@@ -21,77 +21,81 @@ from structsvm.trainers import pairwise_descent
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 
 _PIECE = 500_000
-"""Steps per compiled call, as Ctrl-C is handled only between calls."""
+"""Number of steps per compiled call; Ctrl-C is handled only between calls."""
 
 _VECTORS = 12
-"""Vectors of one number per feature that have to fit in memory: weights and sums, old and new, columns, positions."""
+"""Number of vectors with one number per feature that must fit in memory: old and new weights and sums, columns,
+positions."""
 
 _STEEPEST = 1e12
-"""Largest ``eta_0 lam``. Steps are ``1 / (lam t)`` to twelve digits there; beyond 1e16 the first step would multiply
-the weights by 1 - 1 = 0, and later ones divide by that."""
+"""Largest value of ``eta_0 lam``, at which step sizes equal ``1 / (lam t)`` to twelve digits. Above 1e16, the first
+step would multiply the weights by 1 - 1 = 0, and later steps would divide by this factor."""
 
 
 Advance = Callable[[pairwise_descent.Descent, int], pairwise_descent.Descent]
-"""Function from a state and a number of steps to the state after them."""
+"""Function from a state and a number of steps to the state after these steps."""
 
 
 @parameters
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
-    Minimises the mean of the loss over pairs of documents of one query with ``y_i > y_j``, plus
-    ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows; for CSR rows
-    it is proportional to the non-zeros of the pair. ``X`` may be a read-only memory map. For the exact optimum with a
-    certificate use the pairwise SVM; this ranker is for very many rows, or for rows that keep arriving
-    (``partial_fit``).
+    Minimises the mean loss over pairs of documents of the same query with ``y_i > y_j``, plus ``lam/2 ||w||^2``, and
+    samples one pair per step. The cost of a step does not depend on the number of rows; for CSR rows it is proportional
+    to the number of non-zeros of the pair. ``X`` may be a read-only memory map. This ranker is for a very large number
+    of rows, or for rows that arrive over time (``partial_fit``). For the exact optimum with a certificate, use
+    :class:`PairwiseSVM`.
 
     Parameters
     ----------
     loss : {"hinge", "squared"}, default="hinge"
-        ``max(0, 1 - y w.p)`` or ``1/2 (y - w.p)^2`` of a pair ``p = x_i - x_j`` with ``y = y_i - y_j``.
+        Loss of a pair with ``p = x_i - x_j`` and ``y = y_i - y_j``: ``max(0, 1 - y w.p)`` for "hinge",
+        ``1/2 (y - w.p)^2`` for "squared".
     lam : float, default=1e-4
-        Factor of the penalty, >= 0; with grades 0 and 1 ``1/C`` of the pairwise SVM. The default suits features of
-        about unit scale.
+        Factor of the penalty, >= 0. With grades 0 and 1 it corresponds to ``1/C`` of the pairwise SVM. The default is
+        suitable for features with about unit variance.
     eta_0 : float or "auto", default="auto"
-        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||y p||^2`` (hinge) or
-        ``||p||^2``, estimated from 1,000 pairs: a step then moves ``y w.p`` of its pair by about one, whatever the
-        units of the features. With the squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would
-        diverge.
+        Initial step size; step ``t`` has the size ``eta_0 / (1 + eta_0 lam t)``. "auto" is the inverse of the mean of
+        ``||y p||^2`` (hinge) or ``||p||^2`` (squared), estimated from 1,000 pairs. A step then changes ``y w.p`` of its
+        pair by about one, whatever the units of the features. With the squared loss, step sizes are limited to
+        ``1 / ||p||^2``, as larger steps could diverge.
     n_steps : int, default=200000
-        Steps of ``fit``, and by default of each ``partial_fit``. The default takes a fraction of a second whatever the
-        number of rows; increase it if ``early_stopping`` reaches it, or there are more pairs.
+        Number of steps of ``fit``, and by default of each ``partial_fit``. The default takes a fraction of a second,
+        whatever the number of rows. Increase it if there are more pairs, or if ``early_stopping`` does not stop
+        earlier.
     average : bool, default=True
-        Whether to use the mean over steps, with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012),
-        instead of the last weights. The mean has less noise, and the number of steps need not be known in advance.
+        Whether to use the mean of the weights over steps, with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and
+        Bach 2012), instead of the last weights. The mean has less noise and does not require the number of steps to be
+        known in advance.
     normalize : {"pairs", "query"}, default="pairs"
-        Whether every pair, or every query that has a pair, is drawn equally often.
+        Whether all pairs ("pairs"), or all queries that have a pair ("query"), are sampled with equal probability.
     early_stopping : bool, default=False
-        Whether to hold out a part of the queries, stop when ``measure`` on them no longer rises, and keep the best
+        Whether to hold out some of the queries, stop when ``measure`` no longer increases on them, and keep the best
         weights.
     n_iter_no_change : int, default=5
-        Number of consecutive measurements without improvement after which to stop; a measurement takes place every
-        twentieth of ``n_steps``.
+        Number of consecutive evaluations without improvement after which training stops; there is an evaluation after
+        every twentieth of ``n_steps``.
     measure : str, default="map"
-        Measure for early stopping and ``score``; any name of :func:`structsvm.metrics.evaluate`.
+        Measure for early stopping and ``score``; any name supported by :func:`structsvm.metrics.evaluate`.
     relevance : float, default=1.0
-        Label from which a document is relevant for binary measures. Training uses all grades.
+        Least label of a relevant document, for binary measures; training uses all grades.
     random_state : int, RandomState or None, default=None
-        Chooses the pairs and the held-out queries.
+        Seed of the sampled pairs and the held-out queries.
 
     Attributes
     ----------
     eta_0_ : ndarray, shape (1,)
-        First step size used.
+        Initial step size that was used.
     fit_ : Descent
-        State of the descent: ``t`` steps are done, and the last weights are ``scale[0] * direction``.
+        State of the descent after ``t`` steps; the last weights are ``scale[0] * direction``.
     history_ : list of (int, float)
-        With early stopping: steps done and the measure.
+        Number of steps and value of the measure for each evaluation; empty without early stopping.
     n_uninformative_ : int
         Number of queries without two documents of different labels.
 
     See Also
     --------
-    CoRegularizedSGD : several views that agree on unlabelled queries.
+    CoRegularizedSGD : Several views that are trained to agree on unlabelled pairs.
 
     Examples
     --------
@@ -130,7 +134,8 @@ class PairwiseSGD(LinearRanker):
         Parameters
         ----------
         sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows; its pairs are drawn in proportion.
+            Numbers >= 0; the weight of a query is the mean over its rows, and its pairs are sampled in proportion to
+            it. None means equal weights.
         """
         return self._learn(X, y, qid, sample_weight, validation=validation)
 
@@ -138,15 +143,15 @@ class PairwiseSGD(LinearRanker):
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> Self:
-        """Continue from the current weights, with pairs of these rows only.
+        """Continue training from the current weights, only with pairs of the given rows.
 
-        ``scale`` and ``eta_0="auto"`` are determined by the first call, and nothing is held out. Two calls on the same
-        rows are equivalent, bit for bit, to one call with the total number of steps.
+        The first call determines the scaling and the step size ``eta_0="auto"``. No queries are held out. Two calls on
+        the same rows give the same result, bit for bit, as one call with the total number of steps.
 
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in ``fit``. A batch whose queries have no two documents of different labels changes nothing.
+            As in ``fit``. If no query has two documents with different labels, the weights remain unchanged.
         """
         n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
         return self._learn(X, y, qid, sample_weight, n_steps=n_steps)
@@ -155,13 +160,14 @@ class PairwiseSGD(LinearRanker):
         self, X: Any, y: Any, qid: Any, sample_weight: Any, unlabeled: tuple[Any, Any, Any] = (None, None, None), *,
         validation: Any = None, n_steps: int | None = None,
     ) -> Self:  # fmt: skip
-        """Train from zero weights, or continue for ``n_steps``; ``unlabeled`` is a mask, or rows and their ids."""
+        """Train from zero weights, or continue for ``n_steps``; ``unlabeled`` contains the three arguments for
+        unlabelled rows."""
         rng = self._check_parameters()
         begins = n_steps is None or not hasattr(self, "fit_")
         mask = unlabeled_rows(X, *unlabeled)
         rows = self._rows(X, y, qid, sample_weight, first=begins, unlabeled=mask)
         if begins:
-            # drawn before the views, so that it does not depend on them
+            # drawn before the random views, so that the seed does not depend on them
             seed = int(rng.randint(0, 2**31 - 1))
             self.views_ = self._choose_views(rng, rows.X.shape[1])
             self.fit_ = pairwise_descent.start(self._layout, seed)
@@ -182,7 +188,7 @@ class PairwiseSGD(LinearRanker):
     def _unlabeled_pairs(
         self, rows: fitted.TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
-        """Return the matrix that has the unlabelled rows, and the index of their pairs: SPD has none."""
+        """Return the matrix that contains the unlabelled rows, and the index of their pairs; both are None for SPD."""
         return None, None
 
     def _measure(self) -> str:
@@ -192,7 +198,8 @@ class PairwiseSGD(LinearRanker):
         return [np.arange(n_features, dtype=np.int64)]
 
     def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
-        """Return the pairs of a step: by default one labelled pair, as in SPD."""
+        """Return the arguments of ``descend`` for the pairs of a step; by default a step has one labelled pair, as in
+        SPD."""
         return {}
 
     def _check_parameters(self) -> np.random.RandomState:
@@ -210,18 +217,18 @@ class PairwiseSGD(LinearRanker):
     def _rows(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
     ) -> fitted.TrainingRows:
-        """Return validated and scaled rows in the order given, without a copy to group them."""
-        if unlabeled is not None:  # labels of these rows are meaningless and may be missing
+        """Return validated and scaled rows in their original order, so that grouping them by query needs no copy."""
+        if unlabeled is not None:  # the labels of unlabelled rows are ignored, and may be missing
             given = np.asarray(y)
             y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
-            if y.shape == unlabeled.shape:  # other shapes are refused below
+            if y.shape == unlabeled.shape:  # other shapes raise an error below
                 y[unlabeled] = 0.0
         rows = fitted.read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS, reset=first)
         X, qid, grouping = check_features(rows.X), rows.qid, rows.grouping
         if first:
             self.scaler_ = make_scaler(self.scale)
             if self.scaler_ is not None:
-                # in grouped order, as the last digits of a mean depend on the order of the rows
+                # fit the scaler in grouped order, because the last digits of a mean depend on the order of the rows
                 order = grouping.order
                 ids = qid if order is None else np.repeat(grouping.query_ids, np.diff(grouping.offsets))
                 self.scaler_.fit(X if order is None else X[order], qid=ids)
@@ -245,7 +252,7 @@ class PairwiseSGD(LinearRanker):
             problem = "no query carries a constraint: at least one needs documents of different labels"
             problem = f"{problem}; got {self.n_queries_} queries, {labels}"
             raise BadInput("y", problem, "check the labels and qid")
-        # expected: unlabelled rows have no constraint
+        # with unlabelled rows, queries without a constraint are expected
         fitted.warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
@@ -259,7 +266,8 @@ class PairwiseSGD(LinearRanker):
             self.eta_0_ = np.full(n_views, float(self.eta_0))
 
     def _check_arrays(self, n_features: int) -> None:
-        """Raise ValueError for indices that compiled code would follow out of bounds, as in a crafted file."""
+        """Raise ValueError for columns out of bounds, which compiled code does not check; they may come from a crafted
+        file."""
         fit, n_views, n_weights = self.fit_, len(self.views_), sum(view.size for view in self.views_)
         shapes = [array.shape for array in (fit.direction, fit.correction, fit.scale, fit.total, self.eta_0_)]
         if shapes != [(n_weights,), (n_weights,), (n_views,), (n_views,), (n_views,)] or any(
@@ -287,7 +295,8 @@ class PairwiseSGD(LinearRanker):
     def _hold_out(
         self, rng: np.random.RandomState, rows: fitted.TrainingRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
-        """Return the validation rows, already scaled, and the weights of the queries left to train on."""
+        """Return the scaled validation rows, if any, and the weights of the queries for training, 0 for held-out
+        queries."""
         if validation is not None:
             X, y, offsets = fitted.read_validation(self, validation)
             number = row_groups(offsets)
@@ -309,7 +318,8 @@ class PairwiseSGD(LinearRanker):
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
     def _measurable(self, y: Float, number: Int) -> Int:
-        """Return the indices of the queries whose best and worst ranking differ in ``measure``."""
+        """Return the indices of the queries for which the best and the worst ranking have different values of
+        ``measure``."""
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (
@@ -335,7 +345,7 @@ class PairwiseSGD(LinearRanker):
         self.coef_ = self._coef(self.fit_)
 
     def _coef(self, state: pairwise_descent.Descent) -> Float:
-        """Return the mean of the views' predictions as one weight vector."""
+        """Return the weight vector whose scores are the mean of the scores of the views."""
         coef = np.zeros(self.n_features_in_)
         for columns, w in zip(
             self.views_, pairwise_descent.view_weights(state, self._layout, average=self.average), strict=True
@@ -359,4 +369,4 @@ def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any)
             "unlabeled",
             f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
         )
-    return mask if mask.any() else None  # a part of the data may be entirely labelled
+    return mask if mask.any() else None  # in a fold, all rows may be labelled

@@ -1,4 +1,4 @@
-"""``QueryKFold``: folds of whole queries for scikit-learn's cross-validation."""
+"""``QueryKFold``: split data into folds of whole queries for scikit-learn's cross-validation."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from structsvm.protocols import Int
 from structsvm.queries import group_queries, row_groups
 
 Split = tuple[Int, Int]
-"""Rows of the training and of the test part."""
+"""Indices of the rows of the training part and of the test part."""
 
 
 class QueryKFold(BaseCrossValidator):
-    """Splitter into folds of whole queries, which requests ``qid`` from metadata routing.
+    """Cross-validator that assigns whole queries to folds, and requests ``qid`` by metadata routing.
 
-    Use it as ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like. ``KFold`` or a number would split queries: a
-    model that learned from part of a query has an advantage on the rest, and scores do not refer to whole queries.
-    Queries are assigned to folds as in :class:`StructuralRankerCV`.
+    Pass it as ``cv`` to ``cross_val_score``, ``GridSearchCV`` and similar functions. ``KFold`` or an integer would
+    split queries between folds: a model that was trained on a part of a query would have an advantage on the rest, and
+    scores would not refer to whole queries. Queries are assigned to folds as in :class:`StructuralRankerCV`.
 
     Parameters
     ----------
     n_splits : int, default=5
-        From 2 to the number of queries.
+        Number of folds, from 2 to the number of queries.
     shuffle : bool, default=False
-        Assign the queries in random order instead of the order of their first rows.
+        Whether to assign the queries to folds in random order instead of the order of their first rows.
     random_state : int, RandomState or None, default=None
-        Seed of ``shuffle``.
+        Seed of the random order; must be None unless ``shuffle`` is True.
 
     Examples
     --------
@@ -64,21 +64,22 @@ class QueryKFold(BaseCrossValidator):
         return int(self.n_splits)
 
     def split(self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None) -> Iterator[Split]:
-        """Yield the rows of the training and of the test part of each fold.
+        """Yield the rows of the training part and of the test part of each fold.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            A frame may have a column ``qid``.
+            Features, of which only the number of rows is used. A frame may have a column ``qid``.
         y : ignored
         groups : array-like, shape (n_rows,), optional
-            Another way to pass ``qid``.
-        qid : array-like of int or str, shape (n_rows,)
-            Query of each row, in any order.
+            Alternative name of ``qid``.
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; required unless ``groups`` or a column ``qid`` is given.
 
         Yields
         ------
         tuple of ndarray of int64
+            Row indices of the training part, and row indices of the test part.
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         ids = groups if qid is None else qid

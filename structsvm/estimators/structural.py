@@ -33,72 +33,78 @@ Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
 def usual_C(C: float | None, loss: str | Oracle) -> float:
-    """Return C after a check, or the default of the loss."""
+    """Return C after checking it, or the default of the loss if C is None."""
     return check_C(getattr(get_oracle(loss), "usual_C", 1.0) if C is None else C)
 
 
 @parameters
 class StructuralRanker(LinearSVM):
-    """Linear ranker trained to the exact optimum of a convex bound on a ranking measure.
+    """Linear ranker trained to the exact optimum of a convex bound on a ranking loss.
 
-    Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack is an upper bound of the loss of the
-    query's ranking. For ``"map"`` and ``"roc"`` it is the slack of a structural SVM with margin rescaling (Yue et al.;
-    thesis, chapter 3). For ``"ndcg@10"``, ``"mrr"`` and ``"precision@10"`` it is a mean of logarithms of ranks. With
-    ``"pairs"`` the mean is over all pairs of the data. The fit has a certificate: the objective is within ``fit_.gap``
-    of its optimum.
+    Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack of a query is an upper bound on the
+    loss of its ranking. For ``"map"`` and ``"roc"`` it is the slack of a structural SVM with margin rescaling (Yue et
+    al.; thesis, chapter 3). For ``"ndcg@10"``, ``"mrr"`` and ``"precision@10"`` it is a mean of logarithms of soft
+    ranks. For ``"pairs"`` the mean is over all pairs of the data set instead of over queries. The fit has a
+    certificate: the objective is within ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
-        ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
-        cut-off), or an oracle object. The last two are one objective (:class:`structsvm.oracles.ReciprocalRank`).
+        Loss to minimise: ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"`` or
+        ``"precision@10"``, with any cut-off, or an oracle object. ``"mrr"`` and ``"precision@10"`` have the same
+        objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=None
-        Trade-off between a small norm and a small mean slack. With None it depends on the loss: 10 for "ndcg@k", "mrr",
-        "precision@k" and "pairs", ``usual_C`` of an oracle object that has it, otherwise 1
-        (``experiments/default_C.py``). ``fit_.C`` is the value used. It is better to search ``C`` on a log grid,
-        1e-3 ... 1e3 for features of about unit scale.
+        Trade-off between a small norm and a small mean slack. None means 10 for "ndcg@k", "mrr", "precision@k" and
+        "pairs", ``usual_C`` of an oracle object that has this attribute, and 1 for other losses
+        (``experiments/default_C.py``); ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid, from 1e-3 to
+        1e3 for features with about unit variance.
     tol : float, default=1e-3
-        Relative duality gap to reach.
+        Relative duality gap at which training stops.
     solver : str, default="auto"
-        A trainer of :func:`structsvm.trainers.train`, or its choice; all reach the same optimum. ``constraints`` and
-        ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
-        signs. A trainer that does not support the other parameters is refused.
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; all trainers reach the same optimum.
+        ``constraints`` and ``penalty`` require one_slack; newton only supports smooth losses (``"ndcg@10"``, ``"mrr"``,
+        ``"precision@10"``) without sign constraints. A trainer that does not support the other parameters raises an
+        error.
     positive : bool, default=False
-        Constrain the weights to be >= 0.
+        Whether to constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
-        1 for a weight >= 0, so that the score does not decrease with the feature, -1 for a weight <= 0, 0 for any; or a
-        mapping from columns, or from names if ``X`` has column names: ``{"bm25": 1, "spam": -1}``.
+        Sign of each weight: 1 for a weight >= 0, so that the score does not decrease with the feature, -1 for a weight
+        <= 0, and 0 for an unconstrained weight. A mapping contains the signs of some features by column, or by name if
+        ``X`` has column names: ``{"bm25": 1, "spam": -1}``. None means no constraint.
     constraints : callable, default=None
         Function from the cvxpy variable ``w``, the weights of the scaled features, to a list of convex cvxpy
-        constraints; features have names if ``X`` has column names: ``lambda w: [w["title"] >= w["body"]]``.
+        constraints. Features can be selected by name if ``X`` has column names:
+        ``lambda w: [w["title"] >= w["body"]]``. None means no constraint.
     penalty : callable, default=None
-        Function from ``w`` to a convex cvxpy expression that replaces ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
-        features. Its minimum must not be below 0. Weights are then set to 0 as long as the gap stays within ``tol``.
+        Function from ``w`` to a convex cvxpy expression that replaces ``1/2 ||w||^2``, such as ``cvxpy.norm1`` to
+        select few features. Its minimum must be >= 0. With a penalty, weights are set to 0 as long as the gap remains
+        within ``tol``. None means ``1/2 ||w||^2``.
     stabilise : bool, default=True
-        False: the textbook cutting-plane method (one_slack).
+        Whether to stabilise the cutting-plane method; False is the textbook method (one_slack only).
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the small quadratic programme (one_slack, n_slack).
 
     Attributes
     ----------
     fit_ : Fit
-        ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
+        Result of training, with the certificate in ``primal``, ``dual`` and ``gap``, and with ``n_passes``, ``history``
+        and more.
     n_uninformative_ : int
-        Number of queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no
-        non-relevant document), or weight zero.
+        Number of queries without a constraint, which have weight zero or labels that cannot be ranked wrongly (for MAP,
+        no relevant or no non-relevant document).
     constraints_, penalty_ : tuple of str, str
-        The parameters ``constraints`` and ``penalty`` as text; only if one was given.
+        The constraints and the penalty as text; defined only if ``constraints`` or ``penalty`` was given.
 
     See Also
     --------
-    StructuralRankerCV : chooses C by cross-validation over queries.
+    StructuralRankerCV : Selects C by cross-validation over queries.
 
     Notes
     -----
-    Queries without a constraint are allowed as long as one query has one. Features that do not vary within any query,
-    such as constant features, cannot order documents: their weight is zero, and if this holds for all features the fit
-    succeeds with zero weights, and a :class:`~structsvm.trainers.NothingLearnedWarning` as for any fit that is hardly
-    better than ``w = 0``. Missing values are refused; fill them first.
+    At least one query must have a constraint. Features that do not vary within any query, such as constant features,
+    cannot order documents, and have weight zero. If all features are of this kind, the fit succeeds with zero weights
+    and issues a :class:`~structsvm.trainers.NothingLearnedWarning`, as does any fit that is barely better than
+    ``w = 0``. Missing values raise an error; impute them first.
 
     Examples
     --------
@@ -130,12 +136,12 @@ class StructuralRanker(LinearSVM):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Train.
+        """Train the ranker.
 
         Parameters
         ----------
         y : array-like of numbers, shape (n_rows,)
-            Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
+            Graded labels; for binary losses, documents with ``y >= relevance`` are relevant.
         """
         if self.C is not None:
             check_C(self.C)
@@ -145,7 +151,7 @@ class StructuralRanker(LinearSVM):
         return self
 
     def check_options(self) -> None:
-        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
+        """Raise ValueError for invalid parameters; no data are needed."""
         self._check_options()
         usual_C(self.C, self._loss)
 
@@ -154,7 +160,7 @@ class StructuralRanker(LinearSVM):
         return self.loss
 
     def _measure(self) -> Any:
-        """Return the measure of ``score``: ``measure`` of the oracle, otherwise its ``label`` at ``k``, otherwise
+        """Return the measure of ``score``: the ``measure`` of the oracle, or else its ``label`` at ``k``, or else
         MAP."""
         oracle = get_oracle(self._loss)
         if hasattr(oracle, "measure"):
@@ -168,15 +174,15 @@ class StructuralRanker(LinearSVM):
         return name
 
     def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
-        """Return the problem, and the additional arguments of :meth:`_keep`."""
+        """Return the training problem, and the arguments of :meth:`_keep` in addition to a fit."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
     def _keep(self, fit: Fit) -> None:
-        """Set the learned attributes."""
+        """Set the attributes that are learned."""
         self.fit_, self.coef_ = fit, fit.w
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
-        """Return a fit for each C, smallest first."""
+        """Yield a fit for each C in ascending order."""
         cone, region = weight_constraints.compile_weights(self, problem.n_features)
         return fit_path(
             problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
@@ -196,7 +202,7 @@ class StructuralRanker(LinearSVM):
         check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), needed)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
-        """Bind the data to the oracle; raise for data without a single constraint."""
+        """Bind the oracle to the data and return the problem; raise BadInput if no query has a constraint."""
         separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
         if missing := missing_parts(Separator, separator):
             raise TypeError(
@@ -222,11 +228,11 @@ class SVMMap(StructuralRanker):
     >>> data = make_ranking(60, 10, 4, grades=2, random_state=0)
     >>> train, test = data.select(range(40)), data.select(range(40, 60))
     >>> model = SVMMap(C=10).fit(train.X, train.y, qid=train.qid)
-    >>> model.fit_.gap <= 1e-3  # no weights have an objective that is lower by more than this share
+    >>> model.fit_.gap <= 1e-3  # the relative gap: no weights have an objective that is lower by a larger fraction
     True
     >>> print(f"MAP {model.score(test.X, test.y, qid=test.qid):.2f} on other queries")
     MAP 0.93 on other queries
-    >>> model.rank(test.X[:10], test.qid[:10])[:3]  # places of the first three documents
+    >>> model.rank(test.X[:10], test.qid[:10])[:3]  # ranks of the first three documents
     array([3, 1, 9])
     """
 
@@ -257,7 +263,7 @@ class SVMNDCG(StructuralRanker):
     Parameters
     ----------
     k : int or None, default=10
-        Cut-off of the measure; None for the whole ranking.
+        Cut-off of NDCG; None means the whole ranking.
 
     Examples
     --------
@@ -273,21 +279,22 @@ class SVMNDCG(StructuralRanker):
     k: int | None = 10
 
     @property
-    def _loss(self) -> str:  # from k, which set_params may change
+    def _loss(self) -> str:  # derived from k, which set_params may change
         if self.k is not None:
-            check_whole("k", self.k, remedy="None is the whole ranking")
+            check_whole("k", self.k, remedy="None means the whole ranking")
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
 
 def model_path(
     model: Ranker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
 ) -> Iterator[Ranker]:
-    """Yield fitted copies of a ranker for several values of C, smallest first, each warm-started from the last.
+    """Yield fitted copies of a ranker for several values of C in ascending order, each warm-started from the previous
+    fit.
 
     Parameters
     ----------
     model : StructuralRanker or TreeRanker
-        Not changed; its ``C`` is ignored. Trees are grown once.
+        Ranker to copy, which is not changed; its ``C`` is ignored. Trees are grown only once.
     X, y, qid, sample_weight
         As in ``fit``.
     Cs : sequence of float
@@ -296,7 +303,7 @@ def model_path(
     Yields
     ------
     StructuralRanker or TreeRanker
-        A new one for each C, as soon as it is trained.
+        A fitted copy for each C, as soon as it is trained.
 
     Examples
     --------
@@ -304,7 +311,7 @@ def model_path(
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
     grid = [check_C(C) for C in Cs]
-    first: Any = clone(model)  # takes the attributes of the input
+    first: Any = clone(model)  # receives the attributes that describe the input
     problem, others = first._prepare(X, y, qid, sample_weight)
     for fit in first._train(problem, grid):
         fitted = clone(first).set_params(C=fit.C)

@@ -1,4 +1,5 @@
-"""``TreeRanker``: the structural SVM over the leaves of boosted trees; ``TreeRankerCV`` chooses C and their number."""
+"""``TreeRanker``: a structural SVM over the leaves of boosted trees; ``TreeRankerCV`` also selects C and the number of
+trees."""
 
 from __future__ import annotations
 
@@ -41,47 +42,56 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
 _N_BLOCKS = 200
-"""Minimum number of blocks of queries for frank_wolfe. Fewer need more passes if C is large; more make steps slower."""
+"""Minimum number of blocks of queries for frank_wolfe. With fewer, a large C needs more passes; with more, steps are
+slower."""
 
 _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
-"""Default C per training query: the smallest average loss on test queries in ``experiments/tree_C.py``."""
+"""Default C per training query, with the smallest mean loss on test queries in ``experiments/tree_C.py``; the second
+value is for smooth losses."""
 
 
 @parameters
 class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
-    """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
+    """Ranker that combines the leaves of boosted trees by a structural SVM for a ranking measure.
 
-    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, each computed for one tree at
-    a time and shrunk, are replaced: one weight for each leaf, and one for each quantile bin of each feature, minimise
-    ``1/2 ||w||^2 + C * mean over queries of the slack``, as :class:`~structsvm.StructuralRanker` does for features. The
-    fit carries a certificate: no other weights of these leaves and bins are better by more than ``fit_.gap``.
+    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Its leaf values, which are computed for one tree
+    at a time and shrunk, are then replaced: the weights of all leaves, and of all quantile bins of all features,
+    together minimise ``1/2 ||w||^2 + C * mean over queries of the slack``, as the weights of features do in
+    :class:`~structsvm.StructuralRanker`. The fit has a certificate: for these leaves and bins, the objective is within
+    ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
-        As in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains: ``2^y - 1`` for
-        ``"ndcg@10"``, ``y`` for ``NDCG(10, gain="linear")``, which ranks better if the highest grades are rare.
+        Loss to minimise, as in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains:
+        ``2^y - 1`` for ``"ndcg@10"``, and ``y`` for ``NDCG(10, gain="linear")``, which ranks better if the highest
+        grades are rare.
     C : float, default=None
-        Trade-off between a small norm and a small mean slack. None: .002 times the number of training queries, and .01
-        times for the smooth losses ("ndcg@k", "mrr", "precision@k"), which did best on average over five data sets of
-        20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value used. It is better to search it
-        on a log grid, 1e-2 ... 1e2, on queries that the trees have not seen, as :class:`TreeRankerCV` does.
+        Trade-off between a small norm and a small mean slack. None means 0.002 times the number of training queries, or
+        0.01 times this number for the smooth losses ("ndcg@k", "mrr", "precision@k"). These factors were best on
+        average over five data sets with 20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value
+        used. Preferably tune ``C`` on a log grid from 1e-2 to 1e2, on queries that were not used to grow the trees, as
+        :class:`TreeRankerCV` does.
     n_trees : int, default=300
+        Number of trees to grow.
     categorical_features : sequence of int or str, optional
-        Columns, by index or name, whose values are category numbers: integers from 0 to 1,000,000. Columns of a pandas
-        or polars frame with a categorical dtype (or an Arrow dictionary) are recognised automatically.
+        Columns, by index or name, whose values are category numbers, which are integers from 0 to 1,000,000. Columns of
+        a pandas or polars frame with a categorical dtype (or an Arrow dictionary) are recognised automatically.
     leaves : LeafFeatures, optional
-        Columns to use instead of growing trees with the parameters above: usually
-        ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
+        Leaves and bins to use instead of those defined by the parameters above, usually
+        ``LeafFeatures.from_model(booster, n_bins=64)``, which uses the trees of an existing model. None means to grow
+        trees.
     tol : float, default=1e-3
-        Relative duality gap to reach.
+        Relative duality gap at which training stops.
     solver : str, default="auto"
-        A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr",
-        "precision@k"), else frank_wolfe over blocks of queries, or one_slack below 400 queries.
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto", which picks newton for the smooth losses
+        ("ndcg@k", "mrr", "precision@k"), otherwise frank_wolfe over blocks of queries, or one_slack for fewer than 400
+        queries.
     relevance : float, default=1.0
-        Label from which a document is relevant for the binary losses, for which the trees are then grown, too.
+        Least label of a relevant document, for binary losses and for growing trees with these losses.
     growth_callback : callable, default=None
-        Called after each tree with the number of trees grown and the total; a truthy return value ends the growth.
+        Called after each tree with the number of trees grown and the total number; a truthy return value stops the
+        growth. None means no callback.
 
     Attributes
     ----------
@@ -90,33 +100,33 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     coef_ : ndarray, shape (n_columns,)
         Weights of the leaves and bins; ``leaves_.get_feature_names_out()`` names them.
     fit_ : Fit
-        The certificate.
+        Result of training, with its certificate.
     categories_ : dict of str to list
-        The categories of each column of a frame with a categorical dtype.
+        Categories of each column with a categorical dtype, if ``X`` is a frame.
     missing_features_ : ndarray of int64
-        Columns with a missing value in training, from 0.
+        Indices of the columns with missing values in training.
     n_uninformative_ : int
-        Queries without a constraint.
+        Number of queries without a constraint.
 
     See Also
     --------
-    TreeRankerCV : chooses C and the number of trees.
-    structsvm.features.LeafFeatures : the columns alone.
+    TreeRankerCV : Selects C and the number of trees.
+    structsvm.features.LeafFeatures : Transformer from features to leaves and bins.
 
     Notes
     -----
-    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. LightGBM learns for
-    each split which side missing values take; if the feature had no missing values in training, they count as 0.
-    ``predict`` then warns and names the feature.
+    In the bins, a missing value (NaN) is below all edges. In the trees, LightGBM learns for each split to which side
+    missing values go; if a feature had no missing values in training, they count as 0, and ``predict`` issues a warning
+    that names the feature.
 
-    In ``predict``, too, categories of a frame are matched by value, whatever their dtype; an unknown category counts as
-    missing, after a warning. In an array they are positions in ``categories_``.
+    ``predict`` matches the categories of a frame by value, whatever their dtype; an unknown category counts as missing,
+    and a warning is issued. In an array, categories are indices into ``categories_``.
 
-    Edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers have
-    the same scores.
+    The edges of bins lie between values of the training data, so that float32 and float64 copies of the same numbers
+    have the same scores.
 
-    The first fit after an installation compiles for some seconds, which ``fit(..., verbose=True)`` reports; ``structsvm
-    warm-up`` compiles in advance.
+    The first fit after an installation includes a few seconds of compilation, which ``fit(..., verbose=True)`` reports;
+    ``structsvm warm-up`` compiles in advance.
 
     Examples
     --------
@@ -128,7 +138,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     (True, True)
     """
 
-    # the same problem, over other columns
+    # the problem is that of StructuralRanker, with leaves and bins as columns
     _bind = StructuralRanker._bind
     _loss = StructuralRanker._loss
     _measure = StructuralRanker._measure
@@ -155,15 +165,16 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            NaN for missing values. A pandas or polars frame may have a column ``qid``, which is not a feature.
+            Features, with NaN for missing values. A pandas or polars frame may have a column ``qid``, which is not a
+            feature.
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; the weight of a query is the mean over its rows. Trees are grown without the queries of weight
-            0.
+            Numbers >= 0; the weight of a query is the mean over its rows. Queries of weight 0 are not used for growing
+            trees. None means equal weights.
 
         Raises
         ------
         ImportError
-            Where trees are to be grown without LightGBM.
+            If trees have to be grown and LightGBM is not installed.
         """
         if self.C is not None:
             check_C(self.C)
@@ -184,19 +195,19 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return self.leaves_.scores(X, self.coef_)
 
     def _warn_of_missing(self, X: NDArray[Any]) -> None:
-        """Warn about missing values in numeric columns that had none in training."""
-        seen = getattr(self, "missing_features_", range(X.shape[1]))  # earlier model files lack this flag
+        """Warn about missing values in numeric columns without missing values in training."""
+        seen = getattr(self, "missing_features_", range(X.shape[1]))  # missing in earlier model files
         missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
             few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
             warn_user(
-                f"X: missing values in {few}, of which training had none; trees of LightGBM take them for 0, bins for "
-                "less than all values; fill them in, or train with rows that miss them, too"
+                f"X: missing values in {few}, which had none in training; the trees treat them as 0, and the bins as "
+                "below all values; impute them, or train on rows with missing values"
             )
 
     def check_options(self) -> None:
-        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
+        """Raise ValueError for invalid parameters; no data are needed."""
         if self.C is not None:
             check_C(self.C)
         self._check_options()
@@ -212,11 +223,12 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         self._features().check_options()
 
     def _features(self) -> LeafFeatures:
-        """Return the transformer to leaves and bins, not fitted."""
+        """Return an unfitted transformer from features to leaves and bins."""
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
-            # trees get the grades as the loss uses them: differences that it ignores would be noise
+            # grow trees for the relevance or gain of the loss, as differences of grades that the loss ignores would be
+            # noise
             oracle = get_oracle(self.loss, relevance=self.relevance)
             relevance, gain = getattr(oracle, "relevance", None), cast(Any, getattr(oracle, "gain", "exp2"))
             features = LeafFeatures(
@@ -237,10 +249,11 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return self.n_trees
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
-        """Return validated rows with their queries together, and one weight per query; set attributes of the input."""
+        """Return validated rows grouped by query and one weight per query; set the attributes that describe the
+        input."""
         self._check_options()
         X, qid = split_qid(X, qid)
-        self.categories_: Categories = {}  # of this fit
+        self.categories_: Categories = {}  # discard those of an earlier fit
         self._features().check_numbers(X)
         self.categories_ = categories_of(X)
         if self.categories_ and self.leaves is not None and self.leaves.forest is not None:
@@ -258,7 +271,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return rows_in_groups(X, y, grouping), weights
 
     def _bind_empty(self, data: QueryData, weights: Float) -> RankingProblem:
-        """Return the problem without columns; raise for labels without a constraint before any tree is grown."""
+        """Return the problem without columns; this raises BadInput, before trees are grown, if no query has a
+        constraint."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
         return self._problem(nothing, data, weights)
 
@@ -266,8 +280,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         problem = self._bind(replace(data, X=rows), weights)
         if self.solver != "auto" or problem.smooth or problem.n_queries < 2 * _N_BLOCKS:
             return problem
-        # A plane has a number for every leaf and bin: those of each query would not fit in memory, those of a few
-        # hundred blocks of queries do, and frank_wolfe takes half to a fifth of the passes of one_slack.
+        # A plane has one number per leaf and bin. Planes of every query would not fit in memory, but planes of a few
+        # hundred blocks of queries do; frank_wolfe then needs half to a fifth of the passes of one_slack.
         blocks = in_blocks(problem, rows, _N_BLOCKS)
         return problem if cache_size(blocks) is None else blocks
 
@@ -282,21 +296,21 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return features.grow(data.X, data.y, data.offsets, row_weights)
 
     def _learn(self, features: LeafFeatures, data: QueryData, weights: Float) -> LeafRows:
-        """Grow the trees and choose the bins; return the rows over them."""
+        """Grow the trees and compute the bins; return the rows of ``data`` over leaves and bins."""
         features._set(self._grow(features, data, weights), features.edges(data.X))
         return features.rows(data.X)
 
     def _prepare(
         self, X: Any, y: Any, qid: Any, sample_weight: Any
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
-        """Return the problem over grown trees, and the arguments of :meth:`_keep` besides a fit."""
+        """Return the problem over the grown trees, and the arguments of :meth:`_keep` in addition to a fit."""
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
         return self._problem(self._learn(features, data, weights), data, weights), (features,)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
-        """Return a fit for each C, smallest first."""
+        """Yield a fit for each C in ascending order."""
         solver = self.solver
         if solver == "auto" and not problem.smooth:
             solver = "frank_wolfe" if isinstance(problem.separator, Blocks) else "one_slack"
@@ -310,7 +324,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         )
 
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
-        """Set the learned attributes."""
+        """Set the attributes that are learned, and warn if most queries have no constraint."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
 
@@ -325,34 +339,38 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
 
 @parameters
 class TreeRankerCV(TreeRanker, CrossValidated):
-    """:class:`TreeRanker` that chooses C and the number of trees by cross-validation over queries.
+    """:class:`TreeRanker` that selects C and the number of trees by cross-validation over queries.
 
-    In each fold the trees are grown, and the bins learned, without the held-out queries: weights of leaves that have
-    seen the held-out labels would appear better than they are. The largest number of trees is grown once per fold;
-    smaller numbers use the first of them. At the end the trees are grown on all queries.
+    In each fold, trees are grown and bins are computed without the held-out queries: otherwise the measure on these
+    queries would be too high, because their labels would have affected the trees. The largest number of trees is grown
+    once per fold; smaller numbers use the first trees. Finally, trees are grown on all queries.
 
     Parameters
     ----------
     Cs : sequence of float or None, default=None
-        Values to try; None is the 9 values from 1e-2 to 1e2, evenly spaced on a log scale.
+        Values of C to try. None means 9 values from 1e-2 to 1e2, evenly spaced on a log scale.
     n_trees : int or sequence of int, default=(100, 200, 300)
-        Numbers of trees to try. On equal means the fewest trees are chosen, then the smallest C.
+        Numbers of trees to try. Of several combinations with equal means, the one with the fewest trees is selected,
+        then the one with the smallest C.
     leaves : LeafFeatures, optional
-        As in :class:`TreeRanker`. With trees of a model no others are grown, and the number is theirs: hold out queries
-        that it has not seen, by ``cv`` with explicit splits.
+        As in :class:`TreeRanker`. If it contains the trees of a model, no trees are grown and ``n_trees`` is ignored.
+        Pass explicit splits as ``cv``, in which the model was not trained on the held-out queries.
     random_state : int, default=None
-        Seed of the growth, and of the shuffle of queries before they are assigned to folds; None assigns them in order.
+        Seed for growing trees, and for shuffling the queries before they are assigned to folds; None assigns them in
+        order.
 
     Attributes
     ----------
     C_ : float
+        The selected C.
     n_trees_ : int
-        The chosen values.
+        The selected number of trees.
     scores_ : ndarray, shape (n_queries, n_numbers_of_trees, n_Cs)
-        Value of the measure for each held-out query; NaN for queries in no test fold.
+        Value of the measure for each held-out query, number of trees and C; NaN for queries in no test part.
     Cs_ : ndarray, shape (n_Cs,)
+        The values of C that were tried, in ascending order.
     numbers_of_trees_ : ndarray of int64
-        The values tried, ascending.
+        The numbers of trees that were tried, in ascending order.
 
     Examples
     --------
@@ -375,17 +393,17 @@ class TreeRankerCV(TreeRanker, CrossValidated):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Choose C and the number of trees, then grow and train on all queries.
+        """Select C and the number of trees, then grow trees and train on all queries.
 
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in :meth:`TreeRanker.fit`; ``qid`` is required, with at least two queries.
+            As in :meth:`TreeRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
 
         Raises
         ------
         ImportError
-            Where trees are to be grown without LightGBM.
+            If trees have to be grown and LightGBM is not installed.
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -414,11 +432,11 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     def _held_out(
         self, part: QueryData, weights: Float, held_out: QueryData, Cs: Float, numbers: NDArray[np.int64]
     ) -> Float:
-        """Return the values of held-out queries, by number of trees and C; the trees are grown once."""
+        """Return the values of held-out queries for each number of trees and each C; trees are grown only once."""
         features = self._features()
         inside, outside = self._learn(features, part, weights), features.rows(held_out.X)
         values = np.empty((held_out.n_queries, numbers.size, Cs.size))
-        grown = features.forest_.n_trees  # fewer if no split gains, or if a callback ended the growth
+        grown = features.forest_.n_trees  # fewer if no split has a gain or a callback stops the growth
         for i, n in enumerate(np.minimum(numbers, grown).tolist()):
             if i > 0 and numbers[i - 1] >= grown:
                 values[:, i] = values[:, i - 1]
@@ -438,7 +456,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         return int(self._numbers()[-1])
 
     def _numbers(self) -> NDArray[np.int64]:
-        """Return the numbers of trees to try, ascending."""
+        """Return the numbers of trees to try, in ascending order."""
         if self.leaves is not None:
             forest = self.leaves.forest
             return np.array([self.leaves.n_trees if forest is None else forest.n_trees])
@@ -450,4 +468,4 @@ class TreeRankerCV(TreeRanker, CrossValidated):
 
 
 def _columns_with_nan(X: NDArray[Any]) -> NDArray[np.int64]:
-    return np.flatnonzero(np.isnan(X.min(axis=0)))  # min keeps NaN
+    return np.flatnonzero(np.isnan(X.min(axis=0)))  # min propagates NaN

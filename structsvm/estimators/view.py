@@ -1,4 +1,4 @@
-"""View of a fitted ranker for scikit-learn's tools for regressors: a score for each row."""
+"""View of a fitted ranker as a regressor, for scikit-learn's inspection tools."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from structsvm.common.checks import BadInput
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
 
-    A ranker is not a regressor: its scores have no unit, and only their order within a query was trained. Tools that
-    show how a prediction changes with the features can use the scores, but accept only regressors and classifiers:
-    ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``, ``DecisionBoundaryDisplay.from_estimator``.
+    A ranker is not a regressor: its scores have no unit, and training only determines their order within a query. Tools
+    that show how a prediction depends on the features can nevertheless use the scores, but they accept only regressors
+    and classifiers: ``partial_dependence``, ``PartialDependenceDisplay.from_estimator`` and
+    ``DecisionBoundaryDisplay.from_estimator``.
 
     Parameters
     ----------
     ranker : fitted ranker
-        Whose ``predict`` needs no ``qid``.
+        Ranker whose ``predict`` does not require ``qid``.
 
     Returns
     -------
     fitted regressor
-        Its ``predict(X)`` is the ranker's. It copies nothing; it cannot be trained and has no ``score``, as R^2
-        of ranking scores means nothing.
+        Regressor whose ``predict(X)`` returns the scores of the ranker, which is not copied. Its ``fit`` and ``score``
+        raise TypeError, because R^2 is meaningless for ranking scores.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class _Scores(RegressorMixin, BaseEstimator):
         self.ranker = ranker
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Raise TypeError; the method exists because scikit-learn recognises estimators by it."""
+        """Raise TypeError; the method exists because scikit-learn requires it of estimators."""
         raise TypeError("as_regressor: expected no call of fit, as this is a view; fit the ranker itself")
 
     def predict(self, X: Any) -> Any:
@@ -64,7 +65,7 @@ class _Scores(RegressorMixin, BaseEstimator):
         return self.ranker.predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Raise TypeError: R^2, the score of regressors, has no meaning for ranking scores."""
+        """Raise TypeError, because R^2, the score of regressors, is meaningless for ranking scores."""
         problem = "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
         raise TypeError(problem)
 

@@ -1,4 +1,4 @@
-"""Options of linear weights: signs by feature, and constraints and penalties written in cvxpy."""
+"""Options for constraints on linear weights: signs per feature, and constraints and penalties written in cvxpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
-"""The sign of each weight, or of some weights by name or column; None for free weights."""
+"""The sign of each weight, or a mapping from feature names or columns to signs; None for unconstrained weights."""
 
 Constraints = Callable[[Any], Any] | None
 """Function from the cvxpy variable ``w`` to a list of cvxpy constraints."""
@@ -25,7 +25,8 @@ Penalty = Callable[[Any], Any] | None
 
 
 def check_weights(model: Any) -> set[str]:
-    """Raise for options that are invalid for any data; return the abilities that trainers need for them."""
+    """Raise BadInput for options that are invalid for any data; return the abilities that the options require of
+    trainers."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
         problem = "expected no signs for weights that are all >= 0"
@@ -50,7 +51,7 @@ def check_weights(model: Any) -> set[str]:
 
 
 def _by_key(monotone: Any) -> Any:
-    """Return a pandas Series as a mapping: its labels name the features, their order does not."""
+    """Return a pandas Series as a mapping, because its labels identify the features; return other values unchanged."""
     if isinstance(monotone, Mapping) or not (hasattr(monotone, "items") and hasattr(monotone, "index")):
         return monotone
     if not monotone.index.is_unique:
@@ -62,7 +63,7 @@ def _by_key(monotone: Any) -> Any:
 def signs_by_feature(
     monotone: Monotone, n_features: int, names: Any, column_numbers: tuple[int, ...] | None = None
 ) -> Float | None:
-    """Return the sign of each weight, from options checked by :func:`check_weights`; None if all are free."""
+    """Return the sign of each weight, or None if all are free; :func:`check_weights` must have checked ``monotone``."""
     if monotone is None:
         return None
     monotone = _by_key(monotone)
@@ -89,7 +90,7 @@ def _twice(key: Any) -> BadInput:
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
-    """Return signs by column, for features given by name or by number from 1, as in files."""
+    """Return a mapping from columns to signs, for features given by name or by number from 1, as in data files."""
     columns: dict[int, int] = {}
     called = [] if names is None else list(names)
     for feature, sign in signs.items():
@@ -107,7 +108,10 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
-    """Return signs, or a region that includes them if cvxpy is needed; set attributes that describe the region."""
+    """Return signs and None, or None and a region that includes the signs if there are constraints or a penalty.
+
+    The region is described by the attributes ``constraints_`` and ``penalty_`` of the model, which are set.
+    """
     names, numbers = getattr(model, "feature_names_in_", None), getattr(model, "_numbers_", None)
     if model.positive:
         signs: Float | None = np.ones(n_features)
@@ -123,7 +127,7 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
 
 
 def column_of(argument: str, key: Any, n_features: int, names: Sequence[str] | None, at: str) -> int:
-    """Return the column of a name or number; errors show its position ``at`` in the argument."""
+    """Return the column of a feature given by name or number; errors cite the expression ``at`` within the argument."""
     if isinstance(key, str):
         return position_of(key, None if names is None else [str(name) for name in names], argument, at)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:

@@ -1,4 +1,4 @@
-"""Ranking losses with their joint features, chosen by name or passed as an object."""
+"""Ranking losses with their joint features; a loss is selected by name or passed as an oracle object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``StructuredProblem``: a custom structured problem, in the form that trainers need."""
+"""``StructuredProblem``: adapt a custom structured model and its examples to the interface of the trainers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from structsvm.queries import refuse_first, unit_weights
 
 _METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
 _TOLERANCE = 1e-8
-"""Relative shortfall of an argmax against the true output that is attributed to rounding."""
+"""Relative amount by which the output of an argmax may be below the true output because of rounding."""
 
 
 class StructuredProblem:
     """A :class:`~structsvm.protocols.Problem` from a model and labelled examples.
 
-    Examples play the role of queries, and are processed one by one in Python.
+    Each example takes the role of a query. Examples are processed one at a time in Python.
 
     Parameters
     ----------
     model : StructuredModel
         An object with ``joint_feature(x, y)``, ``loss(y_true, y)``, ``loss_augmented_argmax(w, x, y_true)`` and
-        ``argmax(w, x)`` (:class:`~structsvm.protocols.StructuredModel`). With an attribute ``exact = False``
-        its loss-augmented argmax may be approximate: primal values are then estimates from below, and an output worse
-        than the true one is replaced by the true one.
+        ``argmax(w, x)`` (:class:`~structsvm.protocols.StructuredModel`). If it has an attribute ``exact = False``, its
+        loss-augmented argmax may be approximate: primal values may then be too small, and an output worse than the true
+        output is replaced by the true output.
     xs, ys : sequences of equal length
         Inputs and true outputs, of any type.
     weights : array-like of float, shape (n_examples,), optional
-        Weight of each example in the mean hinge; scaled to sum to one. Equal by default.
+        Weight of each example in the mean hinge; the weights are scaled to sum to one. None means equal weights.
 
     Attributes
     ----------
     n_queries, n_features : int
-        Number of examples, and length of the joint feature of the first.
+        Number of examples, and length of the joint feature vector.
     weights : ndarray of float64, shape (n_examples,)
+        The scaled weights.
     exact : bool
+        Whether the loss-augmented argmax is exact.
 
     Examples
     --------
-    Sign prediction: the most violated output is the other sign unless the margin is kept.
+    Predict a sign: the most violated output is the wrong sign, unless the margin is satisfied.
 
     >>> class Sign:
     ...     def joint_feature(self, x, y):
@@ -108,7 +110,7 @@ class StructuredProblem:
             loss[i - first], joint[i - first] = self._most_violated(w, i)
 
     def _most_violated(self, w: Float, i: int) -> tuple[float, Float]:
-        """Return loss and joint-feature difference of the most violated output of example ``i``."""
+        """Return the loss and the joint-feature difference of the most violated output of example ``i``."""
         y_true = self._ys[i]
         y = self.model.loss_augmented_argmax(w, self._xs[i], y_true)
         loss = self._loss(i, y)
@@ -117,8 +119,8 @@ class StructuredProblem:
         hinge = loss - dot(difference, w)
         if hinge >= 0:
             return loss, difference
-        # The true output itself has hinge 0, so that the maximum is at least 0: a small shortfall is rounding, a large
-        # one an argmax that is wrong, or approximate.
+        # The true output has hinge 0, so that the maximum is at least 0. A slightly negative hinge is due to rounding;
+        # a clearly negative hinge means that the argmax is wrong or approximate.
         size = loss + dot(np.abs(w), np.abs(score_true) + np.abs(difference))
         if self.exact and hinge < -_TOLERANCE * size:
             got = f"got an output that is {-hinge:.3g} below the true one"

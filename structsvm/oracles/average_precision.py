@@ -1,4 +1,4 @@
-"""Average precision: find the most violated ranking of SVM-map in the time of a sort."""
+"""Average precision: find the most violated ranking of SVM-map in O(n log n)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class AveragePrecision:
     Parameters
     ----------
     relevance : float, default=1.0
-        A document is relevant if its label is at least this; with 1, the TREC convention, negative labels are
+        Least label of a relevant document. With the default of 1, the TREC convention, negative labels are
         non-relevant.
 
     Notes
     -----
     Yue et al. (thesis 3.2, Algorithm 2) find the best position of each non-relevant document separately, in O(P N). As
-    this position is monotone in the rank of the document, divide and conquer takes O((P + N) log N) after the sort.
-    The terms ``i / ((i + j)(i + j - 1))`` are summed directly, to avoid cancellation between harmonic numbers.
+    this position increases monotonically with the rank of the document, divide and conquer needs only
+    O((P + N) log N) after sorting. The terms ``i / ((i + j)(i + j - 1))`` are summed directly, because differences of
+    harmonic numbers would lose digits by cancellation.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class AveragePrecision:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
         labels = labels_of(y, offsets)
         order = by_grade(labels, offsets, lambda part: (part >= self.relevance).view(np.int8))
-        # the documents of the first grade are the relevant ones, unless there are none
+        # the documents of the first grade are the relevant documents, unless the query has none
         n_relevant, some = np.zeros(offsets.shape[0] - 1, dtype=np.int64), np.flatnonzero(np.diff(offsets))
         first = offsets[some]
         best = labels[first + order.members[first]]
@@ -62,7 +63,7 @@ class AveragePrecision:
 
 
 class AveragePrecisionSeparator:
-    """:class:`AveragePrecision` bound to labels."""
+    """Separator of :class:`AveragePrecision`, bound to labels."""
 
     exact = True
     query_weights: Float | None = None
@@ -71,7 +72,7 @@ class AveragePrecisionSeparator:
         lengths = np.diff(offsets)
         self.informative = (n_relevant > 0) & (n_relevant < lengths)
         self._longest = longest = int(lengths.max(initial=1))
-        m = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
+        m = np.arange(2.0, longest + 2 + 8)  # padded, because whole vectors are read
         inverse = np.concatenate(([0.0, 0.0], 1.0 / (m * (m - 1.0))))
         self._labels = (offsets, members, n_relevant, inverse)
 
@@ -86,7 +87,7 @@ class AveragePrecisionSeparator:
 
 
 _FEW = 48
-"""Maximum number of documents whose positions are found by trying all, which vectorises; larger sets are divided
+"""Maximum number of documents whose positions are found by trying all, in a vectorised loop; larger sets are divided
 first."""
 
 
@@ -94,15 +95,15 @@ first."""
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
 ):
-    """Find the best positions in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
-    # delta_j(k), the gain of putting j before relevant document k (thesis, Algorithm 2), is a sum over the positions
-    # from k to the last. So one loop over k, from the last to the first, adds a term to the totals of all documents j
-    # and keeps the largest total of each with its position.
-    # The loop over j is the inner one because it vectorises: its iterations are independent, and the choice is a
-    # selection, not a branch. Four positions per visit share the loads and stores of the totals, which takes half the
-    # time of one per visit; the compiler unrolls the loop over them.
-    # Whole vectors of 8 are processed, past ``j_hi``, where the arrays have room. Each total is that of a single
-    # document, in the same order of additions as alone, so that the result does not depend on how j was divided.
+    """Find the best positions in ``k_lo..k_hi`` of all non-relevant documents ``j_lo..j_hi`` together."""
+    # delta_j(k), the gain of ranking j before relevant document k (thesis, Algorithm 2), is a sum over the positions
+    # from k to the last. One loop over k, from the last to the first, therefore adds a term to the totals of all
+    # documents j, and keeps the largest total of each document with its position.
+    # The loop over j is the inner loop because it vectorises: its iterations are independent, and the maximum is a
+    # select instruction instead of a branch. Processing four positions at a time shares the loads and stores of the
+    # totals and takes half the time; the compiler unrolls the loop over the four.
+    # Whole vectors of 8 are processed, even beyond ``j_hi``, where the arrays are padded. The total of each document is
+    # summed in a fixed order, so that the result does not depend on how the documents were divided.
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
     for j in range(n):
@@ -133,10 +134,10 @@ def _place_few(  # type: ignore[no-untyped-def]
 
 @kernel
 def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill loss and coefficients of the most violated ranking of each query."""
-    # In a most violated ranking both groups are sorted by score (thesis, Lemma 1); what remains is where each
-    # non-relevant document goes among the relevant ones.
-    # The buffers are arguments, as code that allocates takes longer to compile than all of this.
+    """Fill in the loss and the coefficients of the most violated ranking of each query."""
+    # In a most violated ranking, relevant and non-relevant documents are each sorted by score (thesis, Lemma 1). The
+    # remaining task is to find the position of each non-relevant document among the relevant documents.
+    # The buffers are arguments, because code that allocates would take longer to compile than the whole kernel.
     floats, ints, longs, keys, stack = room
     rel, non, share = floats[0], floats[1], floats[2]
     totals, bests, positions = floats[3], floats[4], floats[5]
@@ -162,13 +163,13 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
             non[j] = scores[own + non_rows[j]]
-        # one call in a loop, as Numba compiles the kernel again for each call in the source
+        # a loop with one call, because Numba compiles the callee again for each call in the source
         for side in range(2):
             sort_descending(
                 rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
             )  # fmt: skip
-        # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is
-        # the loss of average precision if j + 1 instead of j documents precede relevant document i.
+        # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is the
+        # decrease of average precision if j + 1 instead of j non-relevant documents precede relevant document i.
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel
@@ -176,9 +177,9 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             non[j] *= unit
         for j in range(n_non, n_non + 8):
             non[j] = 0.0
-        # best_at[j] in 0..n_rel: non-relevant document j ranks directly before relevant document best_at[j].
-        # Divide and conquer over j: best_at never falls with j, so that the position of the middle document bounds
-        # those on both sides. ``stack`` holds the stretches of j still to do, each with the positions k allowed there.
+        # best_at[j] in 0..n_rel: non-relevant document j ranks directly before relevant document best_at[j]. Divide and
+        # conquer over j: best_at is non-decreasing in j, so that the position of the middle document bounds the
+        # positions on both sides. ``stack`` holds the remaining ranges of j, each with its range of positions k.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
         depth = 1
         while depth > 0:
@@ -195,19 +196,19 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                 total, best, position = 0.0, 0.0, k_hi
                 for k in range(k_hi - 1, k_lo - 1, -1):
                     total += share[k] * inverse[k + j + 2] - (rel[k] - z)
-                    # a selection, as a branch would be unpredictable
+                    # compiled to a select instruction, as a branch would be unpredictable
                     position = k if total > best else position
                     best = total if total > best else best
                 best_at[j] = position
-                # The right half, after the middle document, waits on the stack; the left half is next.
+                # push the half after the middle document on the stack, and continue with the half before it
                 if j + 1 < j_hi:
                     stack[depth, 0], stack[depth, 1] = j + 1, j_hi
                     stack[depth, 2], stack[depth, 3] = position, k_hi
                     depth += 1
                 j_hi = j
                 k_hi = position
-        # ``above``: how many non-relevant documents precede relevant document i; passed[k] is one more than the index
-        # of the last one directly before k, 0 if there is none
+        # ``above`` is the number of non-relevant documents that precede relevant document i. ``passed[k]`` is one more
+        # than the index of the last non-relevant document directly before k, or 0 if there is none.
         for i in range(n_rel + 1):
             passed[i] = 0
         for j in range(n_non):

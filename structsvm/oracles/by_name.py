@@ -1,6 +1,6 @@
-"""Losses by name: the labels of the oracles in this folder, with their cut-offs.
+"""Look up losses by name, such as ``"ndcg@10"``, among the labels of the oracles in this folder.
 
-To add an oracle, add its lines to ``__init__.py``, with the names that select it; nothing changes here.
+To add an oracle, add it to ``__init__.py`` with the names that select it; this module needs no change.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _ELSEWHERE = {
     "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is a separate estimator",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
-"""Names of other methods, with advice on where to find them."""
+"""Names of methods that are not losses, with advice for the error message."""
 
 LOSSES = tuple(labels(_ROOM))
-"""Names that :func:`get_oracle` takes; ``k`` is a cut-off."""
+"""Names that :func:`get_oracle` accepts; ``k`` stands for a cut-off."""
 
 
 def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
-    """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned unchanged.
+    """Return the oracle with a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned unchanged.
 
-    An oracle of this package is a dataclass whose name is its attribute ``label``. Its ``cutoff``, "never" (default),
-    "optional" or "required", tells whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is
-    passed to oracles that have such a field.
+    An oracle of this package is a dataclass with its name in the attribute ``label``. Its attribute ``cutoff``, which
+    is "never" (default), "optional" or "required", determines whether the name takes a suffix ``@k``, whose value is
+    passed as the field ``k``. ``relevance`` is passed to oracles that have a field of this name.
 
     Parameters
     ----------
     loss : str or Oracle
-        One of :data:`LOSSES`, or its spelling in other programs: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
+        One of :data:`LOSSES`, or the spelling of other programs, such as ``"nDCG@10"``, ``"MAP"`` or ``"RR"``.
     relevance : float, default=1.0
-        Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
+        Least label of a relevant document, for the binary losses (map, roc, mrr, precision).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Weighted coverage (SVM-div, thesis chapter 4): the most violated outputs in training."""
+"""Weighted coverage (SVM-div, thesis chapter 4): find the most violated subsets during training."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ UserLoss = Callable[[NDArray[np.bool_], Int], float]
 class CoverageProblem:
     """A :class:`~structsvm.protocols.Problem` over labelled candidate sets.
 
-    Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features. A callable
-    ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
+    The benefits of covering an element of each bin are ``bins @ w[:n_word_features]``; the remaining weights belong to
+    the document features. A callable ``loss`` receives the boolean labels and the chosen documents, in order; it must
+    not increase when a document is added.
     """
 
-    # The true output of a set is the greedy cover of its subtopics. It need not cover all of them. Here it is one of
-    # the outputs of (4.5), with its own loss and no difference of features, so that the slack bounds the loss of the
-    # best output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs
-    # are worse by more than this loss.
-    # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query, and
-    # used again if it is violated more than the new one: the estimated primal never falls below the dual.
+    # The true output of a set is the greedy cover of its subtopics, which need not cover all of them. In this
+    # implementation it is one of the outputs of (4.5), with its own loss and a feature difference of zero, so that the
+    # slack bounds the loss of the output with the highest value even if that is the true output. The thesis leaves it
+    # out, which changes the optimum only if the scores of all other outputs are lower by more than this loss.
+    # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query and
+    # used again if it is more violated than the new output: the estimated primal value is then never below the dual
+    # value.
 
     n_bytes = 0
     exact = False
@@ -70,7 +72,7 @@ class CoverageProblem:
 
     @property
     def targets(self) -> list[Int]:
-        """True output of each set."""
+        """The true output (document indices) of each set."""
         return [query.target for query in self._queries]
 
     def cut(self, w: Float) -> Cut:
@@ -97,13 +99,14 @@ class CoverageProblem:
             row = joint[q - first]
             loss[q - first] = self._separate(self._queries[q], w, benefits, row)
             loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            # take the true output if no other is violated more; its feature difference is zero
+            # use the true output if no other output is more violated; its feature difference is zero
             if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
 
     def _separate(self, query: _Query, w: Float, benefits: Float, joint: Float) -> float:
-        """Write psi(target) - psi(output) of the most violated output to ``joint``; return the output's loss."""
+        """Find the most violated output; write psi(target) - psi(output) to ``joint``, and return the loss of the
+        output."""
         coverage = query.coverage
         values = products(coverage.features, w[self.n_word_features :])
         if query.subtopics is None:
@@ -111,7 +114,7 @@ class CoverageProblem:
         else:
             search = swap if self._separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        # covered elements by bin, times the word features of the bins, and document features
+        # differences of the covered elements per bin times the word features of the bins, then of the document features
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - features
@@ -150,7 +153,7 @@ class _Query:
 
 
 class _Cache:
-    """The outputs of one query so far: losses and joint feature differences."""
+    """The outputs of one query found so far, with their losses and joint feature differences."""
 
     def __init__(self, n_features: int) -> None:
         self._loss = np.empty(4)
@@ -158,11 +161,12 @@ class _Cache:
         self._n = 0
 
     def best(self, loss: float, joint: Float, w: Float) -> float:
-        """Store a new output, replace it by the most violated stored output, and return its loss."""
+        """Store a new output, overwrite ``joint`` with the most violated stored output at ``w``, and return that
+        output's loss."""
         n = self._n
         violation = self._loss[:n] - products(self._joint[:n], w)
         old = int(np.argmax(violation)) if n else -1
-        # an output that is already stored, or is violated less than a stored output, is not stored
+        # an output that is not more violated than all stored outputs is not stored
         if n and violation[old] >= loss - dot(joint, w):
             joint[:] = self._joint[old]
             return float(self._loss[old])

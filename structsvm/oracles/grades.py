@@ -1,4 +1,4 @@
-"""Documents of each query by descending grade, for the oracles that compare grades."""
+"""Sort the documents of each query by descending grade, for oracles that compare grades."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from structsvm.queries import query_pieces, row_groups
 
 
 class ByGrade(NamedTuple):
-    """For each rank of a query its row in the query, and the first rank of a lower grade; and the number of pairs per
-    query."""
+    """Per rank, the row within the query (``members``) and the first rank of a lower grade; per query, the number of
+    pairs."""
 
     members: NDArray[np.int32]
     lower: NDArray[np.int32]
@@ -25,9 +25,9 @@ class ByGrade(NamedTuple):
 def by_grade(
     y: NDArray[Any], offsets: Int, grade: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 ) -> ByGrade:
-    """Order the rows of each query by descending grade of their labels, stably: a counting sort.
+    """Sort the rows of each query by descending grade of their labels with a stable counting sort.
 
-    Labels may be mapped from disk: only a part of them is in memory at a time.
+    Labels may be a memory map, of which only a part is in memory at a time.
     """
     n, n_queries = int(offsets[-1]), offsets.shape[0] - 1
     order = ByGrade(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_queries, np.int64))
@@ -40,17 +40,17 @@ def by_grade(
 
 
 def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
-    """Return, for each row, how many levels its label is below the highest, a small integer."""
-    # Grades are mostly integers from 0 to 4: their distance from the highest is the level. If the conversion to
-    # bytes is not exact, the comparison finds a difference.
+    """Return the level of each row, a small integer that increases as the grade decreases, from 0 for the highest."""
+    # Grades are usually integers from 0 to 4, for which the level is the difference from the highest grade. The
+    # comparison detects differences that are not exact as bytes.
     with np.errstate(invalid="ignore"):
         below = (y.max() if y.size else 0) - y
         level = below.astype(np.uint8)
     if (level == below).all():
         return level
-    # Fractions, and grades more than 255 apart: a level is then the rank of the label among those of its query. A step
-    # is counted wherever the label changes from one row to the next in the order of (query, -label), and the count at
-    # the first row of the query is subtracted.
+    # For fractional grades, and for grades that differ by more than 255, the level is the rank of the label among the
+    # distinct labels of its query. In the order of (query, -label), count the rows at which the label changes, and
+    # subtract the count at the first row of the query.
     query = row_groups(offsets)
     order = np.lexsort((-y, query))
     grade, query = y[order], query[order]
@@ -63,7 +63,7 @@ def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
 
 @kernel
 def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[no-untyped-def]
-    """Fill the parts of ``ByGrade`` by a counting sort; ``room`` has an element per level."""
+    """Fill in the arrays of ``ByGrade`` by a counting sort; ``room`` is a buffer with one element per level."""
     for q in range(pair_counts.shape[0]):
         start = offsets[q]
         n = offsets[q + 1] - start
@@ -71,7 +71,7 @@ def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[n
             room[g] = 0
         for i in range(n):
             room[level[start + i]] += 1
-        # the number of rows of each level becomes the rank of its first
+        # replace the number of rows of each level by the first rank of the level
         pairs, end = 0, 0
         for g in range(room.shape[0]):
             first, end = end, end + room[g]
@@ -80,7 +80,7 @@ def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[n
             for rank in range(first, end):
                 lower[start + rank] = end
         pair_counts[q] = pairs
-        # rows in their order take the ranks of their level in turn, which keeps the sort stable
+        # assign the ranks of a level to its rows in their order, which makes the sort stable
         for i in range(n):
             g = level[start + i]
             members[start + room[g]] = i

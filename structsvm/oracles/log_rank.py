@@ -1,12 +1,12 @@
-"""The log-rank loss: a smooth convex bound of 1 - NDCG@k, of MRR and of precision, and its curvature.
+"""The log-rank loss, a smooth convex bound on 1 - NDCG@k, on 1 - MRR and on 1 - precision, with its curvature.
 
-With ``s`` the scores of a query and ``t`` its grades above the lowest, the thresholds::
+Let ``s`` be the scores of a query, and let the thresholds ``t`` be its grades above the lowest grade. The loss is::
 
     R(s) = sum_t omega_t / P_t * sum_{i: y_i >= t} log2(1 + sum_{j: y_j < t} exp(s_j - s_i))
 
-where ``P_t`` documents have ``y >= t``. The argument of the logarithm is at least the rank of ``i`` among the documents
-below the threshold. ``omega_t`` is the share of the threshold in the ideal DCG, so that ``NDCG@k`` is the mean over
-thresholds, weighted by ``omega``, of the binary NDCG@k of ``y >= t``.
+where ``P_t`` is the number of documents with ``y >= t``. The argument of the logarithm is at least the rank of ``i``
+among the documents below the threshold. ``omega_t`` is the contribution of the threshold to the ideal DCG, normalised
+so that ``NDCG@k`` is the mean over thresholds, weighted by ``omega``, of the binary NDCG@k for ``y >= t``.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from structsvm.queries import labels_of, places_in, query_pieces, row_groups
 
 @dataclass(frozen=True)
 class NDCG:
-    """The log-rank loss of all grades, a smooth convex bound of ``1 - NDCG@k``.
+    """The log-rank loss over all grades, a smooth convex bound on ``1 - NDCG@k``.
 
     A query whose documents all have the same gain has no constraint.
 
     Parameters
     ----------
     k : int or None, default=10
-        Cut-off of the measure: it determines the weight of each grade. None means all positions.
+        Cut-off of NDCG, which determines the weight of each grade. None means all positions.
     gain : {"exp2", "linear"}, default="exp2"
-        Gain of grade ``y``: ``2^y - 1`` (the usual one for training) or ``y`` (that of trec_eval, the
-        default of ``structsvm.metrics``). Negative labels have gain 0.
+        Gain of grade ``y``: ``2^y - 1``, which is usual for training, or ``y``, which is used by trec_eval and is the
+        default of ``structsvm.metrics``. Negative labels have gain 0.
 
     Notes
     -----
     The loss of a relevant document is the logarithm of a soft rank among the worse documents. At equal scores the
-    gradient is the mean of the relevant documents minus the mean of the others, so that the best weights are zero only
-    where these agree, whatever the length of the queries; the hinge of NDCG with position features instead compares
-    with the best of the others (``docs/theory/log_rank.md``).
+    negative gradient is proportional to the mean of the relevant documents minus the mean of the others. The optimal
+    weights are therefore zero only if the two means are equal, whatever the length of the queries. The hinge of NDCG
+    with position features, in contrast, compares with the best of the other documents (``docs/theory/log_rank.md``).
 
-    This is not a structural SVM, as there is no most violated ranking; but its tangents are cuts, so that every trainer
-    can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation takes O(documents x grades of
-    the query).
+    This is not a structural SVM, because there is no most violated ranking. As its tangents are cuts, every trainer can
+    minimise it, including ``solver="newton"``, because it has a Hessian. An evaluation takes O(documents x grades) per
+    query.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class NDCG:
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            check_whole("k", self.k, remedy="None is the whole ranking")
+            check_whole("k", self.k, remedy="None means the whole ranking")
         check_choice("gain", self.gain, ("exp2", "linear"))
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
@@ -83,17 +83,18 @@ class NDCG:
 
 @dataclass(frozen=True)
 class ReciprocalRank:
-    """The log-rank loss of relevant documents; half of it bounds ``1 - 1/rank`` of the first one (MRR).
+    """The log-rank loss of the relevant documents; half of it bounds ``1 - 1/rank`` of the first relevant document
+    (MRR).
 
-    The objective is the same as that of :class:`PrecisionAt`; only the measure that a ranker is scored by differs. A
-    query without relevant or without other documents has no constraint.
+    The objective is that of :class:`PrecisionAt`; only the measure by which a ranker is evaluated differs. A query has
+    no constraint if all its documents are relevant or none is.
 
     Parameters
     ----------
     k : int or None, default=None
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        A document is relevant if its label is at least this.
+        Least label of a relevant document.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class ReciprocalRank:
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            check_whole("k", self.k, remedy="None is the whole ranking")
+            check_whole("k", self.k, remedy="None means the whole ranking")
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
@@ -125,17 +126,18 @@ class ReciprocalRank:
 
 @dataclass(frozen=True)
 class PrecisionAt:
-    """The log-rank loss of relevant documents, a bound of the share of ``min(k, P)`` missing among the first ``k``.
+    """The log-rank loss of the relevant documents, for precision at ``k``.
 
-    The objective is the same as that of :class:`ReciprocalRank`. With graded labels, :class:`NDCG` is usually the
-    better choice, even for precision.
+    With ``P`` relevant documents it bounds the fraction of ``min(k, P)`` that is missing among the first ``k``. The
+    objective is that of :class:`ReciprocalRank`. For graded labels, :class:`NDCG` is usually better, even for
+    precision.
 
     Parameters
     ----------
     k : int, default=10
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        As for :class:`ReciprocalRank`.
+        Least label of a relevant document.
 
     Examples
     --------
@@ -159,10 +161,10 @@ class PrecisionAt:
 
 
 class LogRankSeparator:
-    """The tangent of the log-rank loss, and products with its second derivative at the same scores.
+    """Tangents of the log-rank loss, and products with its Hessian at the same scores.
 
-    ``grade`` returns the grades of labels, at least 0. ``k`` cuts off the DCG that weights the thresholds; with
-    ``linear`` the gain is the grade itself, not ``2^y - 1``.
+    ``grade`` converts labels to nonnegative grades. ``k`` is the cut-off of the DCG that determines the weights of the
+    thresholds. If ``linear`` is True, the gain is the grade itself instead of ``2^y - 1``.
     """
 
     exact = True
@@ -209,35 +211,38 @@ class LogRankSeparator:
         _curvature(direction, first, last, self._labels, self._room(), curvature, coef)
 
     def _room(self) -> Float:
-        """Return buffers for a query: code that allocates takes long to compile."""
+        """Return buffers for one query; they are not allocated in the kernels, which would then take long to
+        compile."""
         return np.empty((4, self._longest))
 
 
-# Documents are in order of descending grade, so that a threshold is an index b: the documents before b are the better
-# ones, those from b on the worse ones. share_b = omega / (b ln 2) is the weight of one document's natural logarithm;
-# ``shares`` has those of all thresholds, of query q from ``begins[q]`` on; ``steps``, from ``begins[q] + q`` on, their
-# indices and, after the last, the number of documents.
-# With e_p = exp(s_p) and B_b the sum of e_p over p >= b, the loss of a query is
+# Documents are in descending order of grade, so that a threshold is an index b: the documents before b are better, the
+# documents from b on are worse. share_b = omega / (b ln 2) is the weight of the natural logarithm of one document.
+# ``shares`` holds these weights for all thresholds, starting at ``begins[q]`` for query q. ``steps`` holds the indices
+# b, starting at ``begins[q] + q``, with the number of documents after the last index of a query. With e_p = exp(s_p)
+# and B_b the sum of e_p over p >= b, the loss of a query is
 #
 #     R = sum_b share_b sum_{i < b} log(1 + B_b / e_i),
 #
-# and its derivatives are, with g_i = B_b / (e_i + B_b) of each threshold,
+# and the terms of its derivatives for each threshold b are, with g_i = B_b / (e_i + B_b),
 #
-#     by s_i of a better document  -share_b g_i,       by s_j of a worse one  share_b (e_j / B_b) sum_{i < b} g_i.
+#     -share_b g_i  for s_i of a better document,     share_b (e_j / B_b) sum_{i < b} g_i  for s_j of a worse document.
 
 _WIDE = 300.0
-"""Spread of the scores of a query up to which exp(score) is used itself: e^300 is far from overflow. Beyond this, each
-threshold has its own scale, at the cost of one exponential per document and threshold."""
+"""Largest range of the scores of a query for which exp(score - maximum) is used without rescaling, as exp(300) is far
+from overflow. For a wider range each threshold has its own scale, which costs one exponential per document and
+threshold."""
 
 _FULL = 1e150
-"""Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
+"""Product of factors above which its logarithm is taken. Multiplying it by another factor, which is at most exp(300)
+times the number of documents, must not overflow."""
 
 
 def _thresholds(
     gains: Float, offsets: Int, members: NDArray[np.int32], lower: NDArray[np.int32], discount: Float
 ) -> tuple[Float, NDArray[np.int32], Int]:
-    """Return ``shares`` and ``steps`` of some queries, and the number of thresholds of each."""
-    # omega_t = (gain_t - gain_below) * IDCG of the binary labels y >= t / IDCG of the grades: these sum to one over t
+    """Return the ``shares`` and ``steps`` of some queries, and the number of thresholds of each query."""
+    # omega_t = (gain_t - gain_below) * (IDCG of the binary labels y >= t) / (IDCG of the grades); the sum over t is one
     query, ranks = row_groups(offsets), places_in(offsets) - 1
     ideal = np.append(0.0, np.cumsum(discount))
     ranked = gains[offsets[query] + members]
@@ -251,7 +256,7 @@ def _thresholds(
 
 @kernel(inline="always")
 def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
-    """Return the largest score from index ``b`` on, and the sum of exp(score) there relative to it."""
+    """Return the largest score from index ``b`` on, and the sum of exp(score - largest) from ``b`` on."""
     top = v[b]
     for p in range(b + 1, n):
         top = max(top, v[p])
@@ -263,10 +268,11 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill the tangents, and ``kept``: exp(score) relative to the query's largest, or the scores if these are wide."""
-    # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
-    # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
-    # exponentials always are: the sign of the first entry says which of the two was kept.
+    """Fill in the tangents, and ``kept`` with exp(score - maximum) per query, or score - maximum if the range is
+    wide."""
+    # ``pull`` is the negative gradient per document, in descending order of grade. Products with the Hessian need the
+    # same exponentials, which ``kept`` stores. Exponentials are always positive and relative scores never are, so that
+    # the sign of the first entry of a query tells which of the two is stored.
     offsets, members, begins, steps, shares = labels
     v, inverse, pull, worse = room[0], room[1], room[2], room[3]
     base = offsets[first]
@@ -293,7 +299,8 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
             for p in range(n):
                 e[p] = exp(v[p])
                 inverse[p] = 1.0 / e[p]
-            # From the lowest threshold up, so that B_b grows by one grade at a time: O(n) exponentials for all of them.
+            # Visit the thresholds from the lowest grade up, so that B_b is extended by one grade at a time and O(n)
+            # exponentials suffice.
             below = 0.0
             for m in range(n_thresholds - 1, -1, -1):
                 b = thresholds[m]
@@ -301,7 +308,7 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
                     below += e[p]
                 c = share[m]
                 c_below = c * below
-                # one logarithm of a product instead of many logarithms, as long as the product fits into a float
+                # take one logarithm of a product instead of many logarithms, as long as the product does not overflow
                 total, product, logs = 0.0, 1.0, 0.0
                 for i in range(b):
                     factor = 1.0 + below * inverse[i]
@@ -314,16 +321,17 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
                         product = 1.0
                 value += c * (logs + log(product))
                 worse[m] = c * total
-            # A worse document is below all thresholds before its own grade: a running sum from the highest one down.
+            # A worse document is below all thresholds above its grade: keep a running sum from the highest threshold
+            # down.
             falling = 0.0
             for m in range(n_thresholds):
                 falling += worse[m]
                 for p in range(thresholds[m], thresholds[m + 1]):
                     pull[p] -= falling * e[p]
         else:
-            # The same sums relative to the largest worse score of each threshold. log(1 + z) is taken of whichever of
-            # z and 1/z is at most one, so that no exponential overflows.
-            for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
+            # Compute the same sums relative to the largest worse score of each threshold. log(1 + z) is computed from z
+            # or from 1/z, whichever is at most one, so that no exponential overflows.
+            for p in range(n):  # a loop, as a slice assignment takes a second longer to compile
                 e[p] = v[p]
             for m in range(n_thresholds):
                 b = thresholds[m]
@@ -349,16 +357,16 @@ def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: igno
         for p in range(n):
             moment += pull[p] * v[p]
             a[rows[p]] = pull[p]
-        # coefficients sum to zero, so subtracting the largest score does not matter
+        # the coefficients sum to zero, so that subtracting the largest score does not change the moment
         loss[q - first] = max(0.0, value + moment)
 
 
 @kernel
 def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignore[no-untyped-def]
-    """Fill minus the second derivative times ``direction``."""
-    # For one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
-    # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
-    # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
+    """Fill ``coef`` with the negative Hessian times ``direction``."""
+    # For one logarithm with g = B / (e_i + B), let mean be the mean of the direction z over the worse documents,
+    # weighted by e_j / B. The product of the Hessian with z is g (1 - g) (z_i - mean) at the better document i, and
+    # (e_j / B) times g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
     offsets, members, begins, steps, shares = labels
     z, out, degrees, pulls = room[0], room[1], room[2], room[3]
     base = offsets[first]
@@ -376,8 +384,9 @@ def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignor
         for p in range(n):
             z[p] = s[rows[p]]
             out[p] = 0.0
-        # As in ``_tangent``: first up through the thresholds, for the better documents, and in ``degrees`` and
-        # ``pulls`` the sums of g and of the terms without z_j; then down, for the worse ones.
+        # As in ``_tangent``, a loop from the lowest threshold up handles the better documents, and stores in
+        # ``degrees`` and ``pulls`` the sums of g and of the terms without z_j. A loop from the highest threshold down
+        # then handles the worse documents.
         if e[0] > 0.0:
             below, moment = 0.0, 0.0
             for m in range(n_thresholds - 1, -1, -1):
@@ -387,7 +396,7 @@ def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignor
                     moment += e[p] * z[p]
                 c = share[m]
                 mean = moment / below
-                # (e_i unit) (below unit) is g (1 - g) without the cancellation of 1 - g
+                # (e_i unit) (below unit) is g (1 - g), computed without cancellation in 1 - g
                 total, turn = 0.0, 0.0
                 for i in range(b):
                     unit = 1.0 / (e[i] + below)
@@ -404,7 +413,7 @@ def _curvature(direction, first, last, labels, room, kept, coef):  # type: ignor
                 for p in range(thresholds[m], thresholds[m + 1]):
                     out[p] -= e[p] * (degree * z[p] - pulled)
         else:
-            # wide scores: ``e`` has the scores themselves, and each threshold is on the scale of its largest worse one
+            # wide range: ``e`` contains scores, and each threshold is scaled by its largest worse score
             for m in range(n_thresholds):
                 b = thresholds[m]
                 c = share[m]

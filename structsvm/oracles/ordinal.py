@@ -1,4 +1,4 @@
-"""Ordinal hinge with thresholds between neighbouring grades, which are minimised over exactly (thesis, OP 2)."""
+"""Ordinal hinge with thresholds between adjacent grades, minimised exactly over the thresholds (thesis, OP 2)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
 Sides = tuple[Int, Float, Int, Float]
-"""Rows below a threshold and their weights, rows above it and their weights."""
+"""Rows below a threshold, their weights, rows above the threshold, and their weights."""
 
 
 @dataclass(frozen=True)
 class OrdinalHinge:
-    """Two-sided hinge around thresholds that separate neighbouring grades, minimised over the thresholds.
+    """Two-sided hinge around thresholds that separate adjacent grades, minimised over the thresholds.
 
     With grades numbered ``0 ... T`` and thresholds ``b_1 <= ... <= b_T``, a row of grade ``j`` should score at least
-    ``b_j + 1`` and at most ``b_{j+1} - 1``; its loss is the amount by which it fails, and the loss of a query is the
-    mean over its rows. As the thresholds are not penalised and are optimal for the given scores, the loss is a convex
-    function of the scores alone. Bind all rows as one query, unless each query may have its own thresholds.
+    ``b_j + 1`` and at most ``b_{j+1} - 1``; its loss is the amount by which it violates these
+    bounds, and the loss of a query is the mean over its rows. As the thresholds are not penalised and are optimal for
+    the given scores, the loss is a convex function of the scores. Bind all rows as one query, unless each query may
+    have its own thresholds.
 
     Parameters
     ----------
     balanced : bool, default=False
-        At each threshold, give the rows below the same total weight as the rows above. Otherwise, if one grade is much
-        more frequent than its neighbour, equal scores are often optimal.
+        Whether the rows below and above each threshold have the same total weight. If False and one grade is much more
+        frequent than the adjacent grade, equal scores are often optimal.
 
     Notes
     -----
-    Given the scores, a threshold's cost is piecewise linear in it with a kink at ``s - 1`` for every row of the grade
-    above and at ``s + 1`` for every row of the grade below; its minimum is a weighted quantile of the kinks. Minima in
-    the wrong order are pooled with their neighbours (pool adjacent violators): O(n log n). The derivatives of rows
-    exactly at a kink are chosen so that the derivative in every threshold vanishes. The tangent in the scores is then
-    also one of the minimum over the thresholds.
+    Given the scores, the cost is a piecewise linear function of each threshold, with a kink at ``s - 1`` for every row
+    of the grade above and at ``s + 1`` for every row of the grade below. Its minimum is a weighted quantile of the
+    kinks. Minima in the wrong order are pooled (pool adjacent violators), in O(n log n). The subgradients of rows
+    exactly at a kink are chosen so that the derivative with respect to every threshold is zero. The tangent in the
+    scores is then also a tangent of the minimum over the thresholds.
 
     Examples
     --------
@@ -52,14 +53,14 @@ class OrdinalHinge:
 
 
 class OrdinalSeparator:
-    """:class:`OrdinalHinge` bound to labels; grades of rows without weight are ignored."""
+    """Separator of :class:`OrdinalHinge`, bound to labels; grades without a row of positive weight are ignored."""
 
     exact = True
     query_weights: Float | None = None
 
     def __init__(self, y: Float, offsets: Int, weights: Float | None, *, balanced: bool) -> None:
         self._offsets = offsets
-        # for each query and each of its thresholds, ascending: rows below, their weights, rows above, their weights
+        # per query, a list with the ``Sides`` of each threshold in ascending order
         self.sides: list[list[Sides]] = []
         for first, last in pairwise(offsets.tolist()):
             labels = np.asarray(y[first:last], dtype=np.float64)
@@ -83,14 +84,14 @@ class OrdinalSeparator:
             loss[q - first] = _tangent(scores[rows], self.sides[q], coef[rows])
 
     def thresholds(self, scores: Float, query: int = 0) -> Float:
-        """Return the best thresholds for the scores of a query, ascending; from an optimal interval, take its lower
+        """Return the optimal thresholds for the scores of a query in ascending order; of an optimal interval, the lower
         end."""
         blocks = _pool([_Kinks.between(scores, *sides) for sides in self.sides[query]])
         return np.array([b for _, b, members in blocks for _ in members])
 
 
 class _Kinks:
-    """Points at which the slope of the cost of a threshold increases, the increments, and the slope before the first
+    """Cost of a threshold: the points at which its slope increases, the increments, and the slope before the first
     point."""
 
     def __init__(self, at: Float, rise: Float, slope: float) -> None:
@@ -110,9 +111,9 @@ class _Kinks:
         )
 
     def minimum(self) -> float:
-        """Return the smallest threshold from which the cost no longer decreases."""
-        # Running sums of equal weights miss the exact total by rounding: the tolerance keeps the lower end of an
-        # interval of minima the answer.
+        """Return the smallest threshold that minimises the cost."""
+        # Cumulative sums of equal weights differ from the exact total by rounding; because of the tolerance, the result
+        # is nevertheless the lower end of an interval of minima.
         reached = np.searchsorted(np.cumsum(self.rise), -self.slope * (1.0 - 1e-12))
         return float(self.at[min(int(reached), self.at.shape[0] - 1)])
 
@@ -124,9 +125,10 @@ class _Kinks:
 
 
 def _pool(kinks: list[_Kinks]) -> list[tuple[_Kinks, float, list[_Kinks]]]:
-    """Return blocks of thresholds that coincide: their joint kinks, their common value, and the kinks of each."""
-    # Pool adjacent violators: the minima of the blocks ascend; a threshold whose own minimum is below that of the block
-    # before joins it, and the block gets the minimum of the sum of their costs, until the order holds again.
+    """Return blocks of thresholds with equal values: the joint kinks of a block, the common value, and the kinks of
+    each threshold."""
+    # Pool adjacent violators: keep the minima of the blocks in ascending order. A threshold whose minimum is below that
+    # of the preceding block is merged with it, and the sum of their costs is minimised, until the order holds again.
     blocks: list[tuple[_Kinks, float, list[_Kinks]]] = []
     for one in kinks:
         blocks.append((one, one.minimum(), [one]))
@@ -138,16 +140,16 @@ def _pool(kinks: list[_Kinks]) -> list[tuple[_Kinks, float, list[_Kinks]]]:
 
 
 def _tangent(scores: Float, thresholds: list[Sides], coef: Float) -> float:
-    """Fill the coefficients of the rows of a query, and return the loss."""
+    """Fill in the coefficients of the rows of a query, and return the loss."""
     coef[:] = 0.0
     loss = 0.0
     remaining = iter(thresholds)
     for _, b, members in _pool([_Kinks.between(scores, *sides) for sides in thresholds]):
         slopes = [one.slopes(b) for one in members]
-        # Each threshold of the block allows any slope between its left and right derivative at b. The rows at their
-        # kinks have to bring the sum of the slopes to zero (Notes of OrdinalHinge). Raising the slopes of the last
-        # thresholds first leaves no part of the block that would gain by moving away in an allowed direction: the
-        # thresholds must not decrease, so that only the lower ones may move down and the upper ones up.
+        # The slope of each threshold of the block may have any value between its left and right derivatives at b. The
+        # rows at kinks are used to make the sum of the slopes zero (Notes of OrdinalHinge). The slopes of the last
+        # thresholds are raised first. As thresholds are in ascending order, only the lower ones of a block may move
+        # down and the upper ones up; with this choice no such move reduces the cost.
         missing = -sum(before for before, _ in slopes)
         shares = []
         for before, after in reversed(slopes):

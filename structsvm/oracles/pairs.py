@@ -1,4 +1,4 @@
-"""Oracles of the pairwise SVM and of SVM-roc, which count pairs of documents with different grades."""
+"""Oracles of the pairwise SVM and of SVM-roc, which count violated pairs of documents with different grades."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ class Pairs:
     Parameters
     ----------
     normalize : {"pairs", "query"}, default="pairs"
-        Mean of the objective. ``"pairs"``: over all pairs of the data set, as in the pairwise SVM, so that the weight
-        of a query is its number of pairs. ``"query"``: over queries, as for the other losses. The oracle always divides
-        by the pairs of the query; ``query_weights`` of the separator are the weights of the queries.
+        How the objective averages the loss. With ``"pairs"`` it is the mean over all pairs of the data set, as in the
+        pairwise SVM, so that each query is weighted by its number of pairs. With ``"query"`` it is the mean over
+        queries, as for the other losses. The oracle always divides by the number of pairs of the query; the separator
+        returns the weights of the queries as ``query_weights``.
 
     Notes
     -----
-    Each pair is violated or not independently, so a most violated output is a set of pairs and need not be the
-    inversions of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted,
-    and neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
-    document, comparing them all is faster.
+    Pairs are violated independently of each other, so that a most violated output is a set of pairs that need not be
+    the inversions of a ranking. An evaluation costs O(n log n) for any number of grades: the documents of each grade
+    are sorted, and adjacent grades are merged level by level while the violated pairs between them are counted. Up to
+    300 pairs per document, it is faster to compare all pairs.
 
-    On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"`` (:class:`RocArea`).
+    For binary labels and ``normalize="query"``, the weights of :class:`RocArea` are ``w_roc(C) = 1/2 w_pair(4 C)``.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class RocArea:
-    """Loss ``1 - ROC area``, the share of inverted pairs, with the pairwise joint feature of SVM-roc.
+    """Loss ``1 - ROC area``, which is the fraction of inverted pairs, with the pairwise joint feature of SVM-roc.
 
     ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
     no constraint.
@@ -79,13 +80,13 @@ class RocArea:
     Parameters
     ----------
     relevance : float, default=1.0
-        As for :class:`~structsvm.oracles.AveragePrecision`.
+        Least label of a relevant document, as for :class:`~structsvm.oracles.AveragePrecision`.
 
     Notes
     -----
-    ``(i, j)`` is inverted when ``s_i - s_j < 1/2`` (thesis 3.2.1, after Joachims 2005): the most violated ranking is
-    that by score, with 1/2 subtracted from every relevant document. The hinge is that of :class:`Pairs` at doubled
-    scores.
+    The most violated ranking inverts ``(i, j)`` if ``s_i - s_j < 1/2`` (thesis 3.2.1, after Joachims 2005): it sorts by
+    score after 1/2 is subtracted from the score of every relevant document. The hinge is that of :class:`Pairs` at
+    doubled scores.
 
     Examples
     --------
@@ -111,8 +112,8 @@ class RocArea:
 class PairSeparator:
     """Separator of :class:`Pairs` and :class:`RocArea`, based on counts of violated pairs.
 
-    A pair is violated when ``s_i - s_j < margin``. It adds ``step / pairs`` to the coefficient of the
-    better document and subtracts it from the other.
+    A pair is violated if ``s_i - s_j < margin``. Each violated pair adds ``step / pairs`` to the coefficient of its
+    better document and subtracts it from the coefficient of its worse document.
     """
 
     exact = True
@@ -125,7 +126,7 @@ class PairSeparator:
         self.order = by_grade(y, offsets)
         self.pair_counts = self.order.pair_counts
         self.informative = self.pair_counts > 0
-        # equal weights; ``Pairs`` replaces them by the numbers of pairs
+        # equal weights, which ``Pairs(normalize="pairs")`` replaces by the numbers of pairs
         self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
@@ -142,11 +143,11 @@ _COUNTING_PAIRS = 300
 
 @kernel(inline="always")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
-    """Count the violated pairs of each document as the better (``won``) and the worse (``lost``) one."""
-    # Documents are in order of descending grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
-    # Four documents of a grade at a time are compared with all below it, without a branch, so that the loop becomes
-    # vector code and shares its loads. Where fewer than four are left, the others get a limit that no score exceeds;
-    # their zeros go to indices that are counted next, or after the last.
+    """Count the violated pairs in which each document is the better (``won``) or the worse (``lost``) document."""
+    # Documents are in descending order of grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
+    # Four documents of a grade at a time are compared with all documents of lower grades, without a branch, so that the
+    # loop is vectorised and shares its loads. If fewer than four are left, the missing ones get an infinite limit.
+    # Their zero counts are written to indices that are overwritten later, or to padding after the last.
     lost[:n] = 0
     start = 0
     while start < n:
@@ -173,11 +174,10 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _count_across(v, indices, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
-    """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
-    # In order of descending score, the documents that violate the margin against the better document i are a prefix of
-    # the worse ones, and the prefix grows with i: one walk through both lists counts all of them. The second walk
-    # does the same from the other end for the worse documents. ``indices`` are the indices of the documents in order of
-    # grade.
+    """Count violated pairs between ``[start, middle)`` (better) and ``[middle, end)`` (worse), both sorted by score."""
+    # In descending order of score, the worse documents that violate the margin with the better document i form a
+    # prefix, which grows with i: one pass through both ranges counts all of them. A second pass, from the end, counts
+    # the better documents for each worse document. ``indices`` maps positions to indices in the order of grades.
     j = middle
     for i in range(start, middle):
         limit = v[i] - margin
@@ -193,10 +193,11 @@ def _count_across(v, indices, start, middle, end, margin, won, lost):  # type: i
 
 @kernel(inline="always")
 def _count_merging(v, lower, n, margin, won, lost, indices, spare, bounds):  # type: ignore[no-untyped-def]
-    """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
-    # Invariant: ``bounds`` delimits blocks of neighbouring grades, each sorted by score, within which all pairs are
-    # counted; a pair of blocks is counted across just before it becomes one block. With T grades that are log2(T)
-    # levels of n steps each. The last two blocks need no merge, as no count follows.
+    """Compute the counts of ``_count_all`` in O(n log n): sort each grade, then merge adjacent blocks level by
+    level."""
+    # Invariant: ``bounds`` delimits blocks of consecutive grades. Each block is sorted by score, and all pairs within
+    # it have been counted; the pairs between two blocks are counted just before they are merged. For T grades there are
+    # log2(T) levels of O(n) steps. The last two blocks need no merge, because no count follows.
     spare_values, spare_indices = spare[0], spare[1]
     won[:n] = 0
     lost[:n] = 0
@@ -218,7 +219,7 @@ def _count_merging(v, lower, n, margin, won, lost, indices, spare, bounds):  # t
             _count_across(v, indices, start, middle, end, margin, won, lost)
             if n_blocks > 2:
                 merge(v, indices, start, middle, end, spare_values, spare_indices)
-                # assigning slices compiles messages about shapes, which takes a second
+                # a loop, as slice assignments take a second longer to compile
                 for i in range(start, end):
                     v[i] = spare_values[i]
                     indices[i] = spare_indices[i]
@@ -250,12 +251,13 @@ def _separate(scores, first, last, offsets, order, margin, step, counting_pairs,
         below = lower[row0 : row0 + n]
         for i in range(n):
             v[i] = s[rows[i]]
-        # few pairs per document: compare all of them, a vector at a time; else sort and merge in O(n log n)
+        # for few pairs per document, vectorised comparisons of all pairs are faster than O(n log n) sorting and merging
         if pair_counts[q] <= counting_pairs * n:
             _count_all(v, below, n, margin, won, lost)
         else:
             _count_merging(v, below, n, margin, won, lost, indices, spare, bounds)
-        # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from the other
+        # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from the worse
+        # one's
         violated = 0
         unit = step / pair_counts[q]
         for i in range(n):

@@ -1,8 +1,8 @@
 """Choose documents from a candidate set: greedily, with exchanges, or within a budget.
 
-A candidate set is a :class:`~structsvm.common.candidates.Coverage`; a model gives each bin of elements a benefit and
-each document its own value. The value of a subset is the benefit of all elements it covers, each counted once, plus the
-values of its documents. In training a loss over labelled subtopics is added.
+A candidate set is a :class:`~structsvm.common.candidates.Coverage`. A model assigns a benefit to each bin of elements,
+and a value to each document. The value of a subset is the sum of the benefits of all elements that it covers, each
+counted once, and of the values of its documents. In training, a loss over labelled subtopics is added.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int
 
 COVERAGE_LOSSES = ("weighted", "unweighted", "alpha_ndcg")
-"""Names of the losses: the weighted share of subtopics not covered, the plain share (1 - subtopic recall@K), and
-1 - alpha-NDCG@K."""
+"""Names of the losses: the weighted fraction of subtopics that are not covered, the unweighted fraction
+(1 - subtopic recall@K), and 1 - alpha-NDCG@K."""
 
 
 class Selection(NamedTuple):
-    """Documents chosen, in the order chosen; the value added by each; and the number of covered elements by bin."""
+    """The chosen documents in order, the marginal gain of each, and the number of covered elements per bin."""
 
     chosen: Int
     gains: Float
@@ -38,9 +38,11 @@ class Selection(NamedTuple):
 
 
 class Subtopics(NamedTuple):
-    """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of states of the subtopics covered``.
+    """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of the states of the subtopics of
+    document k``.
 
-    The state of a subtopic starts at its weight and is multiplied by ``keep`` (0, alpha-NDCG 1 - alpha) when covered.
+    The state of a subtopic is initially its weight, and is multiplied by ``keep`` each time a document covers it.
+    ``keep`` is 1 - alpha for alpha-NDCG and 0 for the other losses.
     """
 
     start: Int
@@ -50,12 +52,13 @@ class Subtopics(NamedTuple):
     discount: Float
 
     def loss(self, chosen: Any) -> float:
-        """Return the loss of documents in that order; documents beyond the entries of ``discount`` are ignored."""
+        """Return the loss of documents in the order of ``chosen``; documents beyond the length of ``discount`` are
+        ignored."""
         rows = np.asarray(chosen, dtype=np.int64)[: self.discount.shape[0]]
         return float(_loss(rows, self))
 
     def target(self) -> Int:
-        """Choose documents that cover the subtopics greedily (thesis 4.3); ties go to the earlier document."""
+        """Choose documents greedily to cover the subtopics (thesis 4.3); of ties the first document is chosen."""
         n, k = self.start.shape[0] - 1, self.discount.shape[0]
         empty = np.zeros(0, dtype=np.int32)
         ends = np.zeros(n + 1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -64,12 +67,13 @@ class Subtopics(NamedTuple):
 
 
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
-    """Return "weighted" (figure 4.4), "unweighted" or "alpha_ndcg" bound to the labels of one set, at most 1."""
+    """Return the loss "weighted" (figure 4.4), "unweighted" or "alpha_ndcg", bound to the labels of one set; it is at
+    most 1."""
     # alpha-NDCG is normalised by the greedy ideal ranking of the candidates (Clarke et al. 2008)
     if loss not in COVERAGE_LOSSES:
         problem = f"expected one of {', '.join(map(repr, COVERAGE_LOSSES))}, or a callable"
         raise BadInput("loss", problem, value=loss)
-    # a subtopic that no candidate covers cannot be covered, and has no weight
+    # a subtopic that no candidate covers has weight zero
     covered = labels.sum(axis=0)
     used = np.flatnonzero(covered > 0)
     k = min(k, labels.shape[0])
@@ -88,31 +92,31 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
 def greedy(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose ``k`` documents, each time the document that adds most (thesis, algorithm 3); ties go to the earlier
-    document.
+    """Choose ``k`` documents, each with the largest marginal gain (thesis, algorithm 3); of ties the first is chosen.
 
-    Marginal gains are exact and kept up to date: choosing a document touches only the documents that share its
-    words. Benefits may have any sign; as ``k`` documents are required, a document is chosen even if its gain is
+    Marginal gains are exact. When a document is chosen, only the gains of documents that share words with it are
+    updated. Benefits may be negative. As ``k`` documents are required, a document is chosen even if its gain is
     negative.
 
     Parameters
     ----------
     coverage : Coverage
+        The candidate set.
     benefits : ndarray, shape (n_bins,)
         Benefit of covering an element of each bin.
     values : ndarray, shape (n_documents,)
-        Value of each document in addition.
+        Value of each document, in addition to the benefits.
     k : int
-        If there are fewer documents, all are chosen.
+        Number of documents to choose; if there are fewer, all are chosen.
     subtopics : Subtopics, optional
-        A loss to add to the value in every step: the most violated output of training. The gains and the value returned
-        exclude it.
+        A loss to add to the value in every step, to find the most violated output during training. The returned gains
+        and value exclude it. None means no loss.
 
     Returns
     -------
     Selection
-        With non-negative benefits and values its value is at least ``1 - 1/e`` of the optimum (thesis, appendix A).
-        On 500 random sets it was at least 0.88 of the optimum, 0.996 on average, and optimal on 87 %.
+        If benefits and values are nonnegative, its value is at least ``1 - 1/e`` times the optimum (thesis, appendix
+        A). On 500 random sets, the ratio to the optimum was at least 0.88 and on average 0.996; 87 % were optimal.
 
     Examples
     --------
@@ -132,21 +136,21 @@ def greedy(
 def swap(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """Choose as :func:`greedy` does, then exchange single documents until no exchange improves the value.
+    """Choose documents as :func:`greedy` does, then exchange single documents until no exchange improves the value.
 
     Parameters
     ----------
     coverage, benefits, values, k
         As in :func:`greedy`.
     subtopics : Subtopics, optional
-        A coverage loss to add to the value, both in the greedy choice and in the exchanges. The gains and the value
-        returned exclude it.
+        A coverage loss to add to the value, both in the greedy choice and in the exchanges. The returned gains and
+        value exclude it. None means no loss.
 
     Returns
     -------
     Selection
-        Documents in the order in which greedy would choose them by value alone. With the loss, if any, its
-        value is at least that of greedy; it need not be the optimum.
+        Documents in the order in which greedy would choose them by value alone. The value, including the loss if given,
+        is at least that of greedy, but not necessarily the optimum.
 
     Examples
     --------
@@ -165,22 +169,24 @@ def swap(
 def budgeted(
     coverage: Coverage, benefits: Float, values: Float, costs: Float, budget: float, *, k: int | None = None
 ) -> Selection:
-    """Choose documents of total cost at most ``budget``: highest gain per cost first, while gains are > 0.
+    """Choose documents with a total cost of at most ``budget``, in descending order of gain per cost, while gains are >
+    0.
 
-    If the best single document within the budget has a higher value, it is chosen alone; with non-negative benefits the
-    value is then at least ``(1 - 1/e) / 2`` of the optimum (Khuller, Moss and Naor 1999), which gain per cost alone
-    does not reach. ``k`` bounds the number of documents too, without a guarantee.
+    If the best single document within the budget has a higher value than this selection, it is chosen alone. With
+    nonnegative benefits, the value is then at least ``(1 - 1/e) / 2`` times the optimum (Khuller, Moss and Naor 1999);
+    choosing only by gain per cost has no such guarantee. Nor is there a guarantee if ``k`` also limits the number of
+    documents.
 
     Parameters
     ----------
     coverage, benefits, values
         As in :func:`greedy`.
     costs : ndarray, shape (n_documents,)
-        Costs, finite and > 0, in the unit of ``budget``, such as numbers of words.
+        Cost of each document, finite and > 0, in the unit of ``budget``, such as the number of words.
     budget : float
-        Finite and >= 0; documents that cost more are never chosen.
+        Maximum total cost, finite and >= 0.
     k : int, optional
-        Largest number of documents; no bound by default.
+        Maximum number of documents; None means no limit.
 
     Returns
     -------
@@ -205,7 +211,7 @@ def budgeted(
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
-    """Return the subset in the order in which greedy would choose its documents."""
+    """Return the documents ``chosen`` in the order in which greedy would choose them."""
     free = np.zeros(coverage.n_documents, dtype=np.bool_)
     free[chosen] = True
     k = chosen.shape[0]
@@ -213,14 +219,14 @@ def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: 
 
 
 def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_cost: bool = False) -> Int:
-    """Choose documents one by one, each time the one with the largest of ``gains(chosen so far)`` that still fits.
+    """Choose documents one at a time, each with the largest of ``gains(chosen so far)`` among those within ``limits``.
 
-    ``per_cost``: under a budget the largest gain per cost is next, while it is positive, and the best single document
-    is chosen instead if its gain is above the sum, as in :func:`budgeted`.
+    If ``per_cost`` is True and there is a budget, choose by gain per cost, while it is positive. As in
+    :func:`budgeted`, the best single document is chosen instead if its gain exceeds the total gain.
     """
     most, costs, budget = limits
     per_cost = per_cost and budget < np.inf
-    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+    left = budget * (1.0 + 1e-12)  # tolerates rounding errors in the sum of costs
     chosen: list[int] = []
     total = 0.0
     while len(chosen) < most:
@@ -231,13 +237,13 @@ def greedy_by_gains(gains: Callable[[list[int]], Float], limits: Limits, *, per_
             alone, largest = int(np.argmax(gain)), float(gain.max())
         ranked = gain / costs if per_cost else gain
         best = int(np.argmax(ranked))
-        # gains per cost have a zero; of other gains only the order counts, and -inf means that nothing fits
+        # stop at a gain per cost of zero; otherwise only the order of gains matters, and -inf means that nothing fits
         if not ranked[best] > (0.0 if per_cost else -np.inf):
             break
         chosen.append(best)
         total += float(gain[best])
         left -= float(costs[best])
-    # a small document of a high ratio may leave no room for the best one (Khuller, Moss and Naor 1999)
+    # a cheap document with a high gain per cost may exclude the best document (Khuller, Moss and Naor 1999)
     if per_cost and most > 0 and largest > total:
         chosen = [alone]
     return np.array(chosen, dtype=np.int64)
@@ -251,7 +257,8 @@ def greedy_for_loss(
     loss: Callable[[Int], float],
     sign: float = 1.0,
 ) -> Selection:
-    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
+    """Choose greedily by value plus ``sign`` times a callable loss, which is evaluated on the chosen documents in
+    order."""
     n = coverage.n_documents
 
     def losses(chosen: list[int]) -> Float:
@@ -270,7 +277,7 @@ def _one_by_one(
     beside: Callable[[list[int]], Float] | None = None,
     per_cost: bool = False,
 ) -> Selection:
-    """Choose by :func:`greedy_by_gains`; what ``beside`` adds to the gains is not part of the gains returned."""
+    """Choose by :func:`greedy_by_gains`; ``beside(chosen)`` is added to the gains, but not to the returned gains."""
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
     own: list[Float] = []
@@ -287,7 +294,7 @@ def _one_by_one(
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
-    """Count the elements covered by the chosen documents, by bin."""
+    """Return the number of elements per bin that the chosen documents cover."""
     starts = coverage.doc_start
     elements = [coverage.doc_elements[starts[d] : starts[d + 1]] for d in chosen]
     shared, times = np.unique(np.concatenate([np.zeros(0, np.int64), *elements]), return_counts=True)
@@ -306,7 +313,7 @@ def _choose(
     of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
     free: NDArray[np.bool_] | None = None,
 ) -> Selection:  # fmt: skip
-    """Run the kernel on the ``free`` documents, by default all, at least ``k``."""
+    """Run the greedy kernel on the ``free`` documents (all by default), which must be at least ``k``."""
     free = np.ones(values.shape[0], dtype=np.bool_) if free is None else free
     return Selection(*_greedy(of, benefits, values, free, k, subtopics, sign))
 
@@ -326,8 +333,8 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
     return subtopics
 
 
-# Gains are computed from integer counts, never updated as sums of rounded numbers: equal documents have equal gains,
-# and a document with nothing left to cover has gain zero.
+# Gains are recomputed from integer counts, so that they contain no accumulated rounding errors: equal documents have
+# equal gains, and a document without uncovered elements has only its own value as gain.
 
 
 @kernel
@@ -345,9 +352,10 @@ def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
-    """Cover the elements of document ``d``: remove each newly covered element from the counts of all documents that
-    have it."""
-    # An element is covered once, so that all steps together cost the number of (document, element) entries at most.
+    """Cover the elements of document ``d``: subtract each newly covered element from the counts of all documents with
+    it."""
+    # Each element is covered only once, so that all steps together cost at most the number of (document, element)
+    # entries.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
@@ -360,13 +368,13 @@ def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
 
 @kernel
 def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-untyped-def]
-    """Choose ``k`` of the ``free`` documents, each time the one of the largest gain; clear its flag."""
-    # Gains include ``sign`` times the reduction of the loss; those returned are without it.
+    """Choose ``k`` of the ``free`` documents, each with the largest gain, and clear their flags."""
+    # Gains include ``sign`` times the reduction of the loss; the returned gains do not.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
-    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains refer
-    # to the next step, and only ``_cover`` changes them.
+    # Invariant: uncovered[d] counts, per bin, the elements of document d that no chosen document covers. Gains computed
+    # from it are therefore marginal gains, and only ``_cover`` changes them.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()
@@ -387,7 +395,7 @@ def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-
         free[best] = False
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        # nothing is left to update after the last choice
+        # the counts are not needed after the last choice
         if m < k - 1:
             _cover(chosen[m], uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
@@ -397,7 +405,8 @@ def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-
 
 @kernel
 def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # type: ignore[no-untyped-def]
-    """Add (``by`` = 1) or remove (-1) a document; ``uncovered`` follows the elements whose state changes."""
+    """Add (``by`` = 1) or remove (``by`` = -1) a document, and update ``uncovered`` for elements that change their
+    state."""
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
@@ -413,9 +422,9 @@ def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # typ
 @kernel
 def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
     """Replace one document at a time by the best alternative, until no replacement improves the value."""
-    # ``cover`` counts the chosen documents that have each element. It is a count, not a flag, as documents are removed,
-    # too; ``uncovered`` changes where the count becomes 0 or 1. Every exchange raises the value by more than rounding
-    # errors, so that no selection is visited twice.
+    # ``cover`` counts the chosen documents that contain each element. A flag would not suffice, because documents are
+    # also removed; ``uncovered`` changes when a count becomes 0 or 1. Every exchange increases the value by more than
+    # rounding errors, so that no selection is visited twice.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, _, _ = subtopics
     n = counts.shape[0]
@@ -424,7 +433,7 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
     cover = np.zeros(element_bin.shape[0], dtype=np.int32)
     sub_cover = np.zeros(weights.shape[0], dtype=np.int32)
     free = np.ones(n, dtype=np.bool_)
-    more, less = np.int64(1), np.int64(-1)  # each literal would have _shift compiled for itself
+    more, less = np.int64(1), np.int64(-1)  # variables, as _shift would be compiled for each literal
     for d in chosen:
         free[d] = False
         _shift(d, more, cover, uncovered, of, sub_start, sub_index, sub_cover)
@@ -446,7 +455,7 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
                         old_gain = gain
                     if best < 0 or gain > best_gain:
                         best, best_gain = d, gain
-            # by more than rounding, which could cause a cycle
+            # require an improvement above rounding errors, which could cause a cycle
             if best_gain > old_gain + 1e-10 * (abs(best_gain) + abs(old_gain)):
                 improved = True
             else:

@@ -1,5 +1,4 @@
-"""Squared hinge on pairs of documents with different grades, and its curvature, computed by counting (Lee & Lin
-2014)."""
+"""Squared hinge on pairs of documents with different grades, and its Hessian, in O(n log n) (Lee & Lin 2014)."""
 
 from __future__ import annotations
 
@@ -21,20 +20,21 @@ class SquaredPairs:
     """Squared hinge loss on all pairs of a query with different grades.
 
     For every pair with ``y_i > y_j`` the loss is ``max(0, 1 - (s_i - s_j))^2``; the loss of a query is the mean over
-    its pairs. As a convex function is the maximum of its tangents, the "most violated output" is the tangent at the
-    scores, and any trainer can minimise it. As it is differentiable, it also has a curvature, for
-    ``solver="newton"``.
+    its pairs. A convex function is the maximum of its tangents, so that the tangent at the scores takes the role of the
+    most violated output, and any trainer can minimise the loss. As the loss is differentiable, with a generalised
+    Hessian, ``solver="newton"`` also supports it.
 
     Parameters
     ----------
     normalize : {"pairs", "query"}, default="pairs"
-        As in :class:`~structsvm.oracles.pairs.Pairs`.
+        Whether the objective is the mean over pairs or over queries, as in :class:`~structsvm.oracles.pairs.Pairs`.
 
     Notes
     -----
-    The violated pairs of a document are consecutive in the documents sorted by score; sums over those of a lower grade
-    are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades (Lee & Lin, Large-scale
-    linear RankSVM, Neural Computation 2014). For few pairs per document, comparing them all is faster.
+    If the documents are sorted by score, the candidates for violated pairs with a document are consecutive. Sums over
+    the candidates of a lower grade are prefix sums in a Fenwick tree over the grades. An evaluation takes O(n log n)
+    for any number of grades (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014). For few pairs per
+    document, it is faster to compare all pairs.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class SquaredPairs:
     normalize: Literal["pairs", "query"] = "pairs"
 
     def __post_init__(self) -> None:
-        Pairs(self.normalize)  # raises for the same values as Pairs
+        Pairs(self.normalize)  # check the value as Pairs does
 
     def bind(self, y: Float, offsets: Int) -> SquaredPairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
@@ -57,7 +57,7 @@ class SquaredPairs:
 
 
 class SquaredPairSeparator:
-    """The tangent of the squared hinge on pairs, and products with its second derivative at the same scores."""
+    """Tangents of the squared hinge on pairs, and products with its Hessian at the same scores."""
 
     exact = True
 
@@ -80,7 +80,7 @@ class SquaredPairSeparator:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         n = scores.shape[0]
         curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
-        room = np.empty((7, self._longest + 1))  # passed in, as code that allocates takes longer to compile
+        room = np.empty((7, self._longest + 1))  # a kernel that allocates takes longer to compile
         _tangent(scores, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), room, loss, coef)
         return curvature
 
@@ -91,13 +91,14 @@ class SquaredPairSeparator:
 
 
 class Curvature(NamedTuple):
-    """Data of the scores of some queries for products with the second derivative, by grade within each query."""
+    """Data at the scores of some queries for products with the Hessian; documents are in order of grade in each
+    query."""
 
     scores: Float
     degrees: Float
     """Number of violated pairs of each document."""
     orders: NDArray[np.int32]
-    """Documents by descending score, for queries whose pairs are not compared one by one."""
+    """Documents in descending order of score, for queries that use the Fenwick tree."""
 
 
 _COMPARED_PAIRS = 100
@@ -106,13 +107,14 @@ _COMPARED_PAIRS = 100
 
 @kernel(inline="always")
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
-    """Sum the violations of each document (negative as the worse one), count its violated pairs, return the squares."""
-    # Documents are in order of descending grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
-    # Four documents of a grade at a time (h0 to h3) are compared with eight below it: they share the loads and stores,
-    # and no branch depends on the data. The last one to three of a grade are compared one by one; giving the missing
-    # ones an infinite limit instead costs a tenth for queries of 20 documents.
-    # A violation h = max(0, s_j - (s_i - 1)) pulls i up and j down; ``gate(h, ones)`` is its step function, which
-    # counts the pair.
+    """Sum the violations of each document and count its violated pairs; return the sum of the squared violations."""
+    # A violation counts as negative for the worse document of its pair.
+    # Documents are in descending order of grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
+    # Four documents of a grade at a time (h0 to h3) are compared with eight documents of lower grades: they share loads
+    # and stores, and no branch depends on the data. The last one to three documents of a grade are compared one at a
+    # time; padding them to four with infinite limits takes a tenth longer for queries of 20 documents.
+    # A violation h = max(0, s_j - (s_i - 1)) pulls i up and j down; ``gate(h, ones)`` is 1 if h > 0, else 0, and counts
+    # the pair.
     value = 0.0
     ones = spread(1.0)
     pull[:n] = 0.0
@@ -182,8 +184,8 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
-    """Sum ``z`` over the partners of each document in violated pairs."""
-    # in the same blocks as ``_pull_all``; ``gate(e, y)`` is y where e > 0, else zero
+    """Sum ``z`` over the other documents of the violated pairs of each document."""
+    # uses the blocks of ``_pull_all``; ``gate(e, y)`` is y where e > 0, else zero
     out[:n] = 0.0
     start = 0
     while start < n:
@@ -229,11 +231,11 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
-    """Sum ``z`` over, and count, the worse partners of each document in violated pairs."""
-    # Documents are visited by descending score. The violated pairs of a document i reach down to the score v_i - 1, so
-    # that documents are added to the tree once, in the same order. The tree (Fenwick 1994) is indexed by grade, 1 the
-    # best: entry g holds the sums of the g & -g grades that end at g. All added documents minus those of grade i or
-    # better are the worse partners.
+    """For each document, count the violated pairs with a worse document, and sum ``z`` over these worse documents."""
+    # Documents are visited in descending order of score. The documents in violated pairs with i have scores above
+    # v_i - 1, so that each document is added to the tree once, in the same order. The tree (Fenwick 1994) is indexed by
+    # grade, where 1 is the best: entry g holds the sums over the g & -g grades that end at g. Subtracting the documents
+    # whose grade is at least that of i from all added documents leaves the worse documents.
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0
     total, number = 0.0, 0.0
@@ -263,8 +265,8 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 @kernel
 def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
-    """Sum ``z`` over, and count, the better partners of each document in violated pairs."""
-    # the mirror image of ``_sums_below``: from the lowest score up, with the sum over the grades above that of j
+    """For each document, count the violated pairs with a better document, and sum ``z`` over these better documents."""
+    # mirrors ``_sums_below``: visits documents in ascending order of score, and sums over the grades above that of j
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0
     left = n - 1
@@ -290,7 +292,7 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 @kernel
 def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill the tangents, and ``curvature`` with what products with the second derivative at these scores need."""
+    """Fill in the tangents, and ``curvature`` with the data for products with the Hessian at these scores."""
     offsets, (members, lower, pair_counts), grades = labels
     centred, degrees, orders = curvature
     pull, below, above, n_below, n_above = room[0], room[1], room[2], room[3], room[4]
@@ -307,7 +309,7 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss,
         s = scores[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
         v, degree = centred[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
-        mean = 0.0  # only differences matter, and they are most precise near zero
+        mean = 0.0  # subtracted, because differences of scores are most accurate near zero
         for p in range(n):
             mean += s[p]
         mean /= n
@@ -320,15 +322,15 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss,
             for p in range(n):
                 pull[p] = -v[p]
             ranked = np.argsort(pull[:n])
-            for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
+            for p in range(n):  # a loop, as a slice assignment takes a second longer to compile
                 order[p] = ranked[p]
             grade, n_grades = grades[row0 : row0 + n], grades[row0 + n - 1]
             _sums_below(v, v, order, grade, n_grades, n, tree, counts, below, n_below)
             _sums_above(v, v, order, grade, n_grades, n, tree, counts, above, n_above)
             value = 0.0
             for p in range(n):
-                # With h = 1 - v_i + v_j of a violated pair, sum h over the worse partners of i is ``up``. The sum of
-                # all h^2 is sum_i up_i - sum_p pull_p v_p, as h^2 = h - h v_i + h v_j.
+                # For a violated pair, h = 1 - v_i + v_j; ``up`` is the sum of h over the violated pairs in which i is
+                # the better document. The sum of all h^2 is sum_i up_i - sum_p pull_p v_p, as h^2 = h - h v_i + h v_j.
                 up = n_below[p] * (1.0 - v[p]) + below[p]
                 pull[p] = up - (n_above[p] * (1.0 + v[p]) - above[p])
                 degree[p] = n_below[p] + n_above[p]
@@ -340,15 +342,15 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss,
             c = 2.0 * unit * pull[p]
             moment += c * v[p]
             a[rows[p]] = c
-        # coefficients sum to zero, so subtracting the mean from the scores does not matter
+        # the coefficients sum to zero, so that subtracting the mean of the scores does not change the moment
         loss[q - first] = unit * value + moment
 
 
 @kernel
 def _curvature(direction, first, last, labels, compared_pairs, curvature, room, coef):  # type: ignore[no-untyped-def]
-    """Fill minus the second derivative times ``direction``."""
-    # The second derivative of sum h^2 is 2 (diag(degree) - A), with A_ij = 1 for violated pairs in both directions
-    # (Lee & Lin 2014), so that a product takes the sums of ``direction`` over the partners alone.
+    """Fill ``coef`` with the negative Hessian times ``direction``."""
+    # The Hessian of sum h^2 is 2 (diag(degree) - A), with A_ij = A_ji = 1 for violated pairs (Lee & Lin 2014), so that
+    # a product needs only the sum of ``direction`` over the other documents of the violated pairs of each document.
     offsets, (members, lower, pair_counts), grades = labels
     centred, degrees, orders = curvature
     z, below, above, unused, tree, counts = room[0], room[1], room[2], room[3], room[4], room[5]

@@ -1,4 +1,4 @@
-"""Gains of documents over those chosen before, when documents cover subtopics to a degree."""
+"""Marginal gains of documents that cover subtopics to a degree between 0 and 1."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
 from structsvm.protocols import Float, Int
 
 _ROUNDING = 12
-"""Digits to which gains are rounded, so that they do not depend on the order of summation."""
+"""Number of decimals to which gains are rounded, so that ties do not depend on the order of summation."""
 
 
 class SubtopicGain:
-    """The value of a set of documents of one query, ``f(A) = sum_s weight_s max_{a in A} degree_as``, and its gains.
+    """Value of a set of documents, ``f(A) = sum_s weight_s max_{a in A} degree_as``, and marginal gains of documents.
 
-    With ``loss="alpha_ndcg"`` a gain is ``sum_s degree_ds prod_{a in A} (1 - degree_as / 2)``. Both are monotone and
-    submodular.
+    With ``loss="alpha_ndcg"`` the gain of document ``d`` is ``sum_s degree_ds prod_{a in A} (1 - degree_as / 2)``. Both
+    functions are monotone and submodular.
 
     Parameters
     ----------
     degrees : ndarray, shape (n_documents, n_subtopics)
-        From 0 to 1.
+        Degree, from 0 to 1, to which each document covers each subtopic.
     loss : {"weighted", "unweighted", "alpha_ndcg"}
-        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by the value of all documents
-        together, so that this value is 1.
+        ``weight_s`` is the sum of the degrees of subtopic ``s`` for "weighted", else 1. The weights are then divided by
+        the value of all documents together, so that this value is 1.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class SubtopicGain:
 
     @property
     def empty(self) -> bool:
-        """Whether no document covers anything."""
+        """Whether no document covers any subtopic."""
         return self.weights.size == 0
 
     def start(self) -> Float:
@@ -54,33 +54,34 @@ class SubtopicGain:
         return np.ones(self.weights.size) if self.by_order else np.zeros(self.weights.size)
 
     def gains(self, state: Float) -> Float:
-        """Return the gain of each document; equally good documents have equal gains."""
+        """Return the gain of each document, rounded so that equally good documents have equal gains."""
         return np.round(self._gains(state), _ROUNDING)
 
     def _gains(self, state: Float) -> Float:
-        # the state is what is left of each subtopic, or the degree to which it is covered already
+        # the state of a subtopic is its remaining factor (alpha-NDCG), or the degree to which it is covered
         if self.by_order:
             return products(self.degrees, self.weights * state)
         return products(np.maximum(self.degrees - state, 0.0), self.weights)
 
     def gains_after(self, chosen: Int | list[int]) -> Float:
-        """Return the gain of each document over those chosen."""
+        """Return the gain of each document after the documents ``chosen``."""
         return self.gains(reduce(self.after, chosen, self.start()))
 
     def after(self, state: Float, d: int) -> Float:
-        """Return the state after document ``d`` is chosen, too."""
+        """Return the state after document ``d`` is also chosen."""
         if self.by_order:
             return np.asarray(state * (1.0 - 0.5 * self.degrees[d]))
         return np.asarray(np.maximum(state, self.degrees[d]))
 
     def value(self, chosen: Int | list[int]) -> float:
-        """Return the value of documents in this order; for "alpha_ndcg" discounted, relative to greedy choice."""
+        """Return the value of documents in this order; for "alpha_ndcg" it is discounted and relative to the greedy
+        ranking."""
         total = self._total(chosen)
         if not self.by_order:
             return total
         n = len(self.degrees)
         ideal = greedy_by_gains(self.gains_after, Limits(len(chosen), np.ones(n)))
-        # alpha-NDCG is relative to the greedy ideal ranking, as the best one is NP-hard (Clarke et al. 2008)
+        # normalise by the greedy ranking, because the best ranking is NP-hard to compute (Clarke et al. 2008)
         best = self._total(ideal)
         return total / best if best > 0 else 0.0
 

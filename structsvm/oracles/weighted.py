@@ -1,4 +1,4 @@
-"""Pairwise and rank losses of documents with weights, such as clicks divided by their propensities."""
+"""Pairwise and rank losses for documents with weights, such as clicks divided by their propensities."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from structsvm.queries import check_offsets, refuse_first
 
 @dataclass(frozen=True)
 class WeightedPairs:
-    """``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y``, such as inverse propensities.
+    """Pairwise hinge ``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y`` of documents.
 
-    With ``mean`` it is divided by the number of other documents of the query.
-
-    ``query_weights`` are ``sum_d y_d``: Propensity SVM-rank (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5).
+    If ``mean`` is True, it is divided by the number of other documents of the query. With ``sum_d y_d`` as
+    ``query_weights`` and inverse propensities as weights, this is Propensity SVM-rank (Joachims, Swaminathan &
+    Schnabel, WSDM 2017, section 5).
     """
 
-    # ``1 +`` the inner sum bounds the rank of d from above. The objective is the mean over clicks, as if the query were
-    # repeated for each click, but its cost does not depend on their number: after one sort of the scores, the documents
-    # in violated pairs with j are consecutive, and the sum of their weights is a difference of running sums,
-    # O(n log n). If two documents have weights, both orders count, so that the loss may be positive for any scores.
+    # One plus the inner sum is an upper bound on the rank of d. The objective is the mean over clicks, as if the query
+    # were repeated for each click, but its cost does not depend on the number of clicks: after the scores are sorted,
+    # the documents in violated pairs with j are consecutive, and the sum of their weights is a difference of cumulative
+    # sums, so that an evaluation takes O(n log n). If two documents have weights, each order of the two is penalised,
+    # so that the loss is positive for all scores.
 
-    # The sum of the hinges of a click grows with the length of its list, so long lists decide; with ``mean`` a click
-    # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are not
-    # touched, so that the loss stays unbiased.
+    # The sum of the hinges of a click grows with the length of its list, so that long lists dominate the objective.
+    # With ``mean``, clicks in all lists have the same influence, as in a ranking SVM with ``normalize="query"``. The
+    # weights of clicks are unchanged, so that the loss remains unbiased.
     mean: bool = False
 
     def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
@@ -40,7 +41,8 @@ class WeightedPairs:
 
 
 class WeightedPairSeparator:
-    """:class:`WeightedPairs` bound to weights; ``query_weights`` are their sums."""
+    """Separator of :class:`WeightedPairs`, bound to weights; ``query_weights`` are the sums of the weights per
+    query."""
 
     exact = True
 
@@ -65,11 +67,12 @@ class WeightedPairSeparator:
 
 @dataclass(frozen=True)
 class WeightedLogRank:
-    """``log2(1 + sum_{j != i} exp(s_j - s_i))`` of each document ``i``, the mean of a query weighted by ``y``."""
+    """Log-rank loss ``log2(1 + sum_{j != i} exp(s_j - s_i))``, averaged over the documents ``i`` of a query with
+    weights ``y``."""
 
     # The argument of the logarithm is at least the rank of the document, so that the loss bounds 1 - 1/log2(1 + rank),
-    # and half of it bounds 1 - 1/rank. The loss is linear in the weights: inverse propensities keep it unbiased. The
-    # weight of a query is the sum of those of its documents.
+    # and half of the loss bounds 1 - 1/rank. The loss is linear in the weights, so that it is unbiased with inverse
+    # propensities. The weight of a query is the sum of the weights of its documents.
 
     def bind(self, y: Float, offsets: Int) -> WeightedLogRankSeparator:
         """Bind to weights ``y``, >= 0, grouped by ``offsets``."""
@@ -78,7 +81,7 @@ class WeightedLogRank:
 
 
 class WeightedLogRankSeparator:
-    """The tangent of the loss, and products with its second derivative at the same scores."""
+    """Tangents of :class:`WeightedLogRank`, and products with its Hessian at the same scores."""
 
     exact = True
 
@@ -104,8 +107,8 @@ class WeightedLogRankSeparator:
 
 
 def _totals(y: Float, offsets: Int) -> tuple[Float, NDArray[np.bool_]]:
-    """Return the sum of the weights of each query, and a mask of queries with a weighted document and another
-    document."""
+    """Return the sum of the weights per query, and a mask of queries with positive weight and at least two
+    documents."""
     lengths = np.diff(offsets)
     totals = np.bincount(np.repeat(np.arange(lengths.shape[0]), lengths), y, lengths.shape[0])
     return totals.astype(np.float64), (totals > 0) & (lengths > 1)
@@ -127,9 +130,10 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             v[i] = s[i]
             rows[i] = i
         sort_descending(v, rows, n, spare)
-        # In order of descending score, document i as the clicked one violates the margin with all that score more than
-        # v[i] - 1: the first ``end`` documents, itself among them. As the other document it does so with all d of
-        # v[d] - 1 < v[i], a suffix, whose weights are the total minus those of a prefix. Both ends only move down.
+        # Documents are in descending order of score. As the clicked document of a pair, i violates the margin with all
+        # documents that score more than v[i] - 1, which are the first ``end`` documents, including i. As the other
+        # document, i violates the margin with all d with v[d] - 1 < v[i], which form a suffix, whose weight is the
+        # total minus that of a prefix. Both ``end`` and ``begin`` only increase with i.
         end, begin, prefix = 0, 0, 0.0
         total = 0.0
         for i in range(n):
@@ -141,7 +145,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             while begin < n and v[begin] - 1.0 >= v[i]:
                 prefix += y[row0 + rows[begin]]
                 begin += 1
-            # ``won`` counts violated pairs of i as the clicked one, each with its weight, minus the pair with itself
+            # ``won`` is the weight of i times its violated pairs as the clicked document, without the pair with itself
             weight = y[row0 + rows[i]]
             won = weight * (end - 1)
             violated += won
@@ -151,7 +155,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
 
 @kernel
 def _tangent(scores, first, last, offsets, informative, weights, shares, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill the tangents, and the softmax of the scores in ``shares``."""
+    """Fill in the tangents, and ``shares`` with the softmax of the scores."""
     base = offsets[first]
     for q in range(first, last):
         start, end = offsets[q] - base, offsets[q + 1] - base
@@ -171,16 +175,16 @@ def _tangent(scores, first, last, offsets, informative, weights, shares, loss, c
             shares[i] /= total
             v = scores[i] - top
             coef[i] = (weights[base + i] - shares[i]) / LN2
-            # The loss of a tangent is its value plus coefficients times scores. The value is log(total) minus the
-            # weighted scores, and the product is the weighted scores minus the mean under ``shares``: the weights
-            # cancel.
+            # The loss of a tangent is its value plus the product of coefficients and scores. The value is log(total)
+            # minus the weighted mean of the scores; the product is the weighted mean minus the mean under ``shares``.
+            # The weighted means cancel.
             value -= shares[i] * v
         loss[q - first] = max(0.0, value / LN2)
 
 
 @kernel
 def _curvature(direction, first, last, offsets, informative, weights, shares, coef):  # type: ignore[no-untyped-def]
-    """Fill minus the second derivative times ``direction``: the softmax times the deviation from its mean."""
+    """Fill ``coef`` with the negative Hessian times ``direction``: the softmax times the deviation from its mean."""
     base = offsets[first]
     for q in range(first, last):
         start, end = offsets[q] - base, offsets[q + 1] - base

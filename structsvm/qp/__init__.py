@@ -1,4 +1,4 @@
-"""The small dual over a working set of cutting planes: solvers with one signature, chosen by name."""
+"""Solvers of the small dual over a working set of cutting planes; all have the same signature."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from structsvm.protocols import QPSolver
 __all__ = ["SOLVERS", "get_solver"]
 
 SOLVERS = ("active_set", "cvxpy")
-"""Names for :func:`get_solver`; each is a module of this package with a function ``solve``."""
+"""Names that :func:`get_solver` accepts; each is a module of this package with a function ``solve``."""
 
 
 def get_solver(name: str) -> QPSolver:
-    """Return the solver called ``name``: ``"active_set"`` (our own, the default) or ``"cvxpy"`` (the reference).
+    """Return the solver called ``name``, either ``"active_set"`` (implemented in this package) or ``"cvxpy"`` (a
+    reference).
 
     Raises
     ------
     ImportError
-        If cvxpy is requested and not installed; the message has the install command.
+        If cvxpy is requested and not installed; the message contains the install command.
 
     Examples
     --------
@@ -32,5 +33,5 @@ def get_solver(name: str) -> QPSolver:
     check_choice("qp", name, SOLVERS)
     module = import_module(f"structsvm.qp.{name}")
     if name == "cvxpy":
-        module.require()  # a missing package is reported now, not at the first solve
+        module.require()  # report a missing package now, not at the first solve
     return cast(QPSolver, module.solve)

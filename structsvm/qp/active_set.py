@@ -1,16 +1,17 @@
 """A warm-started active-set method for the small dual.
 
 The Gram matrices of cutting planes are singular (more planes than features, repeated planes) and badly scaled (C from
-1e-6 to 1e8). This method never factorises a singular matrix. Each group is treated as a simplex: its planes, plus a
-slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The vertices in use ("free") are kept
-affinely independent, as the corral in Wolfe's minimum-norm-point algorithm, so that the Hessian reduced to their face
-is positive definite; its Cholesky factor is updated, not recomputed, when a vertex enters or leaves.
+1e-6 to 1e8). This method never factorises a singular matrix. Each group is treated as a simplex: the masses of its
+planes, and of a slack vertex that is a plane of zeros with loss zero, sum to exactly ``cap``. The vertices in use
+("free") are kept affinely independent, as is the corral in Wolfe's minimum-norm-point algorithm. The Hessian reduced to
+their face is therefore positive definite; its Cholesky factor is updated when a vertex enters or leaves.
 
-A round prices all vertices (gradient, duality gap), lets the most promising one enter, and takes Newton steps on the
-face, each stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free
-vertices adds no curvature: moving along the dependency until a vertex leaves makes room for it. Free coordinates are
-strictly positive, so every step has positive length, the value increases, no face is visited twice, and the method is
-finite without an anti-cycling rule. Rounding can break this argument, so the number of rounds without gain is limited.
+Each round computes the gradient and the duality gap, adds the vertex with the largest estimated gain, and takes Newton
+steps on the face. A step ends at the first coordinate that reaches zero, whose vertex then leaves. A vertex that
+depends affinely on the free vertices adds no curvature: a move along the dependency, until a vertex leaves, precedes
+its entry. Free coordinates are strictly positive, so that every step has positive length, the value increases, no face
+is visited twice, and the method is finite without an anti-cycling rule. As rounding can invalidate this argument, the
+number of rounds without gain is limited.
 """
 
 from __future__ import annotations
@@ -31,19 +32,21 @@ def solve(
 ) -> QPResult:
     """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over ``alpha >= 0`` with sums of at most ``cap`` over groups.
 
-    ``alpha0`` need not be feasible; a start worse than 0 is dropped. The result has an absolute gap of ``tol * value``.
+    ``alpha0`` is an optional start, which need not be feasible; it is discarded if its value is negative. The absolute
+    gap of the result is at most ``tol * value``, or as small as rounding allows.
     """
-    # The dual of a structural SVM over its working set: gram = G G' for planes G. One group with cap C is the 1-slack
-    # dual, one group per query the n-slack dual. With g = loss - gram alpha the gap is sum_j cap_j max(0, max_{i in j}
-    # g_i) - g . alpha, or the smaller value that a rescaled w gives. Rounding enters g as eps (|loss_i| + sum_j
-    # |gram_ij| alpha_j): a gap below sum_j cap_j times the largest of these cannot be certified. Planes whose norms
-    # differ by factors beyond 1e4 can end at a relative gap of 1e-8 instead of tol.
+    # This is the dual of a structural SVM over its working set, with gram = G G' for planes G. A single group with cap
+    # C gives the 1-slack dual, one group per query the n-slack dual. With g = loss - gram alpha the gap is sum_j cap_j
+    # max(0, max_{i in j} g_i) - g . alpha, or a smaller value obtained by rescaling w (``dual._gap``). The rounding
+    # error of g_i is up to eps (|loss_i| + sum_j |gram_ij| alpha_j), so that a gap below the sum over groups of the cap
+    # times the largest of these errors cannot be certified. If the norms of planes differ by factors above 1e4, the
+    # relative gap may be 1e-8 instead of tol.
     gram, loss, group, cap = check(gram, loss, group, cap)
     n = len(loss)
     if n == 0:
         return QPResult(np.zeros(0), 0.0, 0.0)
     start = feasible(alpha0, group, cap)
-    # rows may be longer than n (a block of a larger array), as the kernel reads one flat, contiguous array
+    # a flat view, because the kernel reads a contiguous array; rows may be longer than n (a block of a larger array)
     stride = gram.strides[0] // 8 if n > 1 else n
     flat = np.lib.stride_tricks.as_strided(gram, ((n - 1) * stride + n,), (8,), writeable=False)
     alpha, gradient = _climb(flat, stride, loss, group, cap, start, float(tol))
@@ -51,39 +54,39 @@ def solve(
     if not np.all(np.isfinite(gradient)):
         refuse(gram, loss)
     result = certify_gradient(loss, gradient, group, cap, feasible(alpha, group, cap))
-    if result.value < 0:  # only by rounding
+    if result.value < 0:  # possible only by rounding
         idle = certify_gradient(loss, loss, group, cap, np.zeros(n))
         return idle if idle.gap <= result.gap else result
     return result
 
 
 # ---- kernels -----------------------------------------------------------------------------------------------
-# Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0).
-# `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. A free
-# coordinate that rises takes its mass from the base of its group, so that sums of groups stay at the caps.
-# The reduced Hessian is Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky
-# factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the full one.
-# Between calls: every vertex with alpha > 0 is free or a base, and R' R is the reduced Hessian.
+# Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j, a plane of zeros with loss 0).
+# `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. When a free
+# coordinate increases, the base of its group decreases by as much, so that the sum of each group remains its cap.
+# The reduced Hessian is Z' K Z, where Z has the columns e_i - e_base(group of i) for i in free; `R` is its upper
+# Cholesky factor. `group` and `alpha` include the slacks. `r` is the gradient reduced to the face, `g` the gradient.
+# Between calls, every vertex with alpha > 0 is free or a base, and R' R is the reduced Hessian.
 
 
 @kernel(inline="always")
 def _copy(source, target, n):  # type: ignore[no-untyped-def]
-    """Copy ``source[:n]`` to ``target[:n]``; a slice assignment takes Numba seconds to compile."""
+    """Copy ``source[:n]`` to ``target[:n]`` in a loop, as Numba takes seconds to compile a slice assignment."""
     for i in range(n):
         target[i] = source[i]
 
 
 @kernel
 def _entry(gram, stride, n, i, j):  # type: ignore[no-untyped-def]
-    """Return the product of two vertices; products with a slack are 0."""
+    """Return the inner product of two vertices, which is 0 if one of them is a slack."""
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
 @kernel(inline="always")
 def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
     """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
-    # Without column c, each later column has one entry below the diagonal: a rotation of two neighbouring rows
-    # moves it into the diagonal, and R' R stays the same. The loops shift columns to the left first.
+    # The loops shift the later columns to the left. Each of them then has one entry below the diagonal; a rotation of
+    # two adjacent rows eliminates this entry and leaves R' R unchanged.
     for row in range(c + 1):
         for j in range(c, k - 1):
             R[row, j] = R[row, j + 1]
@@ -97,7 +100,7 @@ def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
         a, b = R[j, j], R[j + 1, j]
         most = max(abs(a), abs(b))
         if most > 0.0:
-            # not np.hypot, whose last digit depends on the system's mathematical library
+            # not np.hypot, whose last digit depends on the system's math library
             cos, sin = a / most, b / most
             h = most * np.sqrt(cos * cos + sin * sin)
             cos, sin = a / h, b / h
@@ -112,9 +115,10 @@ def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
 
 @kernel
 def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
-    """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
-    # A free vertex is removed with its column. A base is replaced: the first free vertex of its group becomes the base,
-    # its own column goes, and it is subtracted from the columns of the others.
+    """Remove vertex v, whose alpha is 0; return the new size of the face."""
+    # A free vertex is removed with its column. A base is replaced by the first free vertex of its group, whose column
+    # is subtracted from the columns of the other free vertices of the group and then removed; without a free vertex,
+    # the base becomes -1.
     j = group[v]
     is_base = base[j] == v
     if is_base:
@@ -129,7 +133,7 @@ def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
                 first = c
                 base[j] = free[c]
             else:
-                # e_i - e_new = (e_i - e_old) - (e_new - e_old); `first` comes first, so R stays triangular
+                # e_i - e_new = (e_i - e_old) - (e_new - e_old); as first < c, R remains triangular
                 for row in range(first + 1):
                     R[row, c] -= R[row, first]
                 r[c] -= r[first]
@@ -140,9 +144,10 @@ def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
 
 @kernel
 def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignore[no-untyped-def]
-    """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero."""
-    # Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
-    # dbase[j] is what the base of group j loses to the free coordinates of its group
+    """Move along d by at most ``limit`` or until a coordinate reaches zero; return the step and the number of zeros."""
+    # ``d[:k]`` belongs to the free vertices, and d[k] to v if v >= 0. The vertices that reached zero are listed in
+    # ``gone``, bases last. dbase[j], the change of the base of group j, is minus the sum of d over the free vertices of
+    # the group.
     for c in range(k):
         dbase[group[free[c]]] = 0.0
     if v >= 0:
@@ -160,7 +165,7 @@ def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignor
         j = group[u]
         if dbase[j] < 0.0:
             step = min(step, alpha[base[j]] / -dbase[j])
-    # a coordinate that differs from zero only by rounding is zero, too
+    # a coordinate that differs from zero only by rounding is set to zero
     n_gone = 0
     last = step * (1.0 + 1e-14)
     for c in range(m):
@@ -205,10 +210,10 @@ def _forward_solve(R, k, x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):  # type: ignore[no-untyped-def]
     """Make v free, and return the new size of the face."""
-    # With z_v = e_v - e_base, the new column of the factor is R'^-1 Z' K z_v, and its diagonal the root of
-    # ``pivot`` = |z_v|^2 - |column|^2: the squared distance of z_v from the span of the face. If that is rounding, v
-    # depends on the face and gives a direction without curvature: move uphill along it until a vertex leaves, which
-    # makes room, then try again. v itself may be the vertex that leaves.
+    # With z_v = e_v - e_base, the new column of the factor is R'^-1 Z' K z_v. Its diagonal is the square root of
+    # ``pivot`` = |z_v|^2 - |column|^2, the squared distance of z_v from the span of the face. If the pivot is within
+    # rounding of zero, v depends on the face, which defines a direction without curvature: move uphill along this
+    # direction until a vertex leaves, then try again. v itself may be the vertex that leaves.
     while True:
         p = base[group[v]]
         for c in range(k):
@@ -225,7 +230,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
         independent = pivot > 3e-14 * (kvv + kpp)
         if not independent:
             for c in range(k):
-                r[c] = d[c]  # a copy, in case v is appended after all
+                r[c] = d[c]  # a copy of the column, in case v is appended below
                 d[c] = -d[c]
             _back_solve(R, k, d)
             d[k] = 1.0
@@ -236,8 +241,8 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
                 for c in range(k + 1):
                     d[c] = -d[c]
                 slope = -slope
-            # A tiny pivot may be a true curvature. If it would end the step before a coordinate reaches zero, v is
-            # appended nevertheless.
+            # A tiny pivot may be a true curvature. If this curvature would end the step before a coordinate reaches
+            # zero, v is appended nevertheless.
             reach = np.inf
             for c in range(k + 1):
                 if d[c] < 0.0:
@@ -269,7 +274,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
 @kernel
 def _follow(gram, stride, n, alpha, origin, g):  # type: ignore[no-untyped-def]
     """Update the gradient from the alpha at which it was computed (``origin``) to ``alpha``."""
-    # only columns of the Gram matrix whose alpha changed are read: few per round
+    # read only the columns of the Gram matrix whose alpha has changed, which are few per round
     for j in range(n):
         change = alpha[j] - origin[j]
         if change != 0.0:
@@ -282,12 +287,13 @@ def _follow(gram, stride, n, alpha, origin, g):  # type: ignore[no-untyped-def]
 def _climb(
     gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float
 ) -> tuple[Float, Float]:
-    """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
+    """Run the active-set method from a feasible start; return alpha and the gradient at alpha."""
     n, n_groups = len(loss), len(cap)
     floats = tuple(np.zeros((12, n + n_groups + 1)))
     ints = tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
-    R = np.empty((n, n))  # only the part that is used takes memory
-    # seconds in Python: a round takes some microseconds per plane, and more planes take more rounds
+    R = np.empty((n, n))  # the operating system allocates only the part that is used
+    # estimated seconds without compilation: a round takes a few microseconds per plane, and more planes need more
+    # rounds
     in_python = n * n * (1e-6 + 1e-8 * n)
     run(_iterate, in_python, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
@@ -295,8 +301,8 @@ def _climb(
 
 @kernel
 def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):  # type: ignore[no-untyped-def]
-    """Run the rounds of the module's head, and leave alpha and the gradient in ``floats``."""
-    # The buffers are arguments, as code that allocates takes long to compile.
+    """Run the rounds described in the module docstring; return alpha and the gradient in ``floats``."""
+    # The buffers are arguments, because code that allocates takes long to compile.
     alpha, root, square, g, origin, r, d, dbase, top, largest, best_alpha, peak = floats
     group, base, free, gone = ints
     n, n_groups = len(loss), len(cap)
@@ -306,7 +312,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         group[n + j] = j
         alpha[n + j] = cap[j]
         base[j] = n + j
-    # the slack of a group takes the rest of its cap
+    # the slack of a group has the rest of the cap as its mass
     for i in range(n):
         alpha[n + group[i]] -= alpha[i]
     for j in range(n_groups):
@@ -316,7 +322,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         square[i] = gram[i * stride + i]
         root[i] = np.sqrt(max(square[i], 0.0))
 
-    # typed, as with plain literals Numba would compile two versions of _remove and four of _move: 5.6 s instead of 4.2
+    # typed, as with literals Numba would compile two versions of _remove and four of _move, in 5.6 s instead of 4.2 s
     k: Any = np.int64(0)
     none: Any = np.int64(-1)
     best_gap = np.inf
@@ -335,16 +341,16 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             value = 0.0
             for i in range(n):
                 value += alpha[i] * (loss[i] + g[i])
-            # A start that is worse than zero may, for a huge C, be so far off that rounding prevents recovery: drop it.
+            # Discard a start with a negative value: for a huge C, rounding may prevent recovery from such a start.
             if value < 0.0:
                 alpha[:] = 0.0
                 for j in range(n_groups):
                     alpha[n + j] = cap[j]
                 _follow(gram, stride, n, alpha, origin, g)
         if rebuild:
-            # Rebuild the face from all vertices with mass, to get rid of rounding in the factor. The base of a group
-            # enters every difference: the best choice is its slack, the zero plane, or else its shortest plane, as this
-            # cancels least.
+            # Rebuild the face from all vertices with mass, to remove rounding errors from the factor. The base of a
+            # group is part of every difference. The best base is the slack (the zero plane), or else the plane with the
+            # smallest norm, as it causes the least cancellation.
             k = np.int64(0)
             largest[:] = np.inf
             for v in range(n):
@@ -354,10 +360,11 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             for j in range(n_groups):
                 if alpha[n + j] > 0.0 or largest[j] == np.inf:
                     base[j] = n + j
-            first, last = np.int64(0), n  # all vertices in use enter, one after the other
+            first, last = np.int64(0), n  # all vertices in use enter, one after another
         else:
-            # Price: the duality gap, sum_j cap_j max(0, max_{i in j} g_i) - g . alpha, and ``rounding``, the error that
-            # rounding of g leaves in it (see ``solve``); |gram_ij| <= root_i root_j bounds the terms of g_i.
+            # Compute the duality gap, sum_j cap_j max(0, max_{i in j} g_i) - g . alpha, and ``rounding``, a bound on
+            # its error due to rounding of g (see ``solve``). The terms of g_i are bounded by |gram_ij| <= root_i
+            # root_j.
             value, gap, weight = 0.0, 0.0, 0.0
             for i in range(n):
                 weight += root[i] * alpha[i]
@@ -375,14 +382,14 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                 rounding += 2.220446049250313e-16 * cap[j] * largest[j]
             if gap < best_gap:
                 _copy(alpha, best_alpha, n)
-            # Stop only on a gap from a freshly recomputed gradient, not from one that was updated step by step.
+            # Stop only if the gap was computed from a recomputed gradient, not from an updated one.
             if gap <= max(tol * value, rounding):
                 if fresh:
                     _copy(alpha, best_alpha, n)
                     break
                 recompute = True
                 continue
-            # In exact arithmetic the value never decreases. If rounding makes it decrease, return to the best point so
+            # In exact arithmetic the value never decreases. If it decreases by rounding, return to the best point so
             # far.
             if value < peak_value - 1e-9 * abs(peak_value) - rounding:
                 _copy(peak, alpha, n + n_groups)
@@ -390,7 +397,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             elif value >= peak_value:
                 _copy(alpha, peak, n + n_groups)
                 peak_value = value
-            # Rounds without a smaller gap or a higher value: rebuild after 7, 15 and 23 of them, give up after 24.
+            # ``idle`` counts rounds without a smaller gap or a higher value: rebuild after 7, 15 and 23 of them; give
+            # up after more than 24.
             if gap < 0.9 * best_gap or value > last_value + 1e-14 * abs(last_value):
                 idle = 0
             else:
@@ -402,8 +410,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             best_gap, last_value = min(gap, best_gap), peak_value
             if rebuild:
                 continue
-            # The entering vertex has the largest gain from taking mass only from the base of its group: the maximum of
-            # rise t - curvature t^2 / 2 over 0 <= t <= cap.
+            # The vertex that enters has the largest gain from moving mass t to it from the base of its group, which is
+            # the maximum of rise t - curvature t^2 / 2 over 0 <= t <= cap.
             entering, most = none, 0.0
             for v in range(n + n_groups):
                 j = group[v]
@@ -418,8 +426,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                             gain = 0.5 * rise * rise / curvature
                         if gain > most:
                             entering, most = v, gain
-            # A second Newton step before a vertex enters, where the first one left a gradient on the face that matters
-            # compared with the gain of the vertex.
+            # Make a second Newton step before a vertex enters if the gradient on the face after the first step is not
+            # small compared with the slope towards the vertex.
             inside = 0.0
             for c in range(k):
                 j = group[free[c]]
@@ -431,15 +439,16 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             else:
                 refined = False
             first, last = entering, (entering + 1 if entering >= 0 else entering)
-        # the vertices that enter: one, or all with mass that are not a base
+        # add the entering vertex, or, in a rebuild, all vertices with mass that are not a base
         for v in range(first, last):
             if not rebuild or (alpha[v] > 0.0 and base[group[v]] != v):
                 k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
         rebuild = False
         for c in range(k):
             r[c] = g[free[c]] - g[base[group[free[c]]]]
-        # Newton steps on the face, H d = r by the factor. A step that ends at a coordinate of zero is followed by
-        # another on the smaller face; its reduced gradient is r times (1 - step), as the value is quadratic.
+        # Make Newton steps on the face by solving H d = r with the factor. A step that ends when a coordinate reaches
+        # zero is followed by another on the smaller face. As the value is quadratic, the reduced gradient is then r
+        # times (1 - step).
         while k > 0:
             _copy(r, d, k)
             _forward_solve(R, k, d)

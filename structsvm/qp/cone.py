@@ -1,4 +1,4 @@
-"""The one-slack dual with weights in a cone, as an ordinary small dual with one more group per constraint."""
+"""The one-slack dual with weights in a cone, solved as a small dual with one additional group per constraint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from structsvm.qp.dual import feasible
 
 
 class ConeResult(NamedTuple):
-    """``alpha``, its weights, the dual value, and the absolute gap: ``value <= optimum <= value + gap``."""
+    """Masses ``alpha``, their weights, the dual value, and the absolute gap, with ``value <= optimum <= value +
+    gap``."""
 
     alpha: Float
     w: Float
@@ -34,22 +35,22 @@ def solve_cone(
     tol: float = 1e-10,
     solver: QPSolver = active_set,
 ) -> ConeResult:
-    """Solve the one-slack problem over planes ``(joint, loss)`` with signs, or ``cone @ w >= 0`` for independent rows.
+    """Solve the one-slack problem over planes ``(joint, loss)`` with sign constraints or with ``cone @ w >= 0``.
 
-    ``value`` is the dual function at a feasible ``alpha``, so it is a lower bound whatever the accuracy of the
-    multipliers.
+    The rows of a matrix ``cone`` must be linearly independent. ``value`` is the dual function at a feasible ``alpha``,
+    so that it is a lower bound whatever the accuracy of the multipliers.
     """
     # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
     # projection on the cone. The multiplier of r . w >= 0 acts as the mass of a plane with joint feature r and loss 0.
-    # The optimal multiplier of a sign is at most C max_k |G_kj|; with that bound as the cap of a separate group, the
-    # problem is a small dual that every QP solver here accepts.
+    # The optimal multiplier of a sign constraint is at most C max_k |G_kj|; with this bound as the cap of a separate
+    # group, the problem is a small dual that every solver of this package accepts.
     joint = np.asarray(joint, dtype=np.float64)
     loss = np.asarray(loss, dtype=np.float64)
     cone = np.asarray(cone, dtype=np.float64)
     n, m = joint.shape
     if n == 0:
         return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
-    # the problem with additional planes, one per multiplier, each in a separate group
+    # extend the problem by one plane per multiplier, each in a separate group
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     if alpha0 is not None:
         alpha0 = feasible(alpha0, one, cap)
@@ -64,7 +65,7 @@ def solve_cone(
         tol=tol,
     )
     alpha = feasible(result.alpha[:n], one, cap)
-    # the exact dual value of a feasible alpha
+    # compute the dual value from the feasible alpha, not from the solver's multipliers
     w = project(combine(alpha, joint), cone)
     norm = 0.5 * dot(w, w)
     value = dot(loss, alpha) - norm
@@ -73,12 +74,14 @@ def solve_cone(
 
 
 def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
-    """Return the extended Gram matrix, a bound on each multiplier, and the multipliers for ``alpha``."""
-    # The plane of a multiplier is the unit vector of its weight times the sign: products with planes are the signed
-    # coefficients, and 1 with itself. The optimal multiplier raises a weight of the wrong sign to zero.
+    """Return the Gram matrix extended by sign constraints, a bound on each multiplier, and the multipliers for
+    ``alpha``."""
+    # The plane of a multiplier is the unit vector of its weight times the sign. Its products with other planes are
+    # their signed coefficients, and its product with itself is 1. The optimal multiplier moves a weight of the wrong
+    # sign to 0.
     n = joint.shape[0]
     bound = C * np.max(np.abs(joint), axis=0)
-    used = np.flatnonzero((bound > 0) & (signs != 0))  # elsewhere w_j = 0 in any case, or free
+    used = np.flatnonzero((bound > 0) & (signs != 0))  # other weights are free, or zero in any case
     k = len(used)
     signed = joint[:, used] * signs[used]
     gram = np.zeros((n + k, n + k))
@@ -90,10 +93,10 @@ def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[F
 
 
 def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
-    """Return the problem with a plane for each row of the cone."""
-    # The multipliers solve cone' mu = w - G' alpha, and a projection moves its argument by no more than its length:
-    # that bounds mu, as long as the rows are independent.
-    # |mu| <= |w - G' alpha| / (smallest singular value of the cone) <= C max_k |G_k| / smallest
+    """Return the Gram matrix extended by the rows of the cone, a bound on each multiplier, and those for ``alpha``."""
+    # The multipliers solve cone' mu = w - G' alpha. A projection moves its argument by at most the norm of the
+    # argument, which bounds mu if the rows are independent: |mu| <= |w - G' alpha| / (smallest singular value of the
+    # cone) <= C max_k |G_k| / smallest
     k = cone.shape[0]
     smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
     if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):
@@ -105,7 +108,7 @@ def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Flo
 
 
 def check_cone(cone: Float, n_features: int) -> Float:
-    """Return a cone as an array of float64; raise unless it has signs or rows for that many features."""
+    """Return a cone as an array of float64; raise BadInput unless it has a sign, or a column, for each feature."""
     cone = np.asarray(cone, dtype=np.float64)
     if cone.ndim not in (1, 2) or cone.shape[-1] != n_features or not np.isfinite(cone).all():
         raise BadInput(
@@ -121,7 +124,7 @@ def check_cone(cone: Float, n_features: int) -> Float:
 
 
 def project(w: Float, cone: Float | None) -> Float:
-    """Return the nearest point to ``w`` in the cone; without a cone ``w`` itself, not a copy."""
+    """Return the point of the cone nearest to ``w``; if ``cone`` is None, return ``w`` itself, not a copy."""
     if cone is None:
         return w
     if cone.ndim == 1:

@@ -1,22 +1,23 @@
-"""A convex penalty and convex constraints on the weights, written in cvxpy, as the master problem of cutting planes.
+"""The master problem of cutting planes with a convex penalty and convex constraints, which are written in cvxpy.
 
-cvxpy compiles the user's part once, to a problem over cones,
+cvxpy compiles the penalty and the constraints once, to a problem over cones,
 
     min_x 1/2 x' P x + q . x + offset     subject to     A x + s = b,  s in K,
 
-in which ``x`` holds the weights and whatever cvxpy adds. Cuts of the mean hinge are appended as rows over the weights
-and one slack variable, and Clarabel solves the result directly, without cvxpy in the loop.
+in which ``x`` consists of the weights and auxiliary variables of cvxpy. Cuts of the mean hinge are appended as rows
+over the weights and one slack variable, and Clarabel is called directly to solve the result, without cvxpy.
 
-Clarabel stops at a tolerance, so its objective is not a bound. Its multipliers ``z`` give one: for every ``z`` in the
-dual cone and every feasible ``x``
+Clarabel stops at a tolerance, so that its objective is not a lower bound. Its multipliers ``z`` give a bound: for every
+``z`` in the dual cone and every feasible ``x``
 
     1/2 x' P x + q . x  >=  1/2 x' P x + (q + A' z) . x - b . z,
 
-and the right-hand side has a closed-form minimum over the columns of ``x`` where ``P`` is diagonal and positive. In the
-other columns the remainder ``P y + q + A' z``, with ``y`` from Clarabel, should vanish, but is of the order of the
-tolerance. A least-squares change of ``z`` removes it. ``z`` may then leave the dual cone by as little; a step of that
-size towards an interior point, which is computed once, brings it back. The rest is rounding error: it is multiplied by
-the largest ``x`` that could matter and subtracted.
+and the right-hand side has a closed-form minimum over the entries of ``x`` for which ``P`` is diagonal and positive.
+For the other entries the residual ``P y + q + A' z``, with ``y`` from Clarabel, should be zero, but is of the order of
+the tolerance. A least-squares correction of ``z`` removes it. The corrected ``z`` may be slightly outside the dual
+cone; a step of the same size towards an interior point, which is computed once, moves it back inside. The remaining
+residual is rounding error. It is multiplied by an assumed bound on ``x`` (``_FAR``) and subtracted from the lower
+bound.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ _ACCURACY = 1e-12
 """Tolerance of Clarabel, relative and absolute."""
 
 _PROOF = 1e-11
-"""Tolerance of proofs of infeasibility: with the default, Clarabel takes bounds beyond 1e8 for a contradiction."""
+"""Tolerance of certificates of infeasibility; with its default, Clarabel reports problems with bounds above 1e8 as
+infeasible."""
 
 _FAR = 1e4
-"""Largest number that a solution may contain, relative to the largest so far; an assumption of the bound."""
+"""Assumed bound on the entries of a solution, relative to the largest entry so far, for the lower bound."""
 
 _NEAR = (1e-4, 1e-8, 1e-12)
-"""Weights of 1/2 ||w||^2 relative to the depth of an interior point, tried in turn."""
+"""Weights of 1/2 ||w||^2 relative to the depth of an interior point, in the order in which they are tried."""
 
 _VIOLATED = 1e-6
-"""Largest violation of the constraints by a solution, relative to their numbers and the weights."""
+"""Largest accepted violation of the constraints, relative to the larger of their right-hand sides and the weights."""
 
 
 class Master(NamedTuple):
@@ -63,14 +65,15 @@ class Master(NamedTuple):
 
 
 class Convex:
-    """Penalty and constraints of the weights, compiled once for any cuts and any ``C``.
+    """Penalty and constraints on the weights, compiled once for any cuts and any ``C``.
 
-    Both are functions of the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` of ``names``.
+    Both are given as functions of the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` in
+    ``names``.
     """
 
-    # A given penalty (``may_be_sparse``), such as L1, may have zero weights at its optimum. ``signs`` hold exactly;
-    # errors name the argument that they come from (``signs_by``). ``column_numbers`` are labels of columns that are
-    # numbers, but not their positions: then w[3] is ambiguous, and refused.
+    # A penalty of the user, such as L1, may have zero weights at its optimum (``may_be_sparse``). The sign constraints
+    # ``signs`` hold exactly; ``signs_by`` is the name of their argument in error messages. ``column_numbers`` are
+    # column labels that are numbers but not positions; w[3] is then ambiguous and raises an error.
 
     def __init__(
         self,
@@ -100,14 +103,14 @@ class Convex:
         self._listed = listed
         everything = [*listed, *_signed(self._w, signs)]
         if self._w not in cp.Problem(cp.Minimize(self._penalty), everything).variables():
-            # a problem without w would be compiled to one without columns for it
+            # otherwise the compiled problem would have no columns for w
             everything.append(cp.Variable(n_features) == self._w)
         self._columns(cp, everything)
         self._check(cp)
         self._find_inner()
 
     def value(self, w: Float) -> float:
-        """Return the penalty at ``w``; infinity if it is undefined there."""
+        """Return the penalty at ``w``, or infinity where it is undefined."""
         self._w.value = w
         value = self._penalty.value
         return float(value) if value is not None and np.isfinite(value) else np.inf
@@ -118,7 +121,7 @@ class Convex:
         return (self.value(w + share * step) - self.value(w)) / share
 
     def violation(self, w: Float) -> float:
-        """Return the largest violation of a constraint at ``w``, in its own units."""
+        """Return the largest violation of a constraint at ``w``, in the units of the constraint."""
         self._w.value = w
         worst = max((float(np.max(one.violation())) for one in self._listed), default=0.0)
         if self._signs is not None:
@@ -127,7 +130,8 @@ class Convex:
 
     def solve(self, joint: Float, loss: Float, C: float) -> Master:
         """Minimise ``penalty + C max(0, max_k loss_k - joint_k . w)`` under the constraints."""
-        # the variables are x and the slack xi; rows -joint_k . w - xi <= -loss_k for the cuts, and -xi <= 0
+        # the variables are x and the slack xi; the added rows are -joint_k . w - xi <= -loss_k for each cut, and -xi <=
+        # 0
         n, size = joint.shape[0], self._q.shape[0]
         rows = np.zeros((n + 1, size + 1))
         rows[:n, self._own] = -joint
@@ -149,9 +153,8 @@ class Convex:
         return Master(self._repaired(x[self._own]), cuts, lower)
 
     def _lower(self, x: Float, z: Float, cuts: Float, joint: Float, loss: Float) -> float:
-        """Return the dual bound of the module's head, for feasible multipliers of the cuts."""
-        # ``_flat``: columns without a positive entry of a diagonal P, in which x is not eliminated but taken from
-        # Clarabel
+        """Return the lower bound described in the module docstring, for feasible multipliers of the cuts."""
+        # ``_flat`` marks the entries of x that have no closed-form minimum, whose values are those of Clarabel
         self._largest = max(self._largest, float(np.abs(x).max(initial=0.0)))
         linear = self._q.copy()
         linear[self._own] -= joint.T @ cuts
@@ -159,8 +162,8 @@ class Convex:
         z = self._stationary(z, linear + self._P @ flat)
         outside = self._outside(z)
         if outside > 0 and self._depth > 0:
-            # Stationary, but a little outside of the dual cone: mix with the stationary point deep inside, which has no
-            # mass on cuts. A mix of stationary points is stationary.
+            # z is stationary, but slightly outside the dual cone: take a convex combination with the stationary point
+            # inside the cone, which has no mass on cuts. Convex combinations of stationary points are stationary.
             share = outside / (outside + self._depth)
             z = (1 - share) * z + share * self._inner
             cuts = (1 - share) * cuts
@@ -169,7 +172,7 @@ class Convex:
         z = self._in_dual_cone(z)
         v = linear + self._A.T @ z
         d = ~self._flat
-        # b . z and the minimum over the eliminated columns, -v^2 / 2 P; then the remainder and rounding are subtracted
+        # add -b . z and the minimum over the eliminated entries, -v^2 / 2 P; then subtract the residual and rounding
         value = float(loss @ cuts - self._b @ z)
         value -= 0.5 * float((v[d] ** 2 / self._curvature[d]).sum()) + 0.5 * float(flat @ (self._P @ flat))
         left = float(np.abs((v + self._P @ flat)[self._flat]).sum())
@@ -177,8 +180,8 @@ class Convex:
         return float(value - _FAR * self._largest * left - rounding + self._offset)
 
     def _stationary(self, z: Float, linear: Float) -> Float:
-        """Return ``z`` with the least change that makes ``linear + A' z`` vanish in the flat columns."""
-        # normal equations, with a factor that is computed once; two repetitions remove what rounding leaves
+        """Return ``z`` with the smallest change that makes ``linear + A' z`` zero in the flat columns."""
+        # normal equations, with a factor that is computed once; two refinement steps reduce the rounding error
         if not self._flat.any():
             return z
         for _ in range(3):
@@ -189,12 +192,12 @@ class Convex:
         return z
 
     def _outside(self, z: Float) -> float:
-        """Return how far multipliers of inequalities and second-order cones are outside the dual cone."""
+        """Return the largest distance of multipliers of inequalities and second-order cones from the dual cone."""
         return float((self._in_dual_cone(z) - z).max(initial=0.0))
 
     def _in_dual_cone(self, z: Float) -> Float:
-        """Return ``z`` with multipliers of inequalities and second-order cones moved into these cones."""
-        # Clarabel keeps those of other cones strictly inside, and ``_stationary`` does not move them
+        """Return ``z`` with the multipliers of inequalities and second-order cones moved into the dual cone."""
+        # multipliers of other cones are strictly inside in Clarabel's result, and ``_stationary`` does not change them
         z = z.copy()
         first = self._n_zero
         z[first : first + self._n_nonneg] = np.maximum(z[first : first + self._n_nonneg], 0.0)
@@ -205,7 +208,8 @@ class Convex:
         return z
 
     def _find_inner(self) -> None:
-        """Find a dual point without cuts deep inside the dual cone; its depth is 0 if there is none."""
+        """Find a stationary dual point without cuts in the interior of the dual cone; its depth is 0 if there is
+        none."""
         if not self._flat.any():
             self._depth = 0.0
             return
@@ -222,8 +226,9 @@ class Convex:
         self._depth, self._inner, self._inner_x = 0.0, np.zeros(m), np.zeros(size)
         if polyhedral < m:
             return
-        # Maximise the depth t, with z - t e in the dual cone, t <= 1, and q + A' z + P y = 0 in the flat columns. e is
-        # one in inequalities and at the head of each second-order cone, which makes it a point inside of depth one.
+        # Maximise the depth t subject to z - t e in the dual cone, t <= 1, and q + A' z + P y = 0 in the flat columns.
+        # e is 1 for inequalities and for the first entry of each second-order cone, which makes it an interior point of
+        # depth 1.
         import clarabel
 
         unit = np.zeros((m, 1))
@@ -246,15 +251,15 @@ class Convex:
             return
         y = np.where(self._flat, solution[m:-1], 0.0)
         z = self._stationary(solution[:m], self._q + self._P @ y)
-        # the depth that remains after the repair, minus Clarabel's error
+        # the depth that remains after the correction of z, minus Clarabel's error
         depth = float(solution[-1]) - self._outside(z - solution[-1] * unit[:, 0])
         if depth > 1e-6:
             self._depth, self._inner, self._inner_x = depth, z, y
 
     def _repaired(self, w: Float) -> Float:
-        """Return ``w`` moved so that it satisfies linear constraints up to rounding, and signs exactly."""
-        # Move onto the equalities by least squares, then towards the point inside by the share that the worst
-        # inequality needs. The second round repairs what that move did to the equalities.
+        """Return ``w`` moved so that it satisfies linear constraints up to rounding, and sign constraints exactly."""
+        # Project on the equalities by least squares, then move towards the interior point until the most violated
+        # inequality holds. The second round corrects the equalities after that move.
         for _ in range(2):
             if self._equal.shape[0]:
                 w = w - np.linalg.lstsq(self._equal, self._equal @ w - self._equal_to, rcond=None)[0]
@@ -268,7 +273,7 @@ class Convex:
         return w
 
     def _check_parts(self, argument: str, one: Any) -> None:
-        """Raise for cvxpy parameters, for variables other than ``w``, and for numbers that are not finite."""
+        """Raise BadInput for cvxpy parameters, for variables other than ``w``, and for numbers that are not finite."""
         if one.parameters():
             raise BadInput(argument, f"expected numbers instead of cvxpy parameters, got {self._text(one)}")
         if any(other.id != self._w.id for other in one.variables()):
@@ -279,8 +284,7 @@ class Convex:
 
     def _columns(self, cp: Any, constraints: list[Any]) -> None:
         """Compile the problem; find the columns of the weights and the rows of linear constraints."""
-        # cvxpy's own compilation for Clarabel; what is read from it are the matrices and the position of w among
-        # columns
+        # read the matrices and the columns of w from cvxpy's compilation for Clarabel
         problem = cp.Problem(cp.Minimize(self._penalty), constraints)
         try:
             data, _, _ = problem.get_problem_data(cp.CLARABEL)
@@ -300,12 +304,13 @@ class Convex:
         dims = data["dims"]
         self._n_zero, self._n_nonneg, self._soc = int(dims.zero), int(dims.nonneg), [int(n) for n in dims.soc]
         self._dims = dims
-        # Columns with a positive diagonal entry of P and no other are minimised over in closed form; the rest are flat.
+        # Columns of P whose only entry is a positive diagonal entry have a closed-form minimum; the other columns are
+        # flat.
         self._curvature = self._P.diagonal()
         self._P.eliminate_zeros()
         entries = np.diff(self._P.indptr)
         self._flat = ~((self._curvature > 0) & (entries == 1))
-        # Rows over only the weights are linear constraints: these can be repaired exactly (``_repaired``).
+        # Rows that contain only the weights are linear constraints, which ``_repaired`` can satisfy exactly.
         rows: Any = sparse.csr_array(self._A)[: self._n_zero + self._n_nonneg]
         outside = np.ones(size, dtype=bool)
         outside[self._own] = False
@@ -317,7 +322,7 @@ class Convex:
         self._linear = below
 
     def _check(self, cp: Any) -> None:
-        """Raise for constraints without a solution and penalties without a minimum; find an interior point."""
+        """Raise BadInput for constraints without a solution and penalties without a minimum; find an interior point."""
         solution = self._run(self._P, self._q, self._A, self._b, [])
         status = str(solution.status)
         if status == "PrimalInfeasible":
@@ -347,9 +352,10 @@ class Convex:
             )
 
     def _inside(self) -> tuple[Float, float]:
-        """Return weights inside the linear inequalities by up to one unit, and how far inside they are (0: nowhere)."""
-        # Weights near zero are preferred, by a small quadratic term. Where only large weights are inside, the term may
-        # outweigh the depth: it is then tried with less weight.
+        """Return weights that satisfy the linear inequalities with a margin of at most one, and the margin (0 if there
+        are none)."""
+        # A small quadratic term prefers weights near zero. If only large weights are interior, the term may outweigh
+        # the margin; smaller coefficients are then tried.
         import clarabel
 
         size = self._q.shape[0]
@@ -405,7 +411,7 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
 
 
 def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...] | None) -> Any:
-    """Return the variable ``w``, whose entries may also be selected by name."""
+    """Return the cvxpy variable ``w``, whose entries can also be selected by feature name."""
 
     def position(name: str) -> int:
         return position_of(name, names, "constraints", f": w[{name!r}]")
@@ -414,7 +420,7 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str):
                 return super().__getitem__(position(key))
-            # an array or an index of a frame
+            # a NumPy array or a pandas index
             listed = key.tolist() if hasattr(key, "tolist") and np.ndim(key) == 1 else key
             if isinstance(listed, (list, tuple)) and listed:
                 if all(isinstance(one, str) for one in listed):
@@ -431,7 +437,7 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
 
 
 def position_of(name: str, names: list[str] | None, argument: str, at: str) -> int:
-    """Return the column of a feature by name; errors show the position ``at`` in the argument."""
+    """Return the column of a feature by name; errors cite the expression ``at`` within the argument."""
     if names is None:
         raise BadInput(
             argument, "the features have no names", "pass X as a data frame, or count columns from 0", at=at
@@ -446,7 +452,8 @@ def position_of(name: str, names: list[str] | None, argument: str, at: str) -> i
 
 
 def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
-    """Call the user's function and return its result; errors name the argument."""
+    """Call the user's function and return its result; errors of the function are raised as BadInput for
+    ``argument``."""
     try:
         return function(w)
     except BadInput as error:
@@ -484,7 +491,7 @@ def _signed(w: Any, signs: Float | None) -> list[Any]:
 
 
 def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
-    """Return the error for the part that is not convex, with cvxpy's reason."""
+    """Return the error for the constraint or penalty that is not convex, with cvxpy's reason."""
     blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
     argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)
     problem = cp.Problem(cp.Minimize(0), [one]) if blamed else cp.Problem(cp.Minimize(one))
@@ -499,8 +506,8 @@ def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], 
 
 
 def _infeasible(cp: Any, needed: list[tuple[str, Any]]) -> BadInput:
-    """Return the error for constraints that contradict each other, naming a minimal set of them."""
-    # each one is dropped in turn, and stays out if the others are still infeasible without it
+    """Return the error for infeasible constraints, which names a minimal infeasible subset."""
+    # drop each constraint in turn, and leave it out if the others are still infeasible
     for candidate in list(needed):
         rest = [one for one in needed if one is not candidate]
         problem = cp.Problem(cp.Minimize(0), [one for _, one in rest])

@@ -15,9 +15,9 @@ from structsvm.qp.dual import certify_gradient, check, feasible
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    """Maximise like :func:`structsvm.qp.active_set.solve`, with an interior-point method without warm start."""
-    # Variables are scaled by the largest cap, as conic solvers expect numbers near one; the solution is made feasible,
-    # and its own gap certifies it.
+    """Solve the problem of :func:`structsvm.qp.active_set.solve` by an interior-point method without warm start."""
+    # Variables are divided by the largest cap, as conic solvers expect numbers near one. The solution is made feasible,
+    # and certified by a gap that is computed from it.
     cp = require()
     gram, loss, group, cap = check(gram, loss, group, cap)
     feasible(alpha0, group, cap)
@@ -25,7 +25,7 @@ def solve(
     scale = float(cap.max(initial=0.0))
     if n == 0 or scale == 0.0:
         return certify_gradient(loss, loss, group, cap, np.zeros(n))
-    # a factor instead of the Gram matrix, which rounding can make indefinite: cvxpy refuses that
+    # pass a factor, because the Gram matrix may be indefinite by rounding, which cvxpy refuses
     spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
     positive = spectrum > 1e-15 * max(spectrum[-1], 0.0)
     factor = np.sqrt(scale * spectrum[positive])[:, None] * vectors[:, positive].T

@@ -1,4 +1,4 @@
-"""Functions shared by the solvers of the small dual: checks of the arrays, feasible points, and duality gaps."""
+"""Functions that the solvers of the small dual share: checks of arrays, feasible points, and duality gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:
-    """Return the four arrays in the types and layout that a solver needs; raise BadInput for other shapes or values."""
+    """Return the four arrays with the dtype and layout that a solver needs; raise BadInput for invalid shapes or
+    values."""
     gram = np.asarray(gram, dtype=np.float64)
     loss = np.ascontiguousarray(loss, dtype=np.float64)
     group = np.ascontiguousarray(group, dtype=np.int64)
@@ -27,7 +28,7 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
         )
     refuse_first("group", group, (group < 0) | (group >= len(cap)), f"a group from 0 to {len(cap) - 1}")
     refuse_first("cap", cap, ~(np.isfinite(cap) & (cap >= 0)), "a finite number >= 0")
-    # only the diagonal, as reading the whole matrix would cost more than solving the problem (see `refuse`)
+    # check only the diagonal, as reading the whole matrix would cost more than solving the problem (see `refuse`)
     if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
         refuse(gram, loss)
     if n > 1 and (gram.strides[1] != 8 or gram.strides[0] < 8 * n or gram.strides[0] % 8):
@@ -38,7 +39,8 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
 def refuse(gram: Float, loss: Float) -> None:
     """Raise BadInput if an entry is not finite.
 
-    Solvers call it if a result is not finite; an off-diagonal entry that no step reads may go unnoticed.
+    Solvers call this function if a result is not finite. An off-diagonal entry that no step reads may remain
+    undetected.
     """
     for name, array in (("gram", gram), ("loss", loss)):
         bad = np.argwhere(~np.isfinite(array))
@@ -48,14 +50,16 @@ def refuse(gram: Float, loss: Float) -> None:
 
 
 def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
-    """Return ``alpha`` made feasible: unusable entries set to 0, groups beyond their cap are scaled down to it."""
+    """Return a feasible ``alpha``: negative or non-finite entries are set to 0, and groups above their cap are scaled
+    down."""
     n = len(group)
     if alpha is None:
         return np.zeros(n)
     alpha = np.array(alpha, dtype=np.float64)
     if alpha.shape != (n,):
         raise BadInput("qp", f"alpha0: expected one entry per plane, shape ({n},), got {alpha.shape}")
-    # scaling down keeps the proportions within a group, so that a solution that is too large by rounding changes little
+    # scaling preserves the proportions within a group, so that a sum above its cap by rounding changes alpha only
+    # slightly
     alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
     total = np.bincount(group, weights=alpha, minlength=len(cap))
     if np.any(total > cap):
@@ -64,19 +68,19 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
 
 
 def certify_gradient(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """Return a feasible ``alpha`` with its value and gap, given the gradient ``loss - products(gram, alpha)``."""
+    """Return the value and gap of a feasible ``alpha``, given the gradient ``loss - products(gram, alpha)``."""
     value = 0.5 * (dot(loss, alpha) + dot(gradient, alpha))
     return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
 
 
 def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, value: float) -> float:
-    """Return the smaller of two upper bounds on the distance of ``value`` from the optimum."""
+    """Return the smaller of two upper bounds on the difference between the optimum and ``value``."""
     best = np.zeros(len(cap))
     np.maximum.at(best, group, gradient)
     gap = dot(cap, best) - dot(gradient, alpha)
-    # The gap at w itself has each group's largest violation times its cap: for a huge cap, a violation that is rounding
-    # makes it large although alpha is exact to the last digit. A slightly longer w satisfies all margins, and its
-    # primal value is 1/2 ||s w||^2 alone.
+    # The gap at w contains the largest violation of each group times its cap. For a huge cap, a violation due to
+    # rounding makes the gap large, although alpha is accurate to the last digit. If s w, for a factor s slightly above
+    # 1, satisfies all margins, its primal value is only 1/2 ||s w||^2.
     product = loss - gradient
     needed = (loss > 0) & (cap[group] > 0)
     if np.any(needed) and np.all(product[needed] > 0):

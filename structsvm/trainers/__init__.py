@@ -1,8 +1,8 @@
-"""Trainers: find the weights that minimise the objective of a problem, with a certificate.
+"""Trainers: minimise the training objective of a problem and certify the distance to the optimum.
 
 ``path`` trains for one C or several, with the trainer that ``choosing_solver`` picks from its table; ``contract``
-defines what a trainer is; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads the data
-through the ``rows``.
+defines the interface of a trainer; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads
+the features through ``rows``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``Blocks``: treat neighbouring queries as one dual coordinate, so that cached planes of wide problems fit in
+"""``Blocks``: treat consecutive queries as one dual coordinate, so that cached planes of wide problems fit in
 memory."""
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from structsvm.trainers.passes import RankingProblem
 
 
 class Blocks:
-    """Separator whose queries are blocks of ``size`` neighbours of another, which need fewer planes."""
+    """Separator whose queries are blocks of ``size`` consecutive queries of another separator, so that fewer planes are
+    cached."""
 
-    # The hinge of a block is the weighted mean of the hinges of its queries, and is itself a maximum over outputs: the
-    # outputs of a block are all combinations of those of its queries.
+    # The hinge of a block is the weighted mean of the hinges of its queries. It is itself a maximum over outputs: an
+    # output of a block combines one output of each of its queries.
 
     query_weights: Float | None = None
 
@@ -41,7 +42,7 @@ class Blocks:
 
 
 def in_blocks(problem: RankingProblem, X: Any, n_blocks: int) -> RankingProblem:
-    """Return the same problem, which is over the rows ``X``, with at least ``n_blocks`` blocks instead of queries."""
+    """Return the problem over the rows ``X`` with at least ``n_blocks`` blocks in place of its queries."""
     size = problem.n_queries // n_blocks
     blocks = Blocks(problem.separator, problem.offsets, problem.weights, size)
     return RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights, n_jobs=problem.n_jobs)

@@ -1,5 +1,5 @@
-"""``Fit``, the result of every trainer with its certificate; ``Recorder``, the bounds during a fit and the stopping
-rule."""
+"""``Fit``, the certified result of every trainer, and ``Recorder``, which keeps the bounds during a fit and decides
+when to stop."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 
 _TINY = 1e-300
 _BOUND_ROUNDING = 1e-7
-"""Relative amount by which rounding may put a lower bound above an upper bound."""
+"""Relative amount by which a lower bound may exceed an upper bound because of rounding."""
 _LEAST_GAIN = 3.0
-"""Least relative distance of the objective below its value at zero, in multiples of ``tol``; below that, a warning says
-that nothing was learned."""
+"""Minimum relative reduction of the objective from its value at zero weights, in multiples of ``tol``; if it is
+smaller, a NothingLearnedWarning is issued."""
 _LARGEST_GAIN = 0.01
-"""Largest such share, for a large ``tol``."""
+"""Upper limit on the minimum relative reduction, for a large ``tol``."""
 _CANCELLATION = 1e-11
-"""Rounding of bounds near zero, relative to ``C`` and the largest value so far, as bounds are differences of these."""
+"""Rounding error of bounds near zero, relative to the larger of ``C`` and the largest primal value so far; bounds are
+differences of numbers of this size."""
 
 
 class CertificateError(ValueError):
-    """A lower bound on the optimum is above an upper bound, so the data or the oracle must be wrong.
+    """Raised if a lower bound on the optimum exceeds an upper bound, which means that the data or the oracle is wrong.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class CertificateError(ValueError):
 
 
 class ConvergenceWarning(UserWarning):
-    """Training ended before the relative duality gap reached ``tol``.
+    """Issued if training ended before the relative duality gap reached ``tol``.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class NothingLearnedWarning(UserWarning):
-    """The weights are optimal within ``tol``, but their objective is hardly lower than that of ``w = 0``.
+    """Issued if the weights are optimal within ``tol``, but their objective is barely lower than that of ``w = 0``.
 
     Examples
     --------
@@ -88,25 +89,27 @@ class NothingLearnedWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap(C=1e-6).fit(data.X, data.y, qid=data.qid)
     >>> print(caught[0].message)
-    the best model of this loss on these data is hardly better than none: objective ... against ... at w = 0; ...
+    the optimal weights are hardly better than none for this loss and data: objective ... against ... at w = 0; ...
     """
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / primal``; 0 if the bounds are equal, or the dual bound is larger by rounding."""
+    """Return ``(primal - dual) / primal``, or 0 if the bounds are equal or rounding makes the dual bound the larger
+    one."""
     return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
 
 
 def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _BOUND_ROUNDING) -> None:
     """Raise CertificateError if a lower bound exceeds an upper bound by more than rounding.
 
-    ``scale`` is the size of the numbers whose differences the bounds are; ``rounding`` is relative to ``dual``.
+    ``scale`` is the magnitude of the numbers that were subtracted to obtain the bounds; ``rounding`` is the tolerance
+    relative to ``dual``.
     """
     if dual > primal + rounding * abs(dual) + _CANCELLATION * scale:
         raise CertificateError(
             f"certificate: expected the primal value to be at least the dual one, got {primal:g} below {dual:g}: the "
             "data are damaged or changed during training (structsvm convert --check reads a store), or the oracle does "
-            "not find the most violated output (structsvm.testing.check_oracle; one that only approximates it has "
+            "not find the most violated output (structsvm.testing.check_oracle checks it; an approximate oracle needs "
             "exact = False)"
         )
 
@@ -120,22 +123,23 @@ class Fit:
     w : ndarray of float64, shape (n_features,)
         The weights with the lowest primal value.
     primal : float
-        ``1/2 ||w||^2 + C * mean slack`` at ``w``: an upper bound on the optimum when ``certified``.
+        ``1/2 ||w||^2 + C * mean slack`` at ``w``; an upper bound on the optimum if ``certified``.
     dual : float
         Best dual value: a lower bound on the optimum.
     gap : float
-        ``(primal - dual) / primal``: the optimum is within this relative distance.
+        ``(primal - dual) / primal``: ``primal`` exceeds the optimum by at most this fraction of ``primal``.
     C : float
-        The trade-off of the fit.
+        Trade-off between the penalty and the mean slack.
     converged : bool
         Whether ``gap <= tol``.
     certified : bool
-        False when the oracle is approximate: ``primal`` is then an estimate from below.
+        False if the oracle is approximate: ``primal`` may then be less than the true objective at ``w``.
     n_iterations : int
-        Steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe).
+        Number of steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe),
+        Newton steps (newton).
     n_passes : int
-        Passes over the data: calls of the oracle per query, whether for training (query by query or all at once) or for
-        measuring the primal value.
+        Number of passes over the data, both for training (with updates after a few queries or after all) and for
+        measuring the primal value; each pass calls the oracle once per query.
     n_cuts : int
         Number of cuts held at the end.
     seconds : float
@@ -143,10 +147,11 @@ class Fit:
     solver : str
         Name of the trainer.
     history : tuple of Progress
-        The bounds and the seconds after each pass, one entry per pass (newton: a step, of several passes), or one
-        entry if no pass was made; the last entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
+        Bounds and seconds after each pass (newton: after each step, which takes several passes), or one entry if no
+        pass was made. The last entry has the ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
-        Norm of the gradient of the objective at ``w`` over that at zero (newton); None if there is no gradient.
+        Norm of the gradient of the objective at ``w``, divided by the norm at zero weights (newton); None for other
+        trainers.
     at_zero : float or None
         The objective at ``w = 0``; None if training did not evaluate it. Not saved with a model.
 
@@ -200,10 +205,10 @@ class Fit:
 
 
 class Recorder:
-    """The best bounds so far, their history, and the clock; every trainer reports through a recorder."""
+    """The best bounds so far, their history, and the clock of a fit; every trainer reports its bounds to a recorder."""
 
-    # An approximate oracle may miss the most violated output, so that primal values are estimates from below. With
-    # ``exact`` False, an estimate that is below a later dual value is dropped, as its point was never that good.
+    # An approximate oracle may miss the most violated output, so that primal values may be too small. If ``exact`` is
+    # False, a primal value below a later dual value is discarded, because the dual value proves it wrong.
 
     def __init__(
         self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
@@ -229,11 +234,11 @@ class Recorder:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the gap is reached, or the callback requested it."""
+        """Whether training should stop because the gap is at most ``tol`` or the callback requested it."""
         return self.stopped or self.gap <= self.tol
 
     def lower(self, dual: float) -> None:
-        """Record a dual value; raise CertificateError if it is above an exact primal value."""
+        """Record a dual value; raise CertificateError if it exceeds an exact primal value."""
         self.dual = max(self.dual, dual)
         if self.exact:
             check_bounds(self.primal, self.dual, self._scale)
@@ -246,7 +251,7 @@ class Recorder:
             raise BadInput(
                 "problem", "expected finite features and losses, got an objective that is not a number"
             )
-        # bounds may be small differences of such values, whose rounding check_bounds must allow
+        # bounds may be small differences of values of this size, whose rounding errors check_bounds must allow
         if np.isfinite(primal):
             self._scale = max(self._scale, abs(primal))
         if self.exact:
@@ -258,15 +263,14 @@ class Recorder:
             self.w = w.copy()
 
     def replace(self, primal: float, w: Float) -> None:
-        """Record weights, such as sparse weights, that are preferred to the best weights if their gap is within
-        ``tol``."""
+        """Record weights, such as sparse ones, that replace the best weights if their gap is within ``tol``."""
         if relative_gap(primal, self.dual) <= self.tol:
             check_bounds(primal, self.dual, self._scale)
             self.primal = primal
             self.w = w.copy()
 
     def begun(self, seconds: float) -> None:
-        """Set the clock for a fit that has already taken ``seconds`` in another process."""
+        """Start the clock at ``seconds``, the time that the fit has already taken in another process."""
         self._start = clock() - seconds
 
     def passed(self, n: int = 1) -> None:
@@ -274,14 +278,14 @@ class Recorder:
         self.n_passes += n
         progress = Progress(self.n_passes, self.primal, self.dual, self.gap, clock() - self._start)
         self.history.append(progress)
-        # After a callback asks to stop it is not called again, although one more pass measures the final weights.
+        # After a callback requests a stop, it is not called again, although one more pass measures the final weights.
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
     def finish(
         self, solver: str, *, n_iterations: int, n_cuts: int, gradient_norm: float | None = None
     ) -> Fit:
-        """Return the fit; warn if the gap or, if given, the norm of the gradient did not reach ``tol``."""
+        """Return the fit; warn if the gap or, if given, the relative norm of the gradient exceeds ``tol``."""
         converged = self.gap <= self.tol and (gradient_norm is None or gradient_norm <= self.tol)
         if not converged:
             norm_text = "" if gradient_norm is None else f"relative gradient norm {gradient_norm:.2e} and "
@@ -315,7 +319,7 @@ class Recorder:
 def watched(
     fits: Iterable[Fit], problem: Any, Cs: Sequence[float], tol: float, region: Convex | None = None
 ) -> Iterator[Fit]:
-    """Yield the fits of a path, and call :func:`judge` on the fit for the largest C, which gains most."""
+    """Yield the fits of a path; call :func:`judge` on the fit for the largest C, which reduces the objective most."""
     n = len(set(Cs))
     for i, fit in enumerate(fits, 1):
         if i == n:
@@ -324,12 +328,13 @@ def watched(
 
 
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
-    """Warn if a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
+    """Warn if the objective of a converged fit is within a few ``tol`` of its value at ``w = 0``."""
     share = 1.0 - min(_LEAST_GAIN * tol, _LARGEST_GAIN)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
-        return  # an approximate oracle may be far off at nonzero weights
-    # Without a region the objective is 1-strongly convex. The optimal weights are then at least ``length`` long, and
-    # the objective at zero is at least the optimum plus half of its square, which often suffices without a pass.
+        return  # at nonzero weights an approximate oracle may have a large error
+    # Without a region the objective is 1-strongly convex. The norm of the optimal weights is then at least ``length``,
+    # and the objective at zero is at least the optimum plus half the square of ``length``. This bound often makes a
+    # pass at zero unnecessary.
     if region is None:
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
@@ -344,17 +349,17 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     if fit.primal < share * zero:
         return
     warn_user(
-        f"the best model of this loss on these data is {'hardly' if fit.primal < zero else 'no'} better than none: "
-        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a "
-        "scale for the features, and check that the labels belong to the rows",
+        f"the optimal weights are {'hardly' if fit.primal < zero else 'no'} better than none for this loss and data: "
+        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or "
+        "scaled features, and check that the labels belong to the rows",
         NothingLearnedWarning,
     )
 
 
 def _loose_bound(history: list[Progress]) -> str:
-    """Name the bound that is probably loose: the bound that moved more in the last quarter of the passes."""
-    # Of 52 stopped fits where one bound was twice as far from the optimum as the other, this named it in 42. Naming the
-    # bound that had not moved for longest was right in 12 of 42.
+    """Name the bound that is probably loose, which is the one that changed more in the last quarter of the passes."""
+    # In 52 stopped fits one bound was at least twice as far from the optimum as the other: this rule named it in 42 of
+    # them. Naming the bound that had been constant for longest was right in 12 of 42.
     if len(history) < 4:
         return ""
     before, now = history[-1 - len(history) // 4], history[-1]

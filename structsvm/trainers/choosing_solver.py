@@ -1,4 +1,4 @@
-"""The table of trainers, the check that one supports the options, and the rule of "auto"."""
+"""The table of trainers, the check that a trainer supports the options, and the rule that "auto" follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structsvm.trainers.frank_wolfe import pays
 from structsvm.trainers.passes import sampled_squares
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
-"""Names of trainers: each is a file in this folder with a function of the same name and ``supports``."""
+"""Names of the trainers. Each has a file in this folder that defines a function of the same name and ``supports``."""
 
 SOLVERS: tuple[str, ...] = get_args(Solver)
 
@@ -29,14 +29,16 @@ def _trainer(name: str) -> Trainer:
 TRAINERS: dict[str, Trainer] = {name: _trainer(name) for name in SOLVERS if name != "auto"}
 
 _LARGEST_PULL = 20.0
-"""Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
-``C`` times its weight times the squared length of its joint feature, on average over a sample."""
+"""Largest mean change of a query's hinge after its first full step, in units of its loss, for which "auto" picks
+frank_wolfe. The change is estimated as ``C`` times the largest query weight times the mean squared norm of the joint
+features of a sample."""
 
 
 def check_solver(
     solver: str, options: Options, further: Set[str] = frozenset(), among: Mapping[str, Trainer] = TRAINERS
 ) -> list[str]:
-    """Return the trainers that support the options and the ``further`` abilities; raise if ``solver`` does not."""
+    """Return the names of the trainers that support the options and the ``further`` abilities; raise BadInput if
+    ``solver`` does not."""
     check_choice("solver", solver, ("auto", *among))
     needs = options.needs | further
     able = [name for name, trainer in among.items() if needs <= trainer.supports]
@@ -47,10 +49,11 @@ def check_solver(
 
 
 def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[float], str]:
-    """Return the function from C to the name of the trainer; raise if no trainer supports the options."""
+    """Return a function from C to the name of the trainer; raise BadInput if no trainer supports the options."""
     smooth = bool(getattr(problem, "smooth", False))
     able = check_solver(solver, options, set() if smooth else {"hinge"})
-    # "auto": newton takes the fewest passes of smooth losses; else frank_wolfe up to ``largest_C``, then one_slack
+    # "auto": newton needs the fewest passes for smooth losses; for others, frank_wolfe up to ``largest_C``, then
+    # one_slack
     if solver != "auto":
         return lambda C: solver
     if smooth and "newton" in able:
@@ -62,11 +65,12 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
 
 
 def largest_C(problem: Problem) -> float:
-    """Return the largest C for which "auto" is ``frank_wolfe`` if not newton: 0 for never, infinity for always."""
-    # Below ten queries the planes per query of frank_wolfe are too coarse a model. If Newton's method over the planes
-    # can take over, steps may have any length. Otherwise a step is too long if C is large for the number of queries, or
-    # the features are large: one_slack becomes faster between 20 and 100, beyond frank_wolfe stalls
-    # (experiments/benchmarks/solvers.py), at lower values if a few features are far larger than the others.
+    """Return the largest C for which "auto" picks ``frank_wolfe`` for a loss that is not smooth: 0 for never, infinity
+    for always."""
+    # With fewer than ten queries, the few planes per query of frank_wolfe are too coarse a model. If Newton's method
+    # over the planes can take over, any C is suitable. Otherwise steps are too long if C is large for the number of
+    # queries or the features are large: one_slack becomes faster at a pull between 20 and 100, and above that
+    # frank_wolfe stalls (experiments/benchmarks/solvers.py), even earlier if a few features are far larger than others.
     if problem.n_queries < 10 or cache_size(problem) is None:
         return 0.0
     if pays(problem):
@@ -76,6 +80,6 @@ def largest_C(problem: Problem) -> float:
 
 
 def _pull(problem: Problem) -> float:
-    """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
+    """Return the largest query weight times the mean squared norm of the joint features of a sample of cuts at zero."""
     total, n = sampled_squares(problem)
     return float(problem.weights.max()) * total / n

@@ -1,7 +1,7 @@
-"""The contract of a trainer: a file with one function, ``(problem, C, options, start) -> Fit``, and its ``supports``.
+"""The interface of a trainer: a file with one function, ``(problem, C, options, start) -> Fit``, and its ``supports``.
 
-``supports`` names what the function can take. :mod:`~structsvm.trainers.choosing_solver` refuses anything else before
-any work, so that a trainer neither checks its options nor ignores any.
+``supports`` names the abilities of the function. :mod:`~structsvm.trainers.choosing_solver` refuses options that need
+other abilities before training starts, so that a trainer neither checks its options nor ignores any.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ABILITIES = {
     "stabilise": "{stabilise}",
     "qp": "{qp}",
 }
-"""Abilities to list in ``supports``, with the words of error messages. A trainer that lists nothing minimises a
+"""Abilities to list in ``supports``, with their descriptions in error messages. A trainer that lists none minimises a
 smooth loss plus ``1/2 ||w||^2``."""
 
 
@@ -48,26 +48,28 @@ class OptionNames(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Options of training, as one object that every trainer receives; its constructor checks them.
+    """Training options, which every trainer receives as one object; the constructor checks them.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
+        Relative duality gap at which training stops. With the default the objective is within 0.1 % of its optimum.
     max_passes : int, default=1000
         Maximum number of passes over the data.
     cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
-        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
-        independent rows with ``cone @ w >= 0`` (one_slack only).
+        Homogeneous constraints, either the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free), or a
+        matrix with linearly independent rows for ``cone @ w >= 0`` (one_slack only). None means no constraint.
     region : Convex, optional
-        Convex constraints, and a penalty instead of ``1/2 ||w||^2`` (one_slack).
+        Convex constraints and a penalty in place of ``1/2 ||w||^2`` (one_slack only). None means neither.
     stabilise : bool, default=True
-        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
-        2007), which moves erratically far from the optimum; False is the textbook method.
+        Whether one_slack evaluates a point between the best point so far and the minimiser of its model (Ben-Ameur &
+        Neto 2007). Far from the optimum this minimiser moves erratically. False is the textbook method, which evaluates
+        the minimiser.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual (one_slack, n_slack).
     callback : callable, optional
-        Called with the bounds after each pass; a truthy return stops early.
+        Function called with a :class:`~structsvm.protocols.Progress` after each pass; training stops if it returns a
+        true value.
 
     Examples
     --------
@@ -95,7 +97,7 @@ class Options:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The abilities that a trainer needs for these options."""
+        """The abilities that these options require of a trainer."""
         n_axes = 0 if self.cone is None else np.ndim(self.cone)
         requested = {
             "signs": n_axes == 1 and bool(np.any(self.cone)),
@@ -112,33 +114,34 @@ DEFAULTS = Options()
 
 @dataclass
 class Start:
-    """Starting point of a fit: results of the fits of the same problem for smaller C."""
+    """Starting point of a fit: the results of earlier fits of the same problem for smaller values of C."""
 
     guess: Float | None = None
-    """Weights that are probably near the optimum."""
+    """Weights that are probably near the optimum, or None."""
     past: list[Fit] = field(default_factory=list)
     """The fits so far, ascending in C."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """State that trainers keep from one C to the next, each under its own name; other trainers may use it, too."""
+    """State that trainers keep from one C to the next, by name; other trainers may use it as well."""
     record: Recorder | None = None
-    """The record of a fit that another trainer, or another process, has begun."""
+    """The record of a fit that another trainer or another process has begun, or None."""
 
     def recorder(self, problem: Problem, C: float, options: Options) -> Recorder:
-        """Return the record of the fit that has begun, or a new record."""
+        """Return the record of a fit that has begun, if there is one, or a new record."""
         if self.record is not None:
             return self.record
         return Recorder(C, options.tol, problem.n_features, options.callback, exact=problem.exact)
 
 
 class Trainer(NamedTuple):
-    """A trainer with the ``ABILITIES`` that it supports."""
+    """The function of a trainer, with the names in ``ABILITIES`` that it supports."""
 
     fit: Callable[[Problem, float, Options, Start], Fit]
     supports: Set[str]
 
 
 def refuse(solver: str, missing: Set[str], able: list[str], options: Options) -> BadInput:
-    """Return the error for a trainer that lacks the abilities ``missing``; the trainers ``able`` have all of them."""
+    """Return the error for a trainer without the abilities ``missing``; ``able`` names the trainers that have them
+    all."""
     what = " and ".join(text for name, text in ABILITIES.items() if name in missing)
     remedy = f"use {{solver={able[0]!r}}}" if len(able) == 1 else f"use one of {', '.join(map(repr, able))}"
     return BadInput(

@@ -1,4 +1,4 @@
-"""``CutPool``: the working set of the one-slack form, shared by a fit and by a path over C."""
+"""``CutPool``: the working set of the one-slack formulation, which a path over C keeps from one fit to the next."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 
 _IDLE = 25
-"""Solves after which a cut without mass is dropped: if sooner, cuts come back; if later, they slow the QP."""
+"""Number of consecutive solves without mass after which a cut is dropped. With fewer, dropped cuts come back; with
+more, unused cuts slow the QP."""
 
 
 class GrowingPlanes:
-    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` holds arrays with a number per
-    plane."""
+    """Planes with their Gram matrix, in arrays that double in size when full; ``further`` gives names and dtypes of
+    additional arrays with one number per plane."""
 
     def __init__(self, n_features: int, **further: type) -> None:
         self._arrays: dict[str, Any] = {"joint": np.zeros((16, n_features)), "loss": np.zeros(16)}
@@ -30,7 +31,7 @@ class GrowingPlanes:
         return self._n
 
     def keep(self, which: Int) -> None:
-        """Drop all planes but these, given by index in ascending order."""
+        """Drop all planes except those with the indices ``which``, in ascending order."""
         k = which.shape[0]
         for array in self._arrays.values():
             array[:k] = array[which]
@@ -38,7 +39,7 @@ class GrowingPlanes:
         self._n = k
 
     def of(self, name: str) -> Any:
-        """Return the used part of an array as a view; writing to it changes the planes."""
+        """Return a view of the used part of the array ``name``; writing to the view changes the planes."""
         return self._arrays[name][: self._n]
 
     @property
@@ -53,11 +54,11 @@ class GrowingPlanes:
 
     @property
     def gram(self) -> Float:
-        """Products of all planes, shape (n, n)."""
+        """Inner products of the joint features of all planes, shape (n, n)."""
         return self._gram[: self._n, : self._n]
 
     def append(self, loss: float, joint: Float, **further: float) -> int:
-        """Append a plane, with zeros in further arrays that are not given; return its index."""
+        """Append a plane and return its index; its entries in further arrays are zero unless given."""
         n = self._n
         if n == self._gram.shape[0]:
             self._arrays = {name: np.concatenate([a, np.zeros_like(a)]) for name, a in self._arrays.items()}
@@ -70,7 +71,8 @@ class GrowingPlanes:
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
-        """Count the solves since each plane last had mass; drop planes idle for ``most`` solves; return those kept."""
+        """Update the number of solves since each plane last had mass, and drop planes idle for ``most`` solves; return
+        the indices of those kept."""
         idle = self.of("idle")
         # a plane with mass is part of the current dual point and is never dropped
         idle[:] = np.where(with_mass, 0, idle + 1)
@@ -81,32 +83,33 @@ class GrowingPlanes:
 
 
 class CutPool(GrowingPlanes):
-    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C."""
+    """Cutting planes of the mean hinge with their Gram matrix; they do not depend on C."""
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features, alpha=float, idle=int)
 
     def add(self, cut: Cut) -> None:
-        """Append a cut; one row of the Gram matrix is computed."""
+        """Append a cut and compute its row of the Gram matrix."""
         self.append(cut.loss, cut.joint)
 
     def value(self, w: Float) -> float:
-        """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
+        """Return the cutting-plane model of the mean hinge at ``w``, which is a nonnegative lower bound."""
         return max(0.0, float((self.loss - products(self.joint, w)).max(initial=0.0)))
 
     def solve(
         self, C: float, qp: QPSolver, tol: float, *, cone: Float | None = None, region: Convex | None = None
     ) -> tuple[Float, float]:
-        """Maximise the dual over the cuts held; return ``w = G' alpha`` (in the cone or region) and a lower bound."""
-        # One mass per cut, with a sum of at most C, is a dual point: by duality with 1/2 ||w||^2 its value is
-        # loss . alpha - 1/2 ||G' alpha||^2. A region has its own penalty and another dual (qp/convex.py).
+        """Maximise the dual over the current cuts; return ``w = G' alpha`` (in the cone or region) and a lower bound on
+        the optimum."""
+        # A dual point has one mass per cut, alpha >= 0, with a sum of at most C. For the penalty 1/2 ||w||^2 its value
+        # is loss . alpha - 1/2 ||G' alpha||^2. A region has its own penalty and another dual (qp/convex.py).
         n = self._n
         if region is not None:
             solution = region.solve(self.joint, self.loss, C)
-            self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves some mass on every cut
+            self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves a small mass on every cut
             return solution.w, solution.lower
         kept = self.of("alpha")
-        # the masses of the last C are a good start, scaled down if their sum is now too large
+        # start from the masses of the previous solve, scaled down if their sum now exceeds C
         start = kept * min(1.0, C / max(kept.sum(), 1e-300))
         if cone is not None:
             result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
@@ -118,7 +121,7 @@ class CutPool(GrowingPlanes):
         alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
         kept[:] = alpha
         w = combine(alpha, self.joint)
-        # the value at the returned w, not the solver's: the bound must hold for what the caller gets
+        # recompute the dual value from w instead of using the solver's, so that the bound holds for the returned w
         value = dot(self.loss, alpha) - 0.5 * dot(w, w)
         self._drop(alpha > 0)
         return w, value

@@ -1,4 +1,4 @@
-"""LambdaRank's forces between documents, instead of the gradient that a ranking measure lacks.
+"""The forces of LambdaRank between documents, which replace the gradient that a ranking measure does not have.
 
 Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
@@ -26,12 +26,12 @@ _KINDS = {"ndcg": _NDCG, "map": _MAP, "mrr": _MRR, "ranknet": _RANKNET}
 
 @dataclass(frozen=True)
 class Utility:
-    """A measure of one ranking, ready for the kernels."""
+    """A measure of one ranking and its parameters, encoded for the kernels."""
 
     kind: int
-    k: int  # cut-off of NDCG, or -1
-    relevance: float  # of AP and MRR
-    gain: Gain  # of NDCG; 0 for negative labels
+    k: int  # cut-off of NDCG, or -1 for none
+    relevance: float  # least label of a relevant document, for AP and MRR
+    gain: Gain  # gain of a label, for NDCG; negative labels have gain 0
 
     @classmethod
     def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Utility:
@@ -46,18 +46,19 @@ class Utility:
 
 
 class _Labels(NamedTuple):
-    """Labels for the kernels, of rows grouped by query."""
+    """Labels of rows grouped by query, prepared for the kernels."""
 
     grade: Float
     gain: Float
     relevant: NDArray[np.bool_]
     scale: Float
-    """For each query, 1 / the best possible sum of gains, precisions or reciprocal ranks; 0 if that is 0."""
+    """Per query, 1 / the largest possible sum of gains, precisions or reciprocal ranks, or 0 if that sum is 0."""
     discount: Float
 
 
 class BoundUtility:
-    """A utility with the labels of grouped rows; only the ranking of the ``informative`` queries matters."""
+    """A utility bound to the labels of grouped rows; ``informative`` marks the queries whose utility depends on the
+    ranking."""
 
     def __init__(self, utility: Utility, y: Float, offsets: Int) -> None:
         self._labels, self.informative = _prepare(y, offsets, utility)
@@ -65,7 +66,8 @@ class BoundUtility:
         self._offsets = offsets
 
     def forces(self, scores: Float, queries: Int) -> tuple[Float, Float]:
-        """Return the force on each document of ``queries``, whose scores are concatenated, and their utility."""
+        """Return the force on each document of ``queries`` and the utility of each query, given their concatenated
+        scores."""
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         force, value = np.empty(scores.shape[0]), np.empty(queries.shape[0])
         ranked = _ranked(scores, np.diff(self._offsets)[queries])
@@ -76,24 +78,25 @@ class BoundUtility:
 def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
     """Return the force on each document, in the direction of higher scores, and the utility of each query.
 
-    Documents of equal score rank in the order of their rows. The utility is 0 if no document has a gain.
+    Documents with equal scores rank in the order of their rows. The utility is 0 if no document has a gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
 
 
 def _ranked(scores: Float, lengths: Int) -> Int:
-    """Return the indices of concatenated scores that sort each query of these lengths, best first."""
+    """Return the indices that sort concatenated scores in descending order within each query, given the query
+    lengths."""
     return np.lexsort((-scores, np.repeat(np.arange(lengths.shape[0]), lengths)))
 
 
 def _depth(utility: Utility) -> int:
-    """Return the rank from which no swap of two documents changes the utility."""
+    """Return the rank index from which on a swap of two documents does not change the utility."""
     deepest = np.iinfo(np.int64).max
     return min(utility.k, deepest) if utility.kind == _NDCG and utility.k > 0 else deepest
 
 
 def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray[np.bool_]]:
-    """Return the labels for the kernels, and which queries have utilities that depend on the ranking."""
+    """Return the labels for the kernels, and a mask of the queries whose utility depends on the ranking."""
     lengths = np.diff(offsets)
     longest = int(lengths.max())
     gain = np.maximum(y, 0.0)
@@ -133,7 +136,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
 
 @kernel
 def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
-    """Return labels in rank order, and the number and the sum of 1/rank of the relevant documents above each rank
+    """Fill in the labels in rank order, and the number and the sum of 1/rank of the relevant documents above each rank
     index."""
     n = order.shape[0]
     count[0] = harmonic[0] = 0.0
@@ -148,7 +151,7 @@ def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, ha
 
 @kernel
 def _first_hits(hits, n):  # type: ignore[no-untyped-def]
-    """Return the rank indices of the first and second relevant document, ``n`` if there is none."""
+    """Return the rank indices of the first and second relevant documents, each ``n`` if it does not exist."""
     first = second = n
     for r in range(n):
         if hits[r]:
@@ -165,9 +168,9 @@ def _change(  # type: ignore[no-untyped-def]
     kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
 ):
     """Return the change of the utility when the documents at the rank indices ``a < b`` swap."""
-    # ``count_a`` and ``count_b`` relevant documents rank at or above them; ``between`` is the sum of 1/rank over
-    # relevant documents between them. All arguments are numbers, as Numba would count references to arrays for each
-    # pair, which costs as much as the rest.
+    # ``count_a`` and ``count_b`` are the numbers of relevant documents at or above ``a`` and ``b``; ``between`` is the
+    # sum of 1/rank over relevant documents between them. All arguments are numbers, because for arrays Numba would
+    # count references for each pair, which costs as much as the computation itself.
     if kind == _RANKNET:
         return 1.0
     if kind == _NDCG:
@@ -175,12 +178,12 @@ def _change(  # type: ignore[no-untyped-def]
     if hit_a == hit_b:
         return 0.0
     if kind == _MAP:
-        # AP is the mean over relevant documents of (relevant ones at or above) / rank. The swap moves one relevant
-        # document, and those between the two have one less (or more) above them.
+        # AP is the mean over relevant documents of (number of relevant documents at or above) / rank. The swap moves
+        # one relevant document, and each relevant document between the two has one fewer (or one more) above it.
         if hit_a:
             return (count_b / (b + 1) - count_a / (a + 1) - between) * scale
         return ((count_a + 1.0) / (a + 1) - count_b / (b + 1) + between) * scale
-    # MRR: only the first relevant document counts, and the second one if the first moves down
+    # MRR: only the first relevant document counts, or the second if the first moves below it
     if hit_a:
         return (1.0 / (min(second, b) + 1) - 1.0 / (a + 1)) * scale if a == first else 0.0
     return (1.0 / (a + 1) - 1.0 / (first + 1)) * scale if a < first else 0.0
@@ -206,8 +209,10 @@ def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore
 def _forces(  # type: ignore[no-untyped-def]
     scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
 ):  # fmt: skip
-    """Fill the forces of the given queries, whose scores are concatenated; ``ranked`` sorts each query, best first."""
-    # All pairs of ranks a < b. A swap of two documents below the cut-off changes nothing, so that ``a`` ends there.
+    """Fill in the forces and utilities of the given queries, whose scores are concatenated; ``ranked`` sorts the scores
+    of each query in descending order."""
+    # Visit all pairs of rank indices a < b. Swaps of two documents below the cut-off change nothing, so that ``a``
+    # stops at the cut-off.
     longest = discount.shape[0]
     grades, gains, hits = np.empty(longest), np.empty(longest), np.empty(longest, np.bool_)
     count, harmonic = np.empty(longest + 1), np.empty(longest + 1)
@@ -224,9 +229,10 @@ def _forces(  # type: ignore[no-untyped-def]
             pull[r] = 0.0
         stop = min(n, depth)
         if kind == _MRR:
-            stop = min(n, first + 1)  # below the first relevant document no swap matters
-        # a pair pulls its better document up by |change| / (1 + exp(s_better - s_worse)), and pushes the other down by
-        # as much (thesis, (3.19)); pairs in order by a wide margin have hardly any force
+            stop = min(n, first + 1)  # swaps below the first relevant document change nothing
+        # A pair pulls its better document up by |change| / (1 + exp(s_better - s_worse)) and pushes its worse document
+        # down by the same amount (thesis, (3.19)). The force is near zero for pairs in the right order by a wide
+        # margin.
         n_right = n_pairs = 0
         for a in range(stop):
             for b in range(a + 1, n):

@@ -1,21 +1,21 @@
 """Block-coordinate Frank-Wolfe with cached planes: few passes over many queries (Lacoste-Julien et al. 2013).
 
-The trainer works in three phases, and one rule, :meth:`_Search.next_phase`, chooses among them after each certificate:
+The trainer alternates between three phases; :meth:`_Search.next_phase` chooses the next phase after each certificate:
 
-* A *descent* is a pass over the queries in order: for a few queries at a time it finds the most violated outputs, adds
+* A *descent* is a pass over the queries in order. For a few queries at a time it finds the most violated outputs, adds
   their planes to the caches, and moves the dual mass of each query between its planes by exact line search (pairwise
   steps, so that mass can leave a bad plane).
-* A *certificate* is a pass at a fixed ``w``: it gives the exact primal value. As its planes together are a dual point,
-  too, an exact line search between that point and the current one follows.
+* A *certificate* is a pass at a fixed ``w``, which gives the exact primal value. The planes that it finds also form a
+  dual point, and an exact line search moves the current dual point towards it.
 * If neither suffices, the problem over the cached planes is *solved* without reading the data, by
   :mod:`~.newton_on_planes`; each further pass is a certificate at the best point of the segment from the best weights
-  so far to the solution. Passes then hardly depend on C.
+  so far to the solution. The number of passes then barely depends on C.
 
-The point to certify after a descent is the average of its iterates, which scatter around the optimum. Its direction
-converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries on,
-one descent and one certificate then mostly suffice.
+After a descent, the average of its iterates is certified, because the iterates scatter around the optimum. The
+direction of the average converges long before its norm, so the norm is set by a line search on a sample of the queries.
+With at least 10^4 queries, one descent and one certificate are then usually enough.
 
-Planes are vectors (:mod:`~.block_dual`), and memory has to hold three per query.
+Planes are stored as vectors (:mod:`~.block_dual`); memory must suffice for three per query.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ supports = {"hinge", "signs"}
 
 _FAR, _FAR_OF_FEW = 0.01, 0.25
 """Relative gap at a certificate above which the problem over the cached planes is solved; the second value is for fewer
-than ``FEWEST`` queries, whose passes are cheap in comparison. Below it, a further descent or the half-way certificate
-mostly ends the fit. Measured: with .25 fits of many queries take up to twice as many passes; with .01 fits of few
-queries at large C take up to four times as long."""
+than ``FEWEST`` queries, whose passes are cheap in comparison. Below this gap, another descent or the half-way
+certificate usually ends the fit. With 0.25, fits of many queries take up to twice as many passes; with 0.01, fits of
+few queries at large C take up to four times as long."""
 
 _PATIENCE = 40
-"""Passes after which the problem over the cached planes is solved even if that does not pay from the start: the fit
-might take hundreds more."""
+"""Number of passes after which the problem over the cached planes is solved even if :func:`pays` is False, as the fit
+might otherwise take hundreds more passes."""
 
 _WIDEST = 4
-"""Maximum number of features per query for that: with more, the planes of a cache hardly cover the features, and Newton
-steps are numerous and expensive."""
+"""Maximum ratio of features to queries at which ``_PATIENCE`` applies. With more features, the cached planes barely
+cover them, and Newton steps are numerous and expensive."""
 
 _SWEPT = 0.1
-"""Share of the gap that sweeps over the cached planes may leave."""
+"""Fraction of the gap at which sweeps over the cached planes stop."""
 
 
 def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
 
-    The dual point is kept for the next C; the guess of ``start`` is used if it saves the first descent.
+    The dual point is kept for the next C. The guess of ``start`` is certified first if that is likely to save a
+    descent.
     """
     start = start or Start()
     record = start.recorder(problem, C, options)
@@ -69,14 +70,14 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
         dual.rescale(C)
         search = _Search(problem, C, options.tol, record, dual)
         point = search.resume()
-    # A guess is often within tol already, which one pass shows. After a worse guess, a descent is cheaper.
+    # A guess is often within tol, which one pass verifies. If the previous guess was not, a descent is cheaper.
     bad = len(start.past) > 1 and start.past[-1].n_passes > 1
     if point is None and start.guess is not None and not bad and not record.done:
         guess = project(start.guess, dual.cone)
         point = guess * sampled_factor(problem, C, guess)
     while not record.done and record.n_passes < options.max_passes:
         if point is None and record.n_passes == options.max_passes - 1:
-            point = dual.w.copy()  # no pass is left to measure the result of a descent
+            point = dual.w.copy()  # no pass would be left to certify the result of a descent
         if point is None:
             point = search.descend()
             if record.stopped and np.isfinite(record.primal):
@@ -89,38 +90,40 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
 class _Phase(Enum):
     DESCEND = auto()
     HALF_WAY = auto()
-    """Certify the midpoint of the last point and the dual's own ``w``, whose errors have opposite signs."""
+    """Certify the midpoint of the last certified point and the ``w`` of the dual point, whose errors have opposite
+    signs."""
     SOLVE = auto()
 
 
 class _Average(Enum):
-    """The point to certify after a descent."""
+    """How a descent chooses the point to certify: the average of its iterates, scaled or plain, or none."""
 
     SCALED = auto()
     PLAIN = auto()
     NONE = auto()
-    """The dual's own ``w``, which is the better point near the optimum of few queries."""
+    """No average: certify the ``w`` of the dual point, which is better near the optimum of few queries."""
 
 
 class _Search:
-    """The state of a fit, and its phases."""
+    """The state of a fit and its three phases."""
 
     def __init__(self, problem: Problem, C: float, tol: float, record: Recorder, dual: BlockDual) -> None:
         self.problem, self.C, self.tol, self.record, self.dual = problem, C, tol, record, dual
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
-        """Point at which to add the next planes, from the last solution over the cached planes."""
+        """Point at which to add the next planes, from the last solution of the problem over the cached planes."""
         self.n_updates = 0
         self.can_solve = pays(problem)
 
     def resume(self) -> Float | None:
-        """Continue from the dual point of another C; return the point to certify first, None for a descent."""
-        # Both bounds of the new C are known before the first pass: the scaled dual point is feasible, and the best
-        # weights of the last C have a known sum of hinges. Sweeps over the cached planes then adapt the masses.
+        """Continue from the dual point of another C; return the point to certify first, or None to start with a
+        descent."""
+        # Both bounds for the new C are known before the first pass: the scaled dual point is feasible, and the mean
+        # hinge at the best weights for the last C is known. Sweeps over the cached planes then adapt the masses.
         dual, record = self.dual, self.record
         record.lower(dual.value)
-        if dual.best is not None:  # the objective of these weights at this C needs no pass
+        if dual.best is not None:  # their objective for the new C can be computed without a pass
             w, risk = dual.best
             record.upper(0.5 * dot(w, w) + self.C * risk, w)
         if record.done:
@@ -136,8 +139,8 @@ class _Search:
         return self.next_point(record.w)
 
     def descend(self) -> Float:
-        """Make a descent; return the point to certify."""
-        # SCALED is best far from the optimum, NONE near it; a certificate that shows no progress switches (``certify``)
+        """Make one descent pass; return the point to certify."""
+        # SCALED is best far from the optimum, NONE near it; ``certify`` switches after a certificate without progress
         average = self.dual.descend(self.problem)
         if self.average is _Average.SCALED:
             average *= sampled_factor(self.problem, self.C, average)
@@ -150,11 +153,12 @@ class _Search:
         return average
 
     def certify(self, point: Float) -> None:
-        """Evaluate a point in a pass, then prepare the next phase with only the cached planes."""
+        """Evaluate a point in one pass, then choose the next phase, which may sweep over or solve the cached planes."""
         record, dual = self.record, self.dual
         primal = dual.certify(self.problem, point)
         if primal >= record.primal:
-            # The average was no better than the best so far, or the sample that scaled it is unlike the other queries.
+            # The point is no better than the best so far. If it was scaled, the sample may not represent the other
+            # queries.
             self.average = _Average.PLAIN if self.average is _Average.NONE else _Average.NONE
         record.upper(primal, point)
         record.lower(dual.value)
@@ -165,28 +169,28 @@ class _Search:
         record.passed()
 
     def next_phase(self) -> _Phase:
-        """Choose the phase that follows a certificate that does not end the fit."""
-        # Solving replaces passes over the data by work on the cached planes. It pays if the certificate is far from the
-        # optimum and Newton steps are cheap, or eventually for any size.
+        """Return the phase that follows a certificate, unless the fit is done."""
+        # Solving replaces passes over the data by work on the cached planes. It saves time if the certified gap is
+        # large and Newton steps are cheap, and after many passes for all but wide problems.
         many = self.problem.n_queries >= FEWEST
         far = self.record.gap > (_FAR if many else _FAR_OF_FEW)
         late = self.record.n_passes >= _PATIENCE
         wide = self.problem.n_features > _WIDEST * self.problem.n_queries
-        if self.phase is _Phase.SOLVE:  # once begun, it remains the better way
+        if self.phase is _Phase.SOLVE:  # once begun, it is continued
             return _Phase.SOLVE
-        if self.phase is _Phase.HALF_WAY:  # the half-way point was the second of its descent: descend again
+        if self.phase is _Phase.HALF_WAY:  # a descent is followed by at most two certificates
             self.sweep(self.record.primal - self.dual.value)
             return _Phase.DESCEND
         if far if self.can_solve else late and not wide:
             return _Phase.SOLVE
         swept = self.sweep(self.record.primal - self.dual.value)
-        if self.can_solve and not swept and not self.record.done:  # sweeps leave too much: solve instead
+        if self.can_solve and not swept and not self.record.done:  # the sweeps left too large a gap
             return _Phase.SOLVE
-        # close to the end, a second certificate half-way is cheaper than another descent and its certificate
+        # near the optimum, a half-way certificate is cheaper than another descent and its certificate
         return _Phase.HALF_WAY if self.record.gap <= 3 * self.tol else _Phase.DESCEND
 
     def next_point(self, last: Float) -> Float | None:
-        """Return the point to certify next; None if a descent finds it."""
+        """Return the point to certify next, or None if a descent has to find it."""
         if self.record.done:
             return None
         if self.phase is _Phase.SOLVE:
@@ -195,25 +199,26 @@ class _Search:
         return 0.5 * (last + self.dual.w) if self.phase is _Phase.HALF_WAY else None
 
     def sweep(self, missing: float) -> bool:
-        """Move mass among the cached planes until their share of the gap is small; return whether it is."""
+        """Move mass among the cached planes until their gap is at most ``_SWEPT * missing``; return whether it is."""
         done = self.dual.redistribute(_SWEPT * missing)
         self.record.lower(self.dual.value)
         return bool(done)
 
     def solve(self) -> None:
-        """Solve the problem over the cached planes."""
+        """Solve the problem over the cached planes, and set ``centre`` to the point at which to add planes."""
         self.centre = self.dual.solve(self.record.w, self.record.primal, self.tol, self.problem.n_jobs)
         self.record.lower(self.dual.value)
 
     def finish(self) -> Fit:
-        """Return the fit, and leave its weights with the dual point for the next C."""
+        """Return the fit; store its weights with the dual point for the next C."""
         problem, record, dual = self.problem, self.record, self.dual
-        if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was refuted
+        if not np.isfinite(record.primal):  # a dual value disproved the last estimate
             point = dual.w.copy()
             record.upper(max(dual.certify(problem, point), record.dual), point)
             record.passed()
         if problem.exact and np.isfinite(record.primal):
-            # recover the sum of hinges from the primal value; rounding matters if the next C is much larger
+            # recover the mean hinge from the primal value, with a bound on its rounding error, which a larger C
+            # amplifies
             risk = record.primal - 0.5 * dot(record.w, record.w) + ROUNDING * record.primal
             dual.best = record.w, risk / self.C
         dual.solving = self.phase is _Phase.SOLVE
@@ -223,6 +228,6 @@ class _Search:
 
 
 def pays(problem: Problem) -> bool:
-    """Return whether Newton's method over the cached planes may replace sweeps, according to the sizes."""
-    # for fewer queries its many products with the planes cost more than the passes that it saves
+    """Return whether the problem is large enough for Newton's method over the cached planes to replace sweeps."""
+    # with fewer queries, its many products with the planes cost more than the passes that it saves
     return problem.n_queries >= max(100, 2 * problem.n_features)

@@ -1,4 +1,5 @@
-"""LambdaRank: follow the forces between documents with Adam, using a small network of rectified linear units."""
+"""LambdaRank: train a linear scorer or a small network of rectified linear units with Adam, along the forces between
+documents."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 
 ROWS_AT_ONCE = 4096
-"""Rows per matrix product when all rows are scored or summed: bounds the size of their float64 copy."""
+"""Number of rows converted at a time when all rows are scored or summed; it limits the size of their float64 copy."""
 
 
 class Epoch(NamedTuple):
-    """Argument of the callback after each pass over the queries: mean utilities of training and validation."""
+    """Argument of the callback after each epoch: its number, and the mean utilities on training and validation
+    queries."""
 
     number: int
     training: float
@@ -29,7 +31,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LambdaRankFit:
-    """A trained scorer: ``W_1, b_1, ..., W_out`` of the network over ``(x - shift) * factor``.
+    """A trained scorer: the layers ``W_1, b_1, ..., W_out`` of a network applied to ``(x - shift) * factor``.
 
     The last layer has no bias, as a constant changes no ranking; a linear scorer is ``W_out`` alone.
     """
@@ -38,11 +40,11 @@ class LambdaRankFit:
     shift: Float
     factor: Float
     history: list[Epoch]
-    best_epoch: int  #: the pass whose weights these are
+    best_epoch: int  #: the epoch after which these weights were kept
 
     @property
     def raw_weights(self) -> list[Float]:
-        """The same network for raw features; every layer has a bias, except in a linear scorer."""
+        """The equivalent weights for raw features: ``shift`` and ``factor`` are merged into the first layer."""
         first = self.weights[0] * (self.factor[:, None] if self.weights[0].ndim == 2 else self.factor)
         if len(self.weights) == 1:
             return [first]
@@ -50,17 +52,17 @@ class LambdaRankFit:
 
 
 class Schedule(NamedTuple):
-    """Steps of Adam, with the penalty ``lam / 2`` times the squared norm, and when to stop."""
+    """Step size and batches of Adam, the factor ``lam`` of the penalty ``lam / 2 * ||W||^2``, and the stopping rule."""
 
     learning_rate: float
     lam: float
     batch_size: int  #: in queries
     max_epochs: int
-    patience: int = 10  #: passes without improvement
+    patience: int = 10  #: epochs without improvement before training stops
 
 
 def network_scores(fit: LambdaRankFit, X: Any) -> Float:
-    """Return the scores of all rows, a few thousand at a time."""
+    """Return the scores of all rows, computed for ``ROWS_AT_ONCE`` rows at a time."""
     out = np.empty(X.shape[0])
     for start in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
@@ -82,9 +84,11 @@ def ascend(
     validation: tuple[Any, Float, Int] | None = None,
     callback: Callable[[Epoch], object] | None = None,
 ) -> LambdaRankFit:
-    """Train by Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, else the last.
+    """Train by Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, or the last
+    one.
 
-    ``y`` and ``offsets`` are grouped; grouped row ``i`` is row ``order[i]`` of ``X``, which is never copied as a whole.
+    ``y`` and ``offsets`` refer to rows grouped by query: grouped row ``i`` is row ``order[i]`` of ``X`` (row ``i``
+    without ``order``). ``X`` is never copied as a whole.
     """
     learning_rate, lam, batch_size, max_epochs, patience = schedule
     bound = BoundUtility(utility, y, offsets)
@@ -93,7 +97,7 @@ def ascend(
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
     history: list[Epoch] = []
     best, best_value, best_epoch, t = weights, -np.inf, 0, 0
-    # one thread, as the split of a product over threads changes its last digits
+    # one thread, because splitting a product over threads changes its last digits
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, max_epochs + 1):
             total = 0.0
@@ -102,8 +106,8 @@ def ascend(
                 batch = shuffled[first : first + batch_size]
                 rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
                 block = X[rows if order is None else order[rows]].astype(np.float64)
-                # the force on a document is the derivative of a (fictitious) utility with respect to its score: the
-                # chain rule gives the derivative by the weights
+                # The force on a document serves as the derivative of the utility with respect to its score; the chain
+                # rule then gives the derivative with respect to the weights.
                 scores, hidden = forward(weights, block, start.shift, start.factor)
                 force, value = bound.forces(scores, batch)
                 total += float(value.sum())
@@ -126,13 +130,13 @@ def ascend(
     return LambdaRankFit(best, start.shift, start.factor, history, best_epoch)
 
 
-# ---- the net: values, gradients, steps of Adam; a linear scorer is a net without hidden layers
+# ---- the network: scores, gradients, steps of Adam; a linear scorer is a network without hidden layers
 
 
 def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
     """Return the scores of a network with rectified linear units, and the outputs of its hidden layers."""
-    # The scaling goes into the first layer, (x - shift) factor . W = x . (factor W) - shift . (factor W), so that ``X``
-    # is neither copied nor, if sparse, made dense.
+    # The scaling is merged into the first layer, (x - shift) factor . W = x . (factor W) - shift . (factor W), so that
+    # ``X`` is neither copied nor, if sparse, converted to a dense matrix.
     hidden: list[Float] = []
     for at in range(0, len(weights) - 1, 2):
         W, b = weights[at], weights[at + 1]
@@ -149,14 +153,14 @@ def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tu
 def backpropagate(
     weights: Sequence[Float], X: Any, shift: Float, factor: Float, hidden: list[Float], force: Float
 ) -> list[Float]:
-    """Return the gradient of ``force . scores`` by the weights; ``hidden`` is from :func:`forward`."""
+    """Return the gradient of ``force . scores`` with respect to the weights; ``hidden`` comes from :func:`forward`."""
     if not hidden:
         return [factor * (matmul(X, force[:, None], transposed=True)[:, 0] - shift * force.sum())]
-    # ``delta``: the derivative by the outputs of a layer before its rectifier, from the last layer to the first
+    # ``delta`` is the derivative with respect to the inputs of a layer's rectifier, from the last layer to the first
     gradients = [combine(force, hidden[-1])]
     delta = np.outer(force, weights[-1])
     for layer in range(len(hidden) - 1, -1, -1):
-        # the rectifier passes a derivative on where its output is positive
+        # the derivative of the rectifier is 1 where its output is positive, and 0 elsewhere
         delta = delta * (hidden[layer] > 0)
         total = delta.sum(axis=0)
         if layer:
@@ -171,7 +175,7 @@ def backpropagate(
 
 
 def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.RandomState) -> list[Float]:
-    """Return small random weights (He et al. 2015 for hidden layers): with zeros, ties would rank by row order."""
+    """Return small random weights (He et al. 2015 for hidden layers); with zero weights all scores would be tied."""
     weights: list[Float] = []
     width = n_features
     for n in hidden:
@@ -182,10 +186,9 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
 
 
 def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
-    """Return shift and factor that bring columns to mean 0 and deviation 1, or to [0, 1]; constant columns have factor
-    0.
+    """Return the shift and factor that scale columns to zero mean and unit variance, or to [0, 1].
 
-    Rows are added in the order ``order``, on which the last digits of the sums depend.
+    Constant columns have the factor 0. Rows are summed in the order ``order``, which affects the last digits.
     """
     n, d = X.shape
 
@@ -204,7 +207,7 @@ def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float
         for block in chunks():
             shift += np.asarray(block.sum(axis=0)).ravel() / n
         for block in chunks():
-            # a zero that is not stored deviates from the mean by the mean
+            # a zero that is not stored contributes the square of the mean
             if bool(sparse.issparse(block)):
                 stored = np.asarray((block != 0).sum(axis=0)).ravel()
                 block.data = (block.data - shift[block.indices]) ** 2 * (block.data != 0)
@@ -231,9 +234,10 @@ def adam_step(
     learning_rate: float,
     lam: float,
 ) -> None:
-    """Take one step of Adam (Kingma and Ba 2015) upwards, in place, with the constants of the paper."""
-    # running means of the gradient (beta_1 = 0.9) and of its square (beta_2 = 0.999), divided by 1 - beta^t as they
-    # start from zero; even entries are weights, odd ones biases, which the penalty leaves out
+    """Take one ascent step of Adam (Kingma and Ba 2015) in place, with the constants of the paper."""
+    # The running means of the gradient (beta_1 = 0.9) and of its square (beta_2 = 0.999) start from zero and are
+    # therefore divided by 1 - beta^t. Arrays with an even index are weights, the others biases, which are not
+    # penalised.
     for i, (w, gradient, (mean, square)) in enumerate(zip(weights, gradients, moments, strict=True)):
         if i % 2 == 0:  # not a bias
             gradient = gradient - lam * w

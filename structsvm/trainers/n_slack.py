@@ -1,10 +1,11 @@
-"""The n-slack cutting-plane trainer: the reference for small problems, of a few hundred queries.
+"""The n-slack cutting-plane trainer, a reference implementation for small problems of a few hundred queries.
 
 Algorithm 1 of Yue's thesis (after Tsochantaridis et al., JMLR 6, 2005): for each query in turn, the most violated
 output joins the working set if its violation exceeds the query's slack by more than epsilon, and the quadratic
 programme over the whole working set is solved again. The original repeats rounds at a fixed epsilon, which does not
-bound the distance to the optimum; here a pass after each round measures the primal value, and epsilon becomes a quarter
-of the mean excess ``(primal - dual) / C``: some query violates that much unless the optimum is reached.
+bound the distance to the optimum. In this implementation a pass after each round measures the primal value, and epsilon
+is set to a quarter of the mean excess ``(primal - dual) / C``. Unless the optimum is reached, the violation of at least
+one query exceeds its slack by that much.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
-    # the multiplier of a sign acts as the mass of a plane of loss 0, in a separate group
+    # the multiplier of a sign constraint acts as the mass of a plane with loss 0, in a group of its own
     signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
     planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
     for i, plane in enumerate(planes):
@@ -44,12 +45,12 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     primal = C * problem.cut(w).loss
     record.upper(primal, w)
     record.passed()
-    # At least one round: for a small C zero weights may be within tol of the optimum, but they rank at random.
+    # Make at least one round: for a small C, zero weights may be within tol of the optimum, but do not rank at all.
     while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
-        # the mean of violation minus slack over the queries is (primal - dual) / C, so that some query violates by
-        # epsilon
+        # the mean over queries of violation minus slack is (primal - dual) / C, so that it exceeds epsilon for some
+        # query
         epsilon = 0.25 * (primal - record.dual) / C
         before = len(working)
         # the slack of a query is the largest violation among its outputs in the working set
@@ -61,23 +62,23 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
             slack = max(0.0, float(own.max(initial=0.0)))
             if loss[0] - dot(joint[0], w) > slack + epsilon:
                 members[query].append(working.append(loss[0], joint[0], query=query))
-                # The multiplier of a sign need not exceed the largest pull of the planes on its weight; with this cap,
-                # every QP solver here can solve the extended problem.
+                # The multiplier of a sign constraint need not exceed C times the largest coefficient of its weight in
+                # the planes. With this cap, every QP solver of ``structsvm.qp`` can solve the extended problem.
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
                 owner, first = working.of("query"), np.append(alpha, 0.0)
                 alpha = solve(working.gram, working.loss, owner, caps, first, tol=min(1e-10, tol)).alpha
                 alpha = feasible(alpha, owner, caps)
                 w = project(combine(alpha[k:], working.joint[k:]), cone)
-                # the value at the stored alpha, not the solver's: the bound has to hold for this w
+                # recompute the dual value from alpha instead of using the solver's, so that the bound holds for this w
                 record.lower(dot(working.loss, alpha) - 0.5 * dot(w, w))
         record.passed()
         cut = problem.cut(w)
         primal = 0.5 * dot(w, w) + C * (cut.loss - dot(cut.joint, w))
-        if not problem.exact:  # an approximate oracle may find less than the outputs of the working set prove
+        if not problem.exact:  # an approximate oracle may miss outputs that are in the working set
             primal = max(primal, record.dual)
         record.upper(primal, w)
         record.passed()
-        # no output violates by epsilon, and epsilon no longer shrinks: rounding limits the gap
+        # no violation exceeds epsilon, and epsilon no longer decreases: rounding limits the gap
         if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
     return record.finish("n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k)

@@ -1,4 +1,5 @@
-"""Truncated Newton method for smooth losses: high accuracy in few passes (Lin, Weng & Keerthi 2008; Lee & Lin 2014)."""
+"""Truncated Newton method for smooth losses, which is accurate after few passes (Lin, Weng & Keerthi 2008; Lee & Lin
+2014)."""
 
 from __future__ import annotations
 
@@ -16,27 +17,29 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
-"""Maximum number of points tried along one step, each in a pass. Far fewer suffice unless only rounding is left."""
+"""Maximum number of points tried along a step, one pass each. Far fewer suffice unless rounding limits progress."""
 
 _PARTS, _ROUGH = 8, 1e-2
-"""With many queries, start from the optimum over one in ``_PARTS`` of them, to this tolerance; its error is larger."""
+"""With many queries, start from the optimum over one in ``_PARTS`` of them, computed to the tolerance ``_ROUGH``, which
+is below the error due to the sampling."""
 
 _UPHILL = 0.5
-"""Largest uphill slope at the end of a step, as a share of the downhill slope at its beginning."""
+"""Largest uphill slope allowed at the end of a step, relative to the downhill slope at its start."""
 
 
 supports: set[str] = set()
 
 
 def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, from the solution for the last C, or from the guess.
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, starting from the solution for the last C or from the
+    guess.
 
-    ``tol`` is for the relative gap and for the norm of the gradient relative to that at zero: the gap alone would
-    accept zero weights for a small C.
+    ``tol`` applies both to the relative gap and to the norm of the gradient relative to its norm at zero weights: the
+    gap alone would accept zero weights for a small C.
     """
-    # Each step solves the Newton equations by conjugate gradients, the more exactly the nearer the optimum is, as each
-    # product is a pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that
-    # costs nothing.
+    # Each step solves the Newton equations by conjugate gradients. As each product is a pass, the solution becomes
+    # accurate only near the optimum. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower
+    # bound, which needs no further pass.
     smooth, start = cast(SmoothProblem, problem), start or Start()
     record = start.record or Recorder(C, options.tol, problem.n_features, options.callback)
     w0 = start.past[-1].w if start.past else start.guess
@@ -46,7 +49,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
             w0 = _of_part(smooth, C, options, record)
         at_zero = smooth.tangent(np.zeros(problem.n_features))
         record.n_passes += 1
-    # without its curvature, one number per row: only that of the current point is kept in memory
+    # drop the curvature (one number per row), as memory should hold only that of the current point
     start.kept["tangent at zero"] = at_zero._replace(curvature=None)
     w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     if w.any():
@@ -55,7 +58,8 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over every eighth stretch of queries (zero for few queries), where steps cost an eighth."""
+    """Return the optimum over every eighth range of queries, where a step costs an eighth; zero weights for few
+    queries."""
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)
@@ -72,7 +76,7 @@ def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorde
 def descend(
     problem: SmoothProblem, C: float, w: Float, at_zero: Tangent, record: Recorder, max_passes: int
 ) -> Fit:
-    """Go from ``w`` to the optimum, with the tangent at zero known; the record has no bounds yet."""
+    """Minimise the objective from ``w``, given the tangent at zero weights and a record without bounds."""
     record.at_zero, tol = C * at_zero.loss, record.tol
 
     def evaluate(w: Float) -> _Point:
@@ -82,7 +86,7 @@ def descend(
         return _Point(w, value, w - C * tangent.joint, tangent)
 
     reference = C * norm(at_zero.joint)
-    # at zero weights the known tangent is the first point, if it still has its curvature (first fit of a path)
+    # at zero weights, reuse the known tangent if it still has its curvature (in the first fit of a path)
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
     n_steps = 0
@@ -94,8 +98,8 @@ def descend(
         record.passed(0)
         if (relative <= tol and record.gap <= tol) or record.stopped or record.n_passes >= max_passes:
             break
-        # A relative residual that vanishes with the gradient gives superlinear convergence (Dembo, Eisenstat & Steihaug
-        # 1982). Near the end it need not be smaller than what reaches ``tol`` with this step.
+        # A relative residual that tends to zero with the gradient gives superlinear convergence (Dembo, Eisenstat &
+        # Steihaug 1982). In the last step it need not be smaller than ``tol`` requires.
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
         precision = min(0.25, max(math.sqrt(relative), enough))
 
@@ -110,15 +114,15 @@ def descend(
         here = here._replace(tangent=here.tangent._replace(curvature=None))
         there = _search(evaluate, here, step)
         if there.value >= here.value and norm(there.gradient) >= length:
-            break  # rounding: values and gradients no longer decrease
+            break  # limited by rounding: neither the value nor the norm of the gradient decreases
         here = there
-    # The fit is the last point, whose gradient is the smallest: near the optimum, values differ only by rounding.
+    # Return the last point, whose gradient is smallest, as near the optimum the values differ only by rounding.
     record.primal, record.w = here.value, here.w
     return record.finish("newton", n_iterations=n_steps, n_cuts=0, gradient_norm=relative)
 
 
 class _Point(NamedTuple):
-    """Weights, with the objective and its gradient there, and the tangent of ``R``."""
+    """Weights, with the objective, its gradient, and the tangent of ``R`` at these weights."""
 
     w: Float
     value: float
@@ -127,9 +131,9 @@ class _Point(NamedTuple):
 
 
 def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
-    """Return the point along the step where the slope has nearly vanished; the full step is tried first."""
-    # By convexity the slope increases along the step. A trial is accepted while it is downhill, or uphill
-    # by at most _UPHILL of the first slope if the value fell; otherwise the step is shortened.
+    """Return a point along the step at which the slope is nearly zero; the full step is tried first."""
+    # By convexity the slope increases along the step. A trial is accepted if its slope is downhill, or if the value has
+    # decreased and the uphill slope is at most _UPHILL times the first slope. Otherwise the step is shortened.
     slope = dot(start.gradient, step)
     share = 1.0
     for _ in range(_MAX_TRIALS):
@@ -139,7 +143,7 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
             trial_slope <= -_UPHILL * slope and trial.value <= start.value + 1e-15 * abs(start.value)
         ):
             break
-        # too far: the next trial is the zero of a line through both slopes, kept away from the ends
+        # too far: try the root of the line through both slopes next, but not too near either end
         share *= min(max(slope / (slope - trial_slope), 0.1), 0.9)
     return trial
 
@@ -153,9 +157,9 @@ def conjugate_gradients(
 ) -> tuple[Float, int]:
     """Solve ``product(step) = residual`` to a relative precision; return the step and the number of products.
 
-    ``diagonal`` is the preconditioner, in whose norm the precision is measured.
+    ``diagonal`` is the preconditioner, whose inverse defines the norm in which the precision is measured.
     """
-    # ``residual`` is the residual of the step so far; directions are conjugate in the matrix of ``product``
+    # ``residual`` belongs to the current ``step``; directions are conjugate with respect to the matrix of ``product``
     step = np.zeros_like(residual)
     scaled = residual / diagonal
     direction = scaled.copy()

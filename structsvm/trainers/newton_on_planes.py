@@ -1,6 +1,6 @@
-"""Newton's method for the problem over cached planes, with the maximum over the planes of a query smoothed.
+"""Newton's method for the problem over cached planes, with a smoothed maximum over the planes of each query.
 
-Query ``q`` has planes ``(loss_qk, psi_qk)``, the zero plane ``k = 0`` among them, and a cap ``c_q``. With the
+Query ``q`` has planes ``(loss_qk, psi_qk)``, including the zero plane ``k = 0``, and a cap ``c_q``. With the
 violations ``v_qk(w) = loss_qk - psi_qk . w`` the problem is
 
     M(w) = 1/2 ||w||^2 + sum_q c_q max_k v_qk(w)
@@ -14,22 +14,22 @@ With ``p_q`` the softmax of ``v_q / mu``, and ``mean_q`` the mean of ``psi_qk`` 
     gradient   g = w - a,          a = sum_q c_q mean_q
     Hessian    I + sum_q c_q / mu (sum_k p_qk psi_qk psi_qk' - mean_q mean_q').
 
-The masses ``c_q p_qk`` are a feasible point of the dual for any ``w`` and ``mu``, of the value
-``D = sum_qk c_q p_qk loss_qk - 1/2 ||a||^2``. Inserting ``loss = v + psi . w`` gives its gap without reading the planes
-again:
+For any ``w`` and ``mu``, the masses ``c_q p_qk`` are a feasible point of the dual, with the value
+``D = sum_qk c_q p_qk loss_qk - 1/2 ||a||^2``. Substituting ``loss = v + psi . w`` gives its duality gap without reading
+the planes again:
 
     M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
 
-The first term is the error left by Newton's method, the second that of smoothing (Nesterov, "Smooth minimization of
-non-smooth functions", Mathematical Programming 2005, section 4.1). Steps are made at one ``mu`` until the first term is
-half the second, then ``mu`` is lowered. Starting with the smallest ``mu`` takes many more steps, as the second
-derivative then changes within a small part of each step. The trainer takes its dual point from the smallest ``mu``. It
-adds planes near the *centre*, the minimiser for the largest ``mu``: the minimiser of ``M`` moves to regions where the
-few planes carry no information.
+The first term is the remaining error of Newton's method, the second the error of smoothing (Nesterov, "Smooth
+minimization of non-smooth functions", Mathematical Programming 2005, section 4.1). Newton steps are made at one ``mu``
+until the first term is at most half the second; then ``mu`` is reduced. Starting with the smallest ``mu`` takes many
+more steps, because the Hessian then changes within a small part of each step. The trainer takes its dual point from the
+smallest ``mu``. It adds planes near the *centre*, the minimiser for the largest ``mu``, because the minimiser of ``M``
+moves to regions where the few planes approximate the objective poorly.
 
-Violations are linear in ``w``, so that a search along a step needs the products of the planes with the step once. The
-Newton equations are solved by conjugate gradients, preconditioned by the diagonal, without planes that have hardly any
-mass: in most queries a single plane has all of it, and the second derivative is zero.
+Violations are linear in ``w``, so that a search along a step computes the products of the planes with the step only
+once. The Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes with negligible
+mass are left out: in most queries a single plane has all the mass, and the query adds nothing to the Hessian.
 """
 
 from __future__ import annotations
@@ -52,37 +52,38 @@ from structsvm.trainers.newton import conjugate_gradients
 from structsvm.trainers.plane_cache import Planes
 
 _LOWER = 0.25
-"""Factor of ``mu`` from one stage to the next."""
+"""Factor by which ``mu`` is multiplied from one stage to the next."""
 
 _NEGLIGIBLE = 1e-13
-"""Share of a query's cap below which a plane gets no mass, so that it may leave the cache."""
+"""Fraction of a query's cap below which the mass of a plane is set to zero, so that the plane may be dropped."""
 
 _NOTICEABLE = 1e-2
-"""Share of a query's cap below which a plane is left out of the second derivative: it would add next to nothing, and
-most planes of most queries are below. But see ``_COVERED``."""
+"""Fraction of a query's cap below which a plane is left out of the Hessian, subject to ``_COVERED``. Its contribution
+is small, and most planes of most queries are below this fraction."""
 
 _COVERED = 8
-"""Planes per feature, on average, that must be above. With fewer, a plane that is left out may be the only one in some
-direction, and steps there would be far too long; then none is left out."""
+"""Minimum number of planes per feature, on average, that must be above ``_NOTICEABLE`` for the others to be left out.
+With fewer, an omitted plane may be the only plane in some direction, in which steps would then be far too long."""
 
 _PRECISION = 0.3
-"""Relative residual of the Newton equations. With 0.1 there are hardly fewer steps, with 1.5 times the products."""
+"""Relative residual of the Newton equations. With 0.1, there are 1.5 times as many products and barely fewer steps."""
 
 _MAX_STEPS = 40
 _MAX_PRODUCTS = 250
-"""Maximum number of products with the second derivative per step."""
+"""Maximum number of products with the Hessian per step."""
 
 _MAX_TRIALS = 40
 
 _TASK = 1 << 19
-"""Numbers of planes per task; constant, as partial sums are added per task and must not depend on n_jobs."""
+"""Number of plane coefficients per task; constant, because the order of summation must not depend on n_jobs."""
 
 
 class FlatPlanes(NamedTuple):
-    """Cached planes (:class:`~structsvm.trainers.plane_cache.Planes`) for kernels that read them in order."""
+    """Cached planes (:class:`~structsvm.trainers.plane_cache.Planes`) in a flat array, for kernels that read them in
+    order."""
 
     pool: Float
-    """Coefficients: those of slot ``k`` of query ``q`` begin at ``k * width + start[q]``."""
+    """Coefficients of all planes; the plane in slot ``k`` of query ``q`` begins at index ``k * width + start[q]``."""
     start: Int
     features: Int
     width: int
@@ -90,12 +91,12 @@ class FlatPlanes(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A dual point of the planes, and the number of Newton steps it took."""
+    """A dual point of the problem over the planes, and the number of Newton steps that computed it."""
 
     alpha: Float
-    """(n_queries, slots): masses; the rest of a query's cap is on its zero plane."""
+    """Masses, shape (n_queries, slots); the rest of a query's cap is the mass of its zero plane."""
     gap: float
-    """Upper bound on the distance of its value from the optimum over these planes."""
+    """Upper bound on the difference between the optimum over these planes and the dual value of ``alpha``."""
     centre: Float
     """The minimiser at the first ``mu``, near which planes should be added next."""
     n_steps: int
@@ -111,12 +112,13 @@ def minimise(
     n_jobs: int = 1,
     signs: Float | None = None,
 ) -> Solution:
-    """Solve the problem over ``planes`` to a gap of ``target``, or as far as rounding allows, from smoothing ``mu``.
+    """Solve the problem over ``planes`` to a gap of at most ``target``, or as far as rounding allows.
 
-    With ``enough``, stop at this dual value, or at the centre if the planes cannot attain it.
+    Start from ``w`` with smoothing ``mu``. If ``enough`` is given, also stop at this dual value, or at the centre if
+    the planes cannot attain this value.
     """
-    # Invariants of the loop: v are the violations at w; ``best`` are the masses of the highest dual value so far; and
-    # the optimum over the planes is between ``highest`` and ``lowest``.
+    # Invariants of the loop: v contains the violations at w; ``best`` contains the masses with the highest dual value
+    # so far; and the optimum over the planes is between ``highest`` and ``lowest``.
     w = project(np.array(w, dtype=np.float64), signs)
     with _threads(n_jobs) as run:
         problem = _Smoothed(planes, run)
@@ -129,8 +131,9 @@ def minimise(
             alpha = planes.cap[:, None] * share
             total = problem.combine(alpha)
             attained = project(total, signs)
-            # the gap of the module's head, M(w) - D = rest + slack. With signs ``attained`` is the projection of the
-            # planes' sum, whose distance from it is a multiplier of the signs: it adds its product with w >= 0.
+            # The gap is M(w) - D = rest + slack (see the module docstring). With sign constraints, ``attained`` is the
+            # projection of ``total``, and ``attained - total`` is the multiplier of the constraints, whose product with
+            # w is nonnegative and part of the gap.
             away = w - attained
             rest = 0.5 * dot(away, away) + dot(attained - total, w)
             value = float((alpha * planes.loss).sum() - 0.5 * dot(attained, attained))
@@ -140,21 +143,21 @@ def minimise(
             settled = rest <= 0.5 * slack
             if settled and centre is None:
                 centre = w
-            # Stop at the target, at the centre (where planes should be added first), or at the limit of steps or
-            # rounding.
+            # Stop at the target gap, at a sufficient dual value, at the centre if planes must be added, or at a limit.
             if lowest - highest <= target or (enough is not None and highest >= enough):
                 break
             if settled and enough is not None and lowest < enough:
-                break  # no point of these planes reaches ``enough``: planes must be added, which reads the data
+                break  # these planes cannot attain ``enough``: the trainer must add planes
             if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
                 break
-            # smoothing is most of the gap at this mu: lower it, from the same w
+            # most of the gap is due to smoothing: reduce mu and continue from the same w
             if settled:
                 mu *= _LOWER
                 continue
             n_steps += 1
             newton = problem.newton_step(share, w - total, mu, w, signs)
-            # A step that is cut off at the signs need not lead downhill; minus the projected gradient always does.
+            # A Newton step that is projected on the sign constraints may lead uphill; the negative projected gradient
+            # never does.
             for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
                 z = problem.products(step)
                 length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
@@ -162,14 +165,14 @@ def minimise(
                     break
             if length == 0.0:
                 break  # limited by rounding
-            # violations are linear in w: no product for the new point
+            # violations are linear in w, so that no product at the new point is needed
             w = project(w + length * step, signs)
             v -= length * z
         return Solution(best, lowest - highest, w if centre is None else centre, n_steps)
 
 
 def _longest(w: Float, step: Float, signs: Float | None) -> float:
-    """Return the length along ``step`` up to which the signs hold."""
+    """Return the largest multiple of ``step`` that can be added to ``w`` without violating a sign constraint."""
     if signs is None:
         return math.inf
     out = np.flatnonzero(signs * step < 0)
@@ -177,7 +180,7 @@ def _longest(w: Float, step: Float, signs: Float | None) -> float:
 
 
 class Segment:
-    """The model along ``w + t step``: the slopes of the largest planes, computed once for all ``t``."""
+    """The model of the cached planes along ``w + t step``, with products that are computed once for all ``t``."""
 
     def __init__(self, planes: Planes, w: Float, step: Float, *, n_jobs: int = 1) -> None:
         with _threads(n_jobs) as run:
@@ -187,14 +190,14 @@ class Segment:
         self._count = planes.used
 
     def slopes(self, t: float) -> Float:
-        """Return the derivative in ``t`` of the maximum over the planes of each query."""
+        """Return the derivative with respect to ``t`` of the maximum over the planes of each query."""
         out = np.zeros(self._count.shape[0])
         _steepest(self._v, self._z, t, self._count, out)
         return out
 
 
 Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
-"""Function that calls another function with several tuples of arguments, on several threads."""
+"""Function that calls a given function with each of several tuples of arguments, on one or several threads."""
 
 
 @contextmanager
@@ -207,7 +210,7 @@ def _threads(n_jobs: int) -> Iterator[Run]:
 
 
 def _split(widths: Int) -> list[tuple[int, int]]:
-    """Return stretches ``first:last`` of queries with about ``_TASK`` numbers each."""
+    """Return consecutive ranges ``first:last`` of queries with about ``_TASK`` plane coefficients each."""
     used = np.concatenate(([0], np.cumsum(widths)))
     cuts = np.searchsorted(used, np.arange(_TASK, int(used[-1]), _TASK))
     edges = np.unique(np.concatenate(([0], cuts, [widths.shape[0]])))
@@ -215,7 +218,7 @@ def _split(widths: Int) -> list[tuple[int, int]]:
 
 
 class _Smoothed:
-    """Sums over the planes, in tasks of several queries."""
+    """Products and sums over the planes for the smoothed problem, computed in tasks of several queries."""
 
     def __init__(self, planes: Planes, run: Run) -> None:
         self.planes = planes
@@ -227,14 +230,14 @@ class _Smoothed:
         self._tasks = _split(self._widths)
 
     def products(self, x: Float) -> Float:
-        """Return ``psi_qk . x``."""
+        """Return the products ``psi_qk . x``, shape (n_queries, slots)."""
         out = np.zeros_like(self.planes.loss)
         self._n_features = x.shape[0]
         self._run(_products, [(x, a, b, self._flat, out) for a, b in self._tasks])
         return out
 
     def softmax(self, v: Float, mu: float) -> tuple[Float, float]:
-        """Return the shares of the planes, and the cost of smoothing."""
+        """Return the softmax of the violations of each query, and the smoothing term of the gap."""
         share = np.zeros_like(v)
         slack = _softmax(v, mu, self.planes.used, self.planes.cap, share)
         return share, float(slack)
@@ -244,7 +247,8 @@ class _Smoothed:
         return self._add_up(_combine, [(a, b, self._flat, alpha) for a, b in self._tasks])
 
     def _add_up(self, kernel: Any, arguments: list[tuple[Any, ...]]) -> Float:
-        """Run a kernel that adds to its last argument, zeros; return the sum of these in the order of the tasks."""
+        """Run a kernel per task, each adding to an array of zeros; return the sum of these arrays in the order of the
+        tasks."""
         parts = [np.zeros(self._n_features) for _ in arguments]
         self._run(kernel, [(*a, part) for a, part in zip(arguments, parts, strict=True)])
         total = np.zeros(self._n_features)
@@ -255,12 +259,12 @@ class _Smoothed:
     def newton_step(
         self, share: Float, gradient: Float, mu: float, w: Float | None = None, signs: Float | None = None
     ) -> Float:
-        """Return roughly the solution of ``Hessian step = -gradient``."""
-        # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
-        # move beyond their sign go to zero (``held``), and the equations concern the other weights (Bertsekas,
-        # "Projected Newton methods", SIAM J. Control and Optimization 1982).
-        # Only queries with mass on several planes have a second derivative. If too few planes are left to cover the
-        # features, only those without mass are left out.
+        """Return an approximate solution of ``Hessian step = -gradient``."""
+        # With sign constraints, consider a step along the negative gradient, scaled by the diagonal of the Hessian.
+        # Weights whose sign it would violate are set to zero (``held``), and the equations are solved for the other
+        # weights (Bertsekas, "Projected Newton methods", SIAM J. Control and Optimization 1982). Only queries with mass
+        # on several planes contribute to the Hessian. If too few noticeable planes remain to cover the features, only
+        # planes with negligible mass are left out.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)
@@ -292,13 +296,15 @@ class _Smoothed:
     def search(
         self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf
     ) -> float:
-        """Return the length at which the slope along ``step`` has nearly vanished; 0 if it is not a descent direction.
+        """Return the length at which the slope along ``step`` is nearly zero, or 0 if ``step`` is not a descent
+        direction.
 
-        Return ``longest`` (at least 1, up to rounding) if the slope there is still downhill.
+        Return ``longest`` if the slope at this length is still downhill; it is at least 1 up to rounding.
         """
-        # Newton's method in one variable: slope and curvature of F(w + t step) take no product with the planes, as
-        # v and z = psi . step are known. ``low`` is downhill and ``high`` uphill; a trial that leaves their interval
-        # is replaced by its middle, or by four times or a fifth of its known end.
+        # Newton's method in one variable: the slope and curvature of F(w + t step) need no product with the planes,
+        # because v and z = psi . step are known. The slope is downhill at ``low`` and uphill at ``high``. A trial
+        # outside this interval is replaced by its midpoint, by 4 * low if ``high`` is unknown, or by high / 5 if
+        # ``low`` is 0.
         start, square = dot(w, step), dot(step, step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
         if not first < 0:
@@ -323,12 +329,12 @@ class _Smoothed:
                     length = 0.5 * (low + high) if low > 0 else 0.2 * high
             length = min(length, longest)
         else:
-            length = low  # the slope is still downhill here
+            length = low  # ``low`` is the longest trial with a downhill slope
         return length
 
 
-# Loops use unsigned indices into flat arrays: Numba counts references to slices, and checks signed indices for being
-# negative. For the same reason tuples of arrays are unpacked before the loops.
+# Loops use unsigned indices into flat arrays, because Numba counts references to slices and checks whether signed
+# indices are negative. Tuples of arrays are unpacked before the loops, as unpacking also counts references.
 
 
 @kernel(inline="always")
@@ -358,8 +364,8 @@ def _products(x, first, last, flat, out):  # type: ignore[no-untyped-def]
 @kernel
 def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     """Fill ``share``, and return ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
-    # Relative to the largest violation (the zero plane's is 0) no exponential overflows. The remaining share belongs to
-    # the zero plane. Shares below _NEGLIGIBLE are cut to zero, which leaves a feasible point.
+    # Subtracting the largest violation (at least 0, from the zero plane) prevents overflow. The remaining share belongs
+    # to the zero plane. Shares below _NEGLIGIBLE are set to zero, which keeps the point feasible.
     slack = 0.0
     for q in range(count.shape[0]):
         most = 0.0
@@ -394,9 +400,9 @@ def _combine(first, last, flat, alpha, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
-    """Give shares below ``least`` to the heaviest plane; return the shares, and the queries with several planes
-    left."""
-    # ``heaviest`` is -1 for the zero plane, with the share ``rest``. Shares of a query keep their sum of one.
+    """Move shares below ``least`` to the plane with the largest share; return the new shares, and the queries in which
+    several planes have a share."""
+    # ``heaviest`` is -1 for the zero plane, whose share is ``rest``. The shares of a query still sum to one.
     kept = np.zeros_like(share)
     active = np.empty(count.shape[0], np.int64)
     n = 0
@@ -428,11 +434,11 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
 
 @kernel
 def _curve(direction, active, first, last, flat, share, scale, product, out):  # type: ignore[no-untyped-def]
-    """Add the second derivative of the smoothed maxima times ``direction``."""
-    # With x_k = psi_k . direction and their mean under the shares p, this is sum_k p_k (x_k - mean) psi_k: the second
-    # moment minus the product of the means, without either of the two, whose difference would lose digits. ``product``
-    # is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts references to
-    # all it passes on: that takes twice the time here.
+    """Add the product of ``direction`` with the Hessian of the smoothed maxima to ``out``."""
+    # With x_k = psi_k . direction and their mean under the shares p, the product is sum_k p_k (x_k - mean) psi_k.
+    # Computing it as the second moment minus the product of the means would lose digits. ``product`` is a buffer, and
+    # the mean is named ``centre``: a kernel that creates arrays, or appears to because of a name such as mean, counts
+    # references to its arguments, which doubles its run time.
     pool, start, features, width, used = flat
     dense = features.shape[0] == 0
     for i in range(first, last):
@@ -458,7 +464,7 @@ def _curve(direction, active, first, last, flat, share, scale, product, out):  #
 
 @kernel
 def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-untyped-def]
-    """Add the diagonal of the second derivative of the smoothed maxima."""
+    """Add the diagonal of the Hessian of the smoothed maxima to ``out``."""
     pool, start, features, width, used = flat
     dense = features.shape[0] == 0
     longest = 0
@@ -481,7 +487,7 @@ def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-
                 x = pool[base + j]
                 mean[j] += p * x
                 square[j] += p * x * x
-        # the variance of each feature; rounding may make it negative
+        # the variance of each feature, which rounding could make negative
         for j in range(m):
             change = scale[q] * max(0.0, square[j] - mean[j] * mean[j])
             if dense:
@@ -492,7 +498,8 @@ def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-
 
 @kernel
 def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with the derivative of the largest violation ``v - t z`` of each query; 0 for the zero plane."""
+    """Set ``out`` to the derivative of the largest violation ``v - t z`` of each query; it stays 0 for the zero
+    plane."""
     for q in range(count.shape[0]):
         most = 0.0
         for k in range(count[q]):

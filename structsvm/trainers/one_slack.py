@@ -1,4 +1,4 @@
-"""One-slack cutting planes (Joachims, Finley & Yu 2009), stabilised."""
+"""One-slack cutting planes (Joachims, Finley & Yu 2009) with stabilisation (Ben-Ameur & Neto 2007)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import CutPool
 
 _ROUNDS = 20
-"""Maximum number of passes of the search for weights that can be set to zero."""
+"""Maximum number of passes to find how many weights can be set to zero."""
 
 _TIGHTER = 0.5
-"""Share of ``tol`` to reach before weights are set to zero, which raises the objective again."""
+"""Fraction of ``tol`` to which the gap is reduced before weights are set to zero, which increases the objective
+again."""
 
 _LOST = 0.05
-"""Share of the gain over the least penalty that may be lost by setting weights to zero."""
+"""Largest fraction of the reduction of the objective, from the weights of least penalty, that may be lost by setting
+weights to zero."""
 
 _RELATIVE_ROUNDING = 1e-9
 
@@ -33,8 +35,8 @@ supports = {"hinge", "signs", "cone", "region", "stabilise", "qp"}
 def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes, one per pass.
 
-    The guess of ``start`` is the first point to evaluate. The cuts are kept for the next C; a dual point that
-    frank_wolfe has kept is a weighted mean of cuts, and so a cut.
+    The guess of ``start`` is evaluated first. The cuts are kept for the next C. A dual point kept by frank_wolfe is a
+    weighted mean of cuts, and is therefore added as a cut.
     """
     start = start or Start()
     record = start.recorder(problem, C, options)
@@ -44,7 +46,7 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     w0, tol, cone, region = start.guess, options.tol, options.cone, options.region
     state = _State(problem, C, pool, record)
     state.blind = len(state.pool) == 0 and w0 is None
-    # the model is solved more exactly than the fit requires, as errors of its minimiser cost passes
+    # solve the model more accurately than the fit requires, because an inaccurate minimiser costs passes
     solver = get_solver(options.qp)
     qp_tol = min(1e-8, 1e-2 * tol)
     state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
@@ -58,7 +60,8 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     state.descend(_TIGHTER * tol if sparse else tol, options.max_passes, options.stabilise)
     if region is not None and sparse:
         _leave_out(state, region, tol, options.max_passes)
-    # An approximate oracle's last estimate may have been dropped with no pass left: one more pass gives a new estimate.
+    # With an approximate oracle, the last primal value may have been discarded when no pass was left: make one more
+    # pass.
     if not np.isfinite(record.primal):
         cut = problem.cut(record.w)
         hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
@@ -68,27 +71,27 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
 
 
 class _State:
-    """The model of the cuts so far, and its minimiser."""
+    """The cutting-plane model of the objective, and its minimiser."""
 
     def __init__(self, problem: Problem, C: float, pool: CutPool, record: Recorder) -> None:
         self.problem, self.C, self.pool, self.record = problem, C, pool, record
         self.minimiser: Float = np.zeros(problem.n_features)
         self.blind = False
-        """Whether the first point minimises the penalty alone."""
+        """Whether the first point minimises only the penalty, without a guess or any cuts."""
         self.penalty: Callable[[Float], float] = lambda w: 0.5 * dot(w, w)
         self.slope: Callable[[Float, Float], float] = dot
         self.solve: Callable[[], tuple[Float, float]]
 
     def model(self) -> None:
-        """Minimise the model over the cuts held."""
+        """Minimise the model of the current cuts, and record its minimum as a lower bound."""
         self.minimiser, dual = self.solve()
         self.record.lower(dual)
 
     def evaluate(self, point: Float) -> tuple[Cut, float]:
-        """One pass: the cut at a point, and the objective."""
+        """Make one pass at a point; return its cut and the objective."""
         cut = self.problem.cut(point)
         hinge = max(0.0, cut.loss - dot(cut.joint, point))
-        # cuts are lower bounds everywhere: an earlier cut may be above what an approximate oracle finds here
+        # each cut is a lower bound at every point: an earlier cut may exceed the hinge from an approximate oracle
         if not self.problem.exact:
             hinge = max(hinge, self.pool.value(point))
         value = self.penalty(point) + self.C * hinge
@@ -97,12 +100,13 @@ class _State:
         return cut, value
 
     def descend(self, target: float, max_passes: int, stabilise: bool) -> None:
-        """Add cuts until the gap is at most ``target``."""
+        """Add one cut per pass until the gap is at most ``target``."""
         record = self.record
         point = self.minimiser
         stay = 0.0  # weight of the best point so far in the next point
-        # Stop at the gap, with an exception for a small C: zero weights, or those of least penalty, may be within tol
-        # of the optimum, but they rank at random. If one pass has evaluated nothing else, make one more.
+        # Stop when the gap is reached, except for a small C if the only pass evaluated zero weights or the weights of
+        # least penalty. These may be within tol of the optimum, but their ranking is arbitrary, so that one more pass
+        # is made.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (
@@ -114,10 +118,11 @@ class _State:
         ):
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
-            # The next point is between the best so far and the minimiser of the model (Ben-Ameur & Neto 2007), which
-            # moves erratically far from the optimum. ``slope`` is the slope of the objective at the last point in the
-            # direction of the minimiser: if downhill, the next point goes further ahead; if uphill, it stays closer to
-            # the best point. That is a line search with one evaluation per pass.
+            # The next point lies between the best point so far and the minimiser of the model (Ben-Ameur & Neto 2007),
+            # because far from the optimum the minimiser moves erratically. ``slope`` is the slope of the objective at
+            # the last point in the direction of the minimiser. If it is downhill, the next point is chosen closer to
+            # the minimiser; if uphill, closer to the best point. The result is a line search with one evaluation per
+            # pass.
             if record.n_passes > 0 and stabilise:
                 slope = self.slope(point, ahead) - self.C * dot(cut.joint, ahead)
                 stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
@@ -127,10 +132,10 @@ class _State:
 
 
 def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:
-    """Set the smallest of the best weights to zero, as many as the gap allows."""
-    # An interior-point method leaves small weights on every feature, and a mixture of minimisers has the features of
-    # all. The model of the cuts, a lower bound, tells by bisection how many of the smallest can go. A pass measures the
-    # result; if it was too many, its cut corrects the model.
+    """Set as many of the smallest weights to zero as the gap allows."""
+    # An interior-point method leaves small weights on all features, and a mixture of minimisers has the features of
+    # each of them. Bisection on the cutting-plane model, a lower bound, estimates how many of the smallest weights can
+    # be set to zero. A pass then measures the objective; if too many weights were zero, the new cut corrects the model.
     record = state.record
     w, most = record.w, 2 * region.violation(record.w) + 1e-12
     order = np.argsort(np.abs(w) * np.abs(state.pool.joint).max(axis=0, initial=0.0), kind="stable")
@@ -143,8 +148,8 @@ def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> No
     for _ in range(_ROUNDS):
         if record.stopped or record.n_passes >= max_passes or record.gap > tol:
             return
-        # If zero is within tol of the optimum, so are weights that rank at random: the loss by sparsity is bounded
-        # by a share of the gain, too.
+        # If zero weights are within tol of the optimum, so are weights whose ranking is arbitrary. The increase of the
+        # objective is therefore also limited to a fraction of the gain.
         gain = max(0.0, region.value(region.least) + state.C * state.pool.value(region.least) - record.primal)
         allowed = min(
             record.dual / (1.0 - tol), record.primal + _LOST * gain + _RELATIVE_ROUNDING * abs(record.primal)

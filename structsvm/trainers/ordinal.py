@@ -1,4 +1,4 @@
-"""The multiple-threshold ordinal SVM (thesis, OP 2) as a programme of cvxpy: the reference for cutting planes."""
+"""The multiple-threshold ordinal SVM (thesis, OP 2) as a cvxpy problem, a reference for the cutting-plane trainers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from structsvm.trainers.certificate import Fit, check_bounds, relative_gap
 def ordinal_interior_point(
     problem: Problem, X: Any, sides: Sequence[tuple[Int, Float, Int, Float]], C: float, *, tol: float = 1e-3
 ) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C * weighted slacks`` over ``w`` and ``b_1 <= ... <= b_T``, by an interior-point method.
+    """Minimise ``1/2 ||w||^2 + C * weighted slacks`` over ``w`` and ``b_1 <= ... <= b_T`` by an interior-point method.
 
-    ``sides`` come from the separator (rows and weights below and above each threshold). Suits up to some thousand rows.
+    ``sides`` comes from the separator and gives, per threshold, the rows below it with their weights and the rows above
+    it with theirs. The method is suitable for up to a few thousand rows.
     """
-    # A row above threshold j has a slack in w.x - b_j >= 1 - xi, a row below it in w.x - b_j <= -1 + xi. (The sign in
-    # (2.7) of the thesis is wrong.)
+    # The slack xi of a row satisfies w.x - b_j >= 1 - xi above threshold j, and w.x - b_j <= -1 + xi below it. (The
+    # thesis has a wrong sign in (2.7).)
     from structsvm.qp.cvxpy import require
 
     cp = require()
@@ -32,11 +33,11 @@ def ordinal_interior_point(
     for j, (below, low, above, high) in enumerate(sides):
         slack += low @ cp.pos(1 + (X[below] @ w - b[j])) + high @ cp.pos(1 - (X[above] @ w - b[j]))
     order = [b[:-1] <= b[1:]] if len(sides) > 1 else []
-    # divided by C: conic solvers perform poorly on large numbers
+    # divide the objective by C, because conic solvers are inaccurate with large coefficients
     program = cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), order)
     accuracy = max(1e-2 * tol, 1e-11)
     options = {"tol_gap_abs": accuracy, "tol_gap_rel": accuracy, "tol_feas": accuracy, "max_iter": 500}
-    # in two steps, as cvxpy does not return the dual value
+    # call the solver directly, because ``program.solve`` does not return the dual value
     data, chain, inverse = program.get_problem_data(cp.CLARABEL, solver_opts=options)
     raw = chain.solve_via_data(program, data, solver_opts=options)
     program.unpack_results(raw, chain, inverse)
@@ -48,7 +49,7 @@ def ordinal_interior_point(
     cut = problem.cut(solution)
     primal = 0.5 * dot(solution, solution) + C * (cut.loss - dot(cut.joint, solution))
     dual = C * float(raw.obj_val_dual)
-    # the dual value comes from the solver, within the accuracy requested of it
+    # the dual value comes from the solver and is only as accurate as requested
     check_bounds(primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy)
     dual = min(primal, dual)
     gap = relative_gap(primal, dual)

@@ -1,4 +1,4 @@
-"""Index of the pairs of a data set, with draws from any position of a stream of random numbers."""
+"""Index of the document pairs of a data set, from which pairs are sampled at any position of a random stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from structsvm.queries import Grouping
 
 
 class PairIndex(NamedTuple):
-    """An index of the pairs of all queries that have pairs; the time of a draw does not depend on the number of
+    """An index of the pairs of all queries that have pairs; the time to sample a pair does not depend on the number of
     rows."""
 
-    rows: Int  # query by query, worst grade first: those of query q are starts[q]:starts[q + 1]
+    rows: Int  # grouped by query, in ascending order of grade; query q has starts[q]:starts[q + 1]
     starts: Int
     threshold: Float  # alias table (Walker 1977) from a uniform number to a query, in constant time
     alias: Int
-    groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty if any two documents are a pair
-    group_starts: Int  # into rows
-    share: Float  # share of the pairs of the query with an end in this grade or a lower grade
+    groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty if all documents form pairs
+    group_starts: Int  # index in rows of the first row of each grade
+    share: Float  # cumulative probability, within a query, of its grades in ascending order
 
     @property
     def n_queries(self) -> int:
@@ -36,12 +36,14 @@ def index_pairs(
     weights: Float | None = None,
     normalize: Literal["pairs", "query"] = "pairs",
 ) -> PairIndex:
-    """Index the pairs of equal query and unequal label (any two documents without ``y``) among ``rows``.
+    """Index the pairs of documents of the same query with different labels among ``rows`` (a boolean mask; None for
+    all).
 
-    With ``normalize="query"`` each query that has a pair is equally likely, else each pair.
+    Without ``y``, any two documents of a query form a pair. With ``normalize="query"`` each query that has a pair is
+    equally likely, with ``"pairs"`` each pair; ``weights`` multiply the probabilities of the queries.
     """
-    # ``number`` is the query of each row in ``order``; then rows without pairs go, and starts and shares are cumulative
-    # sums
+    # ``number`` is the query of each row in ``order``. Queries without pairs are dropped later; starts and shares are
+    # cumulative sums.
     lengths = np.diff(grouping.offsets)
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
     order: Int = np.arange(number.shape[0], dtype=np.int64) if grouping.order is None else grouping.order
@@ -57,7 +59,7 @@ def index_pairs(
     if y is None:
         n_pairs = n * (n - 1.0)
     else:
-        # groups: rows of equal query and grade, which are neighbours in this order
+        # a group consists of the rows of a query with the same grade, which are consecutive in this order
         grade = y[order]
         changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(grade) != 0)) + 1
         first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)
@@ -65,8 +67,8 @@ def index_pairs(
         group_query = number[first]
         ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
         n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
-    # ``ends`` of a grade: pairs with one end in it, so that a grade drawn by them and a document of another grade make
-    # each pair equally likely (once from either end)
+    # ``ends`` is the number of pairs with one document in the group. If a group is sampled in proportion to it, and
+    # then a document of another grade, each pair is equally likely (and counted once from either of its documents).
     mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
     if weights is not None:
         mass = mass * weights
@@ -86,9 +88,10 @@ def index_pairs(
 
 
 def draw_pairs(index: PairIndex, seed: int, first: int, n: int, *, stream: int = 0) -> tuple[Int, Int]:
-    """Return the better and worse rows of ``n`` pairs from ``first`` on of a stream of random numbers.
+    """Return the rows of the better and of the worse document of ``n`` pairs, starting at pair ``first`` of a random
+    stream.
 
-    A descent with this seed draws its pairs with labels from stream 0, those without from stream 1.
+    A descent with this seed samples labelled pairs from stream 0 and unlabelled pairs from stream 1.
     """
     better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, stream), first, 1, n, better, worse, 0, n)
@@ -96,15 +99,15 @@ def draw_pairs(index: PairIndex, seed: int, first: int, n: int, *, stream: int =
 
 
 def stream_key(seed: int, number: int) -> Any:
-    """Return the key of an independent stream of random numbers."""
+    """Return the key of stream ``number`` of a seed; the streams of a seed are independent."""
     return np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
 
 
 def _running_share(ends: Float, groups: Int) -> Float:
-    """Return the running sums of each query's ``ends`` as shares of its sum; the last is exactly 1."""
+    """Return the cumulative sums of ``ends`` within each query, divided by the query's total; the last is exactly 1."""
     if ends.shape[0] == 0:
         return np.empty(0)
-    # sums of integers are exact in float64 up to 2^53, and so are differences of running sums
+    # sums of integers up to 2^53 are exact in float64, and so are their differences
     running = np.cumsum(ends)
     before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
     last = np.repeat(running[groups[1:] - 1], np.diff(groups))
@@ -112,7 +115,8 @@ def _running_share(ends: Float, groups: Int) -> Float:
 
 
 def _alias_table(mass: Float) -> tuple[Float, Int]:
-    """Return an alias table (Vose 1991): keep a uniform ``i`` with probability ``threshold[i]``, else ``alias[i]``."""
+    """Return an alias table (Vose 1991): replace a uniform ``i`` by ``alias[i]`` with probability ``1 -
+    threshold[i]``."""
     n = mass.shape[0]
     threshold, alias = np.ones(n), np.arange(n)
     _fill_alias_table(mass, np.empty(n), np.empty((2, n), np.int64), threshold, alias)
@@ -124,9 +128,9 @@ def _alias_table(mass: Float) -> tuple[Float, Int]:
 
 @kernel
 def _fill_alias_table(mass, left, entries, threshold, alias):  # type: ignore[no-untyped-def]
-    """Fill the table; ``left`` is the mass of each entry that is not yet assigned, in units of the mean."""
-    # Each step settles one entry below the mean: its own mass is its threshold, and an entry above the mean gives the
-    # rest, which may bring it below the mean in turn.
+    """Fill the alias table; ``left`` is a buffer for the unassigned mass of each entry, in units of the mean mass."""
+    # Each step completes an entry below the mean: its own mass becomes its threshold, and an entry above the mean
+    # provides the rest. That entry may then be below the mean itself.
     n = mass.shape[0]
     small, large = entries[0], entries[1]
     mean = 0.0
@@ -155,9 +159,9 @@ def _fill_alias_table(mass, left, entries, threshold, alias):  # type: ignore[no
 
 @kernel(inline="always")
 def _uniform(key, counter):  # type: ignore[no-untyped-def]
-    """Return number ``counter`` of a stream, in [0, 1)."""
-    # splitmix64 (Steele, Lea & Flood 2014): a mix of key and counter, so that a descent can continue at any counter.
-    # The upper 53 bits times 2^-53.
+    """Return the uniform random number in [0, 1) at position ``counter`` of a stream."""
+    # splitmix64 (Steele, Lea & Flood 2014) hashes key and counter, so that a descent can continue at any counter. The
+    # upper 53 bits of the hash are multiplied by 2^-53.
     z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -167,7 +171,7 @@ def _uniform(key, counter):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
-    """Return the first index from ``low`` to ``high`` whose running share is above ``x``, by bisection."""
+    """Return the first index from ``low`` to ``high`` whose cumulative share exceeds ``x``, by bisection."""
     while low < high:
         middle = (low + high) >> 1
         if x < share[middle]:
@@ -179,14 +183,15 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 
 @kernel
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
-    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
-    # Those of step ``i`` are written from index ``at + i * batch`` on.
-    # Three uniform numbers per pair: the query, its first document, and the second among the documents that form a pair
-    # with it
+    """Sample the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on; store their row
+    indices."""
+    # The pairs of step ``i`` are written to ``better`` and ``worse`` from index ``at + i * batch`` on. Each pair takes
+    # three uniform numbers: for the query, for the first document, and for the second document among those that form a
+    # pair with the first.
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):
-            # one number for the entry and for the choice of its alias, as the remaining fraction is uniform again
+            # one number selects the entry and decides about its alias, because its fractional part is also uniform
             x = _uniform(key, 3 * number) * threshold.shape[0]
             q = np.int64(x)
             if x - q >= threshold[q]:
@@ -196,17 +201,17 @@ def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: i
             y = _uniform(key, 3 * number + 2)
             number += 1
             if groups.shape[0] == 0:
-                # without labels: any two documents, the second among all but the first
+                # without labels, the second document is any document except the first
                 a = start + np.int64(x * (stop - start))
                 b = start + np.int64(y * (stop - start - 1))
                 better[slot], worse[slot] = rows[a], rows[b + (b >= a)]
                 continue
             grade = _first_above(share, x, groups[q], groups[q + 1] - 1)
-            # the position of x between the running shares is uniform again: it chooses the document of this grade
+            # the position of x between two cumulative shares is also uniform: it selects the document of this grade
             below = share[grade - 1] if grade > groups[q] else 0.0
             first, last = group_starts[grade], group_starts[grade + 1]
             a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
-            # the second document is any document of another grade: rows are in order of grade, worst first
+            # the second document is any document of another grade; rows are in ascending order of grade
             b = start + np.int64(y * (stop - start - (last - first)))
             if b < first:
                 better[slot], worse[slot] = rows[a], rows[b]

@@ -1,6 +1,7 @@
-"""Stochastic descent on pairs of documents, with any number of views that may have to agree on unlabelled pairs.
+"""Stochastic gradient descent on pairs of documents, with any number of views and an optional penalty on disagreement.
 
-One descent serves SPD (one view), SPD-MV (independent views) and LCRA-k-l (views that agree).
+The same kernels implement SPD (one view), SPD-MV (independent views) and LCRA-k-l (views that agree on unlabelled
+pairs).
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from structsvm.trainers.pair_index import PairIndex, draw_into, draw_pairs, stre
 Loss = Literal["hinge", "squared"]
 
 _NORM_PAIRS = 1000
-"""Pairs drawn to estimate a mean squared norm, which sets step sizes: an error of a few percent does no harm."""
+"""Number of pairs sampled to estimate a mean squared norm. The estimate sets step sizes, for which an error of a few
+percent is harmless."""
 
 
 class Views(NamedTuple):
-    """Columns of each view, one after the other: view ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``."""
+    """Concatenated columns of all views: view ``v`` has the features ``columns[starts[v]:starts[v + 1]]``."""
 
     columns: Int
     starts: Int
@@ -39,41 +41,43 @@ class Views(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Unlabelled pairs on which views have to agree: ``l`` of them in each step, by a penalty of factor ``mu``."""
+    """A penalty with factor ``mu`` on the disagreement of views on unlabelled pairs, ``l`` of which are sampled per
+    step."""
 
     mu: float
     l: int  # noqa: E741 (the paper's name)
     pairs: PairIndex
-    X: Any = None  #: the rows of these pairs; None: those with labels
+    X: Any = None  #: the rows that ``pairs`` refers to; None means the labelled rows
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The state of a descent. A descent that continues from it is the same, bit for bit, as one that never stopped.
+    """The state of a descent. Continuing from a stored state gives the same bits as a descent without interruption.
 
-    The weights of view ``v`` are ``scale[v] * direction``: shrinking them all is one multiplication. Their weighted
-    sum over time is ``total[v] * direction - correction``, so that the cost of a step is
-    proportional to the non-zeros of its pairs.
+    The weights of view ``v`` are ``scale[v] * direction``, so that they are all shrunk by one multiplication. Their
+    weighted sum over time is ``total[v] * direction - correction``. The cost of a step is therefore proportional to the
+    number of non-zeros of its pairs.
     """
 
     direction: Float
     correction: Float
     scale: Float
     total: Float
-    t: int  #: steps so far
-    seed: int  #: determines all pairs
+    t: int  #: number of steps so far
+    seed: int  #: seed of the streams from which pairs are sampled
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Float | None = None) -> Float:
-    """Return the mean of ``||p^v||^2``, or with labels ``||y p^v||^2``, over pairs, one per view, estimated from a
-    fixed number of them.
+    """Return the mean of ``||p^v||^2`` over pairs, or of ``||y p^v||^2`` if labels are given, for each view.
+
+    The means are estimated from ``_NORM_PAIRS`` sampled pairs.
     """
     better, worse = draw_pairs(index, seed, 0, _NORM_PAIRS, stream=2)
     factor = (np.ones(_NORM_PAIRS) if y is None else y[better] - y[worse])[:, None]
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):
         total = 0.0
-        # a few pairs at a time: a sparse matrix may be wide
+        # a few pairs at a time, to limit memory if the matrix has many columns
         for at in range(0, _NORM_PAIRS, 100):
             first, second = (X[rows[at : at + 100]].astype(np.float64) for rows in (better, worse))
             part = (first - second)[:, views.columns[views.starts[v] : views.starts[v + 1]]]
@@ -87,13 +91,14 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Flo
 
 
 def start(views: Views, seed: int) -> Descent:
-    """Return a descent with all weights zero and no step done."""
+    """Return the initial state of a descent, with zero weights."""
     n, m = views.columns.shape[0], views.starts.shape[0] - 1
     return Descent(np.zeros(n), np.zeros(n), np.ones(m), np.zeros(m), 0, seed)
 
 
 def view_weights(state: Descent, views: Views, *, average: bool) -> list[Float]:
-    """Return the weights of each view: the last ones, or the mean over time with weight ``t`` for step ``t``."""
+    """Return the weights of each view: those of the last step, or their mean over time, in which step ``t`` has weight
+    ``t``."""
     out = []
     for v in range(views.starts.shape[0] - 1):
         part = slice(views.starts[v], views.starts[v + 1])
@@ -119,16 +124,17 @@ def descend(
     k: int = 1,
     agreement: Agreement | None = None,
 ) -> Descent:
-    """Make ``n_steps`` steps of LCRA-k-l on ``k`` pairs of ``index`` each, with a first step size per view.
+    """Make ``n_steps`` steps of LCRA-k-l, each on ``k`` pairs of ``index``; ``eta_0`` is the initial step size of each
+    view.
 
-    Without ``agreement`` views are independent; a single one is SPD.
+    Without ``agreement`` the views are independent; with a single view this is SPD.
     """
-    # A step follows minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))
+    # A step follows the negative gradient of the terms of its batch in (Tsivtsivadze, Hofmann and Heskes, (1))
     #     sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
     # at the weights of all views before the step. (The update rules printed in the paper have wrong signs.) The step
     # size of view v is eta_0[v] / (1 + eta_0[v] lam t), but at most the inverse of a bound on the curvature of the
-    # batch: 4 mu M sum_{P^} max_u ||p^u||^2 for the agreement plus sum_P ||p^v||^2 for the squared loss. So the descent
-    # does not diverge for features of any scale.
+    # batch: 4 mu M sum_{P^} max_u ||p^u||^2 for the agreement plus sum_P ||p^v||^2 for the squared loss. The descent
+    # therefore does not diverge, whatever the scale of the features.
     m = views.starts.shape[0] - 1
     if agreement is None or agreement.mu == 0 or agreement.l == 0 or m == 1:
         agreement = Agreement(0.0, 0, index)
@@ -144,13 +150,13 @@ def descend(
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
         widest = max(_longest_row(X), _longest_row(U))
-        # most entries of a pair: the non-zeros of both rows, in every view that has the feature
+        # maximum number of entries of a pair: the non-zeros of both rows, once per view that has the feature
         capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
         _descend_csr(
             X.data, X.indices, X.indptr, U.data, U.indices, U.indptr, feature, position, view_of, capacity, *common,
         )  # fmt: skip
     else:
-        # a single view of all columns in order needs no copy of its columns
+        # a single view with all columns in order is read without copying columns
         whole = views.columns.shape[0] == X.shape[1] and bool(
             (views.columns == np.arange(X.shape[1], dtype=np.int64)).all()
         )
@@ -167,7 +173,10 @@ def descend_until(
     every: int,
     patience: int,
 ) -> tuple[Descent, list[tuple[int, float]]]:
-    """Advance while a value rises; return the best state, and the steps and value of each evaluation."""
+    """Advance until the value has not improved for ``patience`` evaluations, or for at most ``n_steps`` steps.
+
+    Return the best state, and a history of (number of steps, value) with one entry per evaluation.
+    """
     best, best_value, since = state, -np.inf, 0
     history = []
     done = 0
@@ -188,7 +197,8 @@ def _longest_row(X: Any) -> int:
 
 
 def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int]:
-    """Return the positions of the weights of each feature (one per view that has it), and the view of each position."""
+    """Return the positions of the weights of each feature (one per view that includes it), and the view of each
+    position."""
     order = np.argsort(views.columns, kind="stable").astype(np.int64)
     count = np.bincount(views.columns, minlength=n_features)
     return offsets_of(count), order, row_groups(views.starts)
@@ -196,26 +206,28 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 
 # ---- kernels
 #
-# Inside the loops over steps no array is sliced and no tuple of arrays unpacked: Numba counts references to the
-# results, by two locked instructions each, which cost more than the arithmetic of a step and delay memory reads. Numba
-# omits most counts in functions with a single exit, as here, where no division raises. Indices of vectors are unsigned,
-# as an index that might be negative keeps a loop from becoming vector code.
+# Inside the loops over steps, no array is sliced and no tuple of arrays is unpacked: Numba counts references to the
+# results with two locked instructions each, which cost more than the arithmetic of a step and delay memory reads. Numba
+# omits most of these counts in functions with a single exit, such as these kernels, in which no division raises.
+# Indices of vectors are unsigned, because a loop is not vectorised if an index might be negative.
 #
-# The two kernels make the same steps (tests compare both with one slow twin). Dense rows have a difference per feature
-# and work in vectors; CSR rows have a list of non-zeros, each with the view and the position of its weight. A step
+# The two kernels make the same steps (the tests compare both with the same slow implementation). For dense rows, a pair
+# is a vector with one difference per feature; for CSR rows, it is a list of non-zeros, each with the position of its
+# weight. A step
 #
-# 1. computes for each pair c and view v the margin w^v . p^v and, where step sizes need it, ||p^v||^2;
-# 2. turns them into coefficients (``_weigh``), all from the weights before the step;
-# 3. shrinks the weights by 1 - eta lam, which only touches ``scale``, and adds the pairs to ``direction``;
-# 4. adds now * weights to the weighted sum over time. This sum is total * direction - correction: a change of
-#    ``direction`` must leave the past alone, so that ``correction`` takes total times the same change.
+# 1. computes for each pair c and view v the margin w^v . p^v and, if step sizes depend on it, ||p^v||^2;
+# 2. computes coefficients from them (``_weigh``), all with the weights before the step;
+# 3. shrinks the weights by 1 - eta lam, which only changes ``scale``, and adds the pairs to ``direction``;
+# 4. adds now * weights to the weighted sum over time. This sum is total * direction - correction: when ``direction``
+#    changes, ``correction`` changes by total times as much, so that the sum of earlier steps remains the same.
 
 _BLOCK = 32
-"""Pairs that are drawn and prefetched ahead of their steps: enough to hide memory latency, and few enough for L2."""
+"""Number of pairs that are sampled and prefetched ahead of their steps: enough to hide memory latency, and few enough
+for the L2 cache."""
 
 _LEAST_SCALE = 1e-9
-"""Smallest scale of a direction. A smaller scale is multiplied into the direction, long before it underflows: the scale
-falls by a factor in each step, towards zero for a large ``lam``."""
+"""Smallest scale of a direction; a smaller scale is multiplied into the direction, long before it would underflow. The
+scale is multiplied by a factor in each step and tends to zero for a large ``lam``."""
 
 
 def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
@@ -249,8 +261,9 @@ def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
-    """Fill the step sizes, and the coefficients of pairs in views: minus the derivative of their terms by ``w.p``."""
-    # pairs 0 to k - 1 of the batch have labels, the l after them do not
+    """Compute the step sizes, and per pair and view the negative derivative of the pair's term with respect to
+    ``w.p``."""
+    # pairs 0 to k - 1 of the batch are labelled, the next l are not
     m = eta_0.shape[0]
     curvature = 0.0
     for i in range(k, k + l):
@@ -282,7 +295,8 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
 
 @kernel(inline="always")
 def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
-    """Multiply the scale of a view into its direction; weights and weighted sum stay the same."""
+    """Multiply the direction of a view by its scale and set the scale to 1; weights and weighted sum remain the
+    same."""
     for j in range(first, last):
         direction[j] *= scale[v]
     total[v] /= scale[v]
@@ -337,7 +351,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                     margin[c, v] = scale[v] * dot_at(direction, own, flat, there, length)
                     if with_norms:
                         norm[c, v] = dot_at(flat, there, flat, there, length)
-            # 2. coefficients; 3. shrink and add; 4. the sum over time
+            # 2. coefficients; 3. shrink the weights and add the pairs; 4. update the sum over time
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 scale[v] *= 1.0 - eta[v] * lam
@@ -354,8 +368,9 @@ def _descend_dense(  # type: ignore[no-untyped-def]
 
 @kernel
 def _difference(data, indices, indptr, a, b, feature, position, weight_at, value, c):  # type: ignore[no-untyped-def]
-    """Write row ``a`` minus row ``b`` as entries of pair ``c``, by ascending feature; return their number."""
-    # merge two sorted lists of features; each non-zero becomes one entry per view that has the feature
+    """Write row ``a`` minus row ``b`` as the entries of pair ``c``, in ascending order of feature; return their
+    number."""
+    # merge two sorted lists of features; each non-zero gives one entry per view that includes the feature
     n, i, j = 0, indptr[a], indptr[b]
     while i < indptr[a + 1] or j < indptr[b + 1]:
         if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):
@@ -376,7 +391,7 @@ def _difference(data, indices, indptr, a, b, feature, position, weight_at, value
 
 @kernel
 def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  # type: ignore[no-untyped-def]
-    # 64 bytes are a cache line
+    # request every cache line (64 bytes) of the row's values and indices
     for at in range(indptr[row] * data_size, indptr[row + 1] * data_size, 64):
         _prefetch(types.uintp(data_at + at))
     for at in range(indptr[row] * indices_size, indptr[row + 1] * indices_size, 64):
@@ -437,7 +452,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                 scale[v] *= 1.0 - eta[v] * lam
                 if scale[v] < _LEAST_SCALE:
                     _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
-            # the coefficients of ``direction`` and ``correction``, once per pair and view, not per non-zero
+            # compute the coefficients of ``direction`` and ``correction`` once per pair and view, not per non-zero
             for c in range(batch):
                 for v in range(m):
                     coef[c, v] *= eta[v] / scale[v]

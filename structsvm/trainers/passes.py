@@ -1,6 +1,7 @@
-"""The pass over the data: scores, oracle and combination of rows, chunk by chunk while the rows are in cache.
+"""The pass over the data: per chunk of rows, compute scores, call the oracle, and combine the rows while they are
+cached.
 
-All reading of features during training happens here; the chunk is the only unit of threading.
+This module is the only reader of the features during training.
 """
 
 from __future__ import annotations
@@ -23,39 +24,43 @@ from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
 _Answer = Callable[[Float, int, int, Float, Float], None]
-"""Fills one loss per query and one coefficient per row from the scores of ``first:last``, as ``Separator.separate``."""
+"""Function that fills one loss per query and one coefficient per row from the scores of queries ``first:last``, with
+the signature of ``Separator.separate``."""
 
 _CHUNK_BYTES = 1 << 20
-"""Size of the rows of a chunk: they are read for scores and again, from the cache, for the joint feature."""
+"""Size in bytes of the rows of a chunk, which must stay in the cache: they are read for the scores, then for the joint
+feature."""
 
 _CUTS_PER_ROWS = 4
-"""Largest size of the cuts of a chunk relative to its rows: cuts are written once, so they may be larger."""
+"""Maximum ratio of the size of the cuts of a chunk to the size of its rows; cuts may be larger because they are written
+only once."""
 
 _SAMPLE = 256
-"""Minimum number of queries that :func:`sample` takes from a problem that has enough."""
+"""Minimum number of queries in a sample of :func:`sample`, if the problem has as many."""
 
 _LEAST_TASKS = 4
-"""Minimum number of tasks of a :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
+"""Minimum number of tasks in a :meth:`RankingProblem.part`, which is a few hundred queries of a hundred documents."""
 
 _CHUNKS_PER_TASK = 8
-"""Chunks per task of a thread; constant, as sums are added per task and must not depend on ``n_jobs``."""
+"""Number of chunks in a task, the unit of work of a thread; constant, because the order of summation must not depend on
+``n_jobs``."""
 
 
 class Tangent(NamedTuple):
-    """The tangent of a smooth ``R`` at a point: ``R = loss - joint . w`` there, and the gradient is ``-joint``."""
+    """The tangent of a smooth ``R`` at a point ``w``, where ``R = loss - joint . w`` and the gradient is ``-joint``."""
 
     loss: float
     joint: Float
-    curvature: Any  #: only for SmoothProblem.curve
+    curvature: Any  #: data that ``SmoothProblem.curve`` needs at this point
 
 
 class SmoothProblem(Protocol):
-    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
+    """A convex and differentiable ``R`` with a generalised Hessian, for Newton's method."""
 
     n_features: int
 
     def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w``, by one pass over the data."""
+        """Return the tangent at ``w``, in one pass over the data."""
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
@@ -65,27 +70,30 @@ class SmoothSeparator(Separator, Protocol):
     """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
-        """Do the same as :meth:`separate`, and return the data that :meth:`curve` needs about these scores."""
+        """Fill ``loss`` and ``coef`` as :meth:`separate` does; return the data that :meth:`curve` needs for these
+        scores."""
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
-        """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
+        """Fill ``coef`` with the negative Hessian with respect to the scores times ``direction`` (one number per
+        row)."""
 
 
 class RankingProblem:
-    """The sum of hinges of a ranking oracle over grouped rows: what the trainers work on.
+    """The weighted mean hinge of a ranking oracle over grouped rows, as a :class:`~structsvm.protocols.Problem` for
+    trainers.
 
     Parameters
     ----------
     X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix, or CompiledRows
-        Features; read, never copied. May be a memory map.
+        Features, which may be a memory map; they are not copied.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     separator : Separator
-        The oracle bound to the labels of these rows.
+        The oracle, bound to the labels of these rows.
     weights : ndarray, shape (n_queries,), optional
-        Relative weights, one per query, scaled to sum to one; equal by default.
+        Relative weights of the queries, which are scaled to a sum of one. None means equal weights.
     n_jobs : int, default=1
-        Threads; -1 means all processors. Results are the same for any number.
+        Number of threads; -1 means one per processor. The results do not depend on it.
 
     Attributes
     ----------
@@ -117,21 +125,23 @@ class RankingProblem:
         self._arrays = rows.row_arrays
         self._score, self._combine, self._query_joint = rows.row_kernels
         self.support = support_of(rows, self.offsets)
-        # A chunk should fit in the cache. The cut of a query has a number per feature, so that the cuts of wide sparse
-        # rows are larger than the rows and determine the size.
+        # A chunk should fit in the cache. The cut of a query has one number per feature, so that for wide sparse rows
+        # the cuts are larger than the rows and determine the size of a chunk.
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
         self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
     def part(self, n_parts: int) -> RankingProblem | None:
-        """Return the problem of every ``n_parts``-th stretch of queries, weighted to represent all; None if small.
+        """Return the problem over every ``n_parts``-th task, with its weights scaled to sum to one; None if there are
+        few.
 
-        Only its whole passes (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) refer to the part.
+        Only the methods that make a whole pass (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are restricted to
+        the part.
         """
         if len(self._tasks) < _LEAST_TASKS * n_parts:
             return None
-        # A shallow copy: the rows and the oracle are the same, only tasks and weights differ. Whole stretches are
-        # taken, as a pass over scattered queries would read the memory in between, too.
+        # The copy is shallow: it shares the rows and the oracle, and only tasks and weights differ. Whole tasks are
+        # taken, because a pass over scattered queries would also read the memory between them.
         out = copy.copy(self)
         out._part = n_parts
         kept = np.zeros(self.n_queries, dtype=bool)
@@ -152,11 +162,11 @@ class RankingProblem:
         return self._pass(self.separator.separate, w)
 
     def loss_at_zero(self) -> float:
-        """Return the loss of ``cut`` at zero weights, without reading the rows: all scores are zero."""
+        """Return the loss of ``cut`` at zero weights without reading the rows, as all scores are zero."""
         return self._pass(self.separator.separate, None).loss
 
     def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w`` by one pass over the data, for a ``SmoothSeparator``."""
+        """Return the tangent at ``w`` in one pass over the data; requires a ``SmoothSeparator``."""
         separator = cast(SmoothSeparator, self.separator)
         curvatures: dict[int, Any] = {}
 
@@ -177,10 +187,10 @@ class RankingProblem:
         return -self._pass(answer, direction).joint
 
     def _pass(self, answer: _Answer, w: Float | None) -> Cut:
-        """Make a pass; without ``w``, all scores and the joint feature are zero, and no row is read."""
-        # Chunks are the unit of work on rows, tasks (several chunks) that of threads. A task sums in float64 in the
-        # order of its queries, and the sums of the tasks are added in their order: the same bytes for any number of
-        # threads.
+        """Make a pass; if ``w`` is None, all scores and the joint feature are zero and no row is read."""
+        # A chunk is the unit of work on rows, a task of several chunks is the unit of work of threads. A task adds up
+        # its queries in order, in float64, and the sums of the tasks are also added in order. The result is therefore
+        # the same, byte for byte, for any number of threads.
 
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
@@ -201,13 +211,13 @@ class RankingProblem:
             return _add_up(pool.map(part, tasks), self.n_features)
 
     def _coefficients(self, answer: _Answer, w: Float | None, first: int, last: int, loss: Float) -> Float:
-        """Return the coefficients of the rows of ``first:last``; fill ``loss``."""
+        """Return the coefficients of the rows of queries ``first:last``, and fill ``loss``."""
         n = self.offsets[last] - self.offsets[first]
-        # at zero weights (``w`` None) the scores are known
+        # None means zero weights, at which all scores are zero
         scores, coef = np.zeros(n), np.empty(n)
         if w is not None:
             self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
-            # compiled oracles sort the scores, and could read beyond their arrays
+            # compiled oracles sort the scores; with NaN they could read beyond their arrays
             missing = np.isnan(scores)
             if missing.any():
                 row = int(self.offsets[first]) + int(np.argmax(missing))
@@ -229,9 +239,10 @@ class RankingProblem:
 def sweep(
     problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead."""
-    # A step calls ``point()`` for its ``w`` once the consumer has taken all but ``ahead`` of the steps before it, for
-    # any ``n_jobs``: so the results do not depend on ``n_jobs``.
+    """Yield ``(first, last, loss, joint)`` for ``step`` queries at a time, in order, while threads compute up to
+    ``ahead`` further steps."""
+    # The step calls ``point()`` for its ``w`` when the consumer has taken all but ``ahead`` of the previous steps. This
+    # holds for any ``n_jobs``, so that the results do not depend on ``n_jobs``.
 
     def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
         last = min(first + step, problem.n_queries)
@@ -243,7 +254,7 @@ def sweep(
     alone = problem.n_jobs == 1 or ahead == 0 or len(starts) == 1
     threads: Any = nullcontext() if alone else ThreadPoolExecutor(problem.n_jobs)
     with threads as pool:
-        # one thread: the same order of starts and results as with a pool, so that results are the same
+        # a single thread starts and yields steps in the same order as a pool, so that the results are the same
         begin: Any = cuts if pool is None else partial(pool.submit, cuts)
         begun: deque[Any] = deque()
         for first in starts:
@@ -257,9 +268,9 @@ def sweep(
 def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does."""
-    # For at least 256 queries (``among``, if the problem is part of a larger one) every (n // 256)-th short stretch is
-    # taken, but at least every 32nd. Stretches rather than single queries, as each step has a fixed cost.
+    """Yield the cuts at ``w`` of a sample of queries at regular intervals, in the form of :func:`sweep`."""
+    # For n >= 256 queries (``among``, if the problem is part of a larger one), take every (n // 256)-th short range of
+    # queries, but at least every 32nd. Ranges are taken instead of single queries because each step has a fixed cost.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
@@ -268,9 +279,10 @@ def sample(
 def sampled_slope(
     problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
 ) -> tuple[float, float]:
-    """Return the weight of a sample, and its weighted sum of joint features at ``w`` along ``direction``.
+    """Return the weight of a sample, and the weighted sum of its joint features at ``w`` times ``direction``.
 
-    ``slopes`` (one per query of the problem) are added to the features: the excess of a model of these slopes.
+    If ``slopes`` of a model (one per query of the problem) are given, they are added to the products: the sum is then
+    the excess of the model's slope over the true slope.
     """
     share, gain = 0.0, 0.0
     for first, last, _, joint in sample(problem, w, among=among):
@@ -281,7 +293,8 @@ def sampled_slope(
 
 
 def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[float, int]:
-    """Return the sum of squared joint features of a sample at zero, and the number of its queries."""
+    """Return the sum of the squared norms of the joint features of a sample at zero weights, and the size of the
+    sample."""
     total, n = 0.0, 0
     for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
         total += float(np.square(joint).sum())
@@ -290,7 +303,7 @@ def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[floa
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:
-    """Add the parts in their order: sums must not depend on which thread finishes first."""
+    """Add the parts in their order, so that the sum does not depend on which thread finishes first."""
     total, joint = 0.0, np.zeros(n_features)
     for part_total, part_joint in parts:
         total += part_total

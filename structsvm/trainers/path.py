@@ -1,4 +1,4 @@
-"""Train for one C, or for a path of values, each of which starts from the results of the last."""
+"""Train for one C, or for a path of values of C, each starting from the results for the previous one."""
 
 from __future__ import annotations
 
@@ -21,43 +21,44 @@ from structsvm.trainers.contract import OptionNames, Options, Start
 def fit_path(
     problem: Problem, Cs: Sequence[float], *, solver: Solver = "auto", **options: Unpack[OptionNames]
 ) -> Iterator[Fit]:
-    """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
+    """Train for several values of C in ascending order, and yield each fit as soon as it is done.
 
-    Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts from zero for each. If
-    "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the last dual point.
+    Each fit starts from the results for the previous C: ``one_slack`` keeps its cuts, which do not depend on C;
+    ``frank_wolfe`` keeps its cached planes and its dual point, which is scaled to the next C and remains feasible;
+    ``newton`` keeps its weights. ``n_slack`` starts from zero for each C. If "auto" changes from ``frank_wolfe`` to
+    ``one_slack``, the last dual point becomes the first cut.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem whose regularised objective is minimised.
     Cs : sequence of float
-        Values of the trade-off, each > 0, in any order; they are visited in ascending order.
+        Positive values of the trade-off, in any order; they are visited in ascending order.
     solver : str, default="auto"
-        A name of the reference's table of trainers. All reach the same optimum: one_slack by cutting planes of the mean
-        hinge, n_slack of each query (for a few hundred), frank_wolfe by updates of one query at a time, newton for
-        smooth losses only. "auto" is newton for smooth losses; else frank_wolfe, or one_slack below ten queries,
-        without memory for three planes per query, and if C is large for the number of queries. It picks only trainers
-        that support the options.
+        Name of the trainer; all trainers reach the same optimum. "one_slack" uses cutting planes of the mean hinge;
+        "n_slack" uses cutting planes of each query and is suitable for a few hundred queries; "frank_wolfe" updates one
+        query at a time; "newton" supports only smooth losses. "auto" picks newton for smooth losses. For other losses
+        it picks frank_wolfe, but one_slack if there are fewer than ten queries, if memory does not suffice for three
+        planes per query, or if C is large for the number of queries. It picks only trainers that support the options.
     **options
         Fields of :class:`~structsvm.trainers.Options`: ``tol``, ``max_passes``, ``callback`` and others.
 
     Yields
     ------
     Fit
-        In ascending order of C.
+        The fit for each C, in ascending order of C.
 
     Raises
     ------
     BadInput
-        If the trainer does not support an option, before any work.
+        If the trainer does not support an option; raised before training starts.
 
     Warns
     -----
     ConvergenceWarning
-        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
+        If training ended with a gap above ``tol``, because of ``max_passes``, the callback, or rounding.
     NothingLearnedWarning
-        If the objective is within a few ``tol`` of its value at ``w = 0``.
+        If the final objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------
@@ -84,11 +85,11 @@ def fit_path(
 def _fits(
     problem: Problem, Cs: Sequence[float], options: Options, trainer: Callable[[float], str]
 ) -> Iterator[Fit]:
-    # one Start for the path: a trainer leaves its state in it, and the next trainer starts from that
+    # all fits share one Start: a trainer stores its state in it, from which the next trainer starts
     start = Start()
     for C in Cs:
         start.guess = extrapolate(start.past, C)
-        # a cone contains multiples of its points, but an extrapolation may leave a region
+        # a guess can be projected on a cone, but there is no projection on a region
         if start.guess is not None:
             start.guess = project(start.guess, options.cone) if options.region is None else None
         fit = TRAINERS[trainer(C)].fit(problem, C, options, start)
@@ -97,14 +98,15 @@ def _fits(
 
 
 _APART = 1e-3
-"""Least difference of log C between two fits from which the next is guessed."""
+"""Minimum difference of log C between two fits from which weights are extrapolated."""
 
 
 def extrapolate(past: Sequence[Fit], C: float) -> Float | None:
-    """Guess the weights at C from the last three fits: the path is smooth in log C, in direction and in log norm."""
-    # Lagrange's formula through up to three points: direction and log norm at log C are sums of those of the fits with
-    # the weights ``shares``, which sum to one. From a single fit the norm is taken to grow with C, as it does for small
-    # C. Among nearly equal C only the last is used, as their differences are rounding.
+    """Extrapolate the weights at C from the last three fits, as their direction and log norm are smooth in log C."""
+    # Lagrange interpolation through up to three points: direction and log norm at log C are sums of those of the fits,
+    # weighted by ``shares``, which sum to one. From a single fit, the norm is assumed to be proportional to C, as it is
+    # for small C. Of several nearly equal values of C only the last is used, because their differences are mainly
+    # rounding.
     past = past[-3:]
     past = [fit for i, fit in enumerate(past) if all(abs(log(fit.C / p.C)) > _APART for p in past[i + 1 :])]
     norms = np.array([norm(fit.w) for fit in past])
@@ -127,9 +129,9 @@ def train(problem: Problem, C: float, *, solver: Solver = "auto", **options: Unp
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem whose regularised objective is minimised.
     C : float
-        Trade-off, > 0.
+        Trade-off between the penalty and the mean hinge, > 0.
     solver, **options
         As for :func:`fit_path`.
 

@@ -1,4 +1,4 @@
-"""The cached planes of all queries with their masses, and the insertion of new planes into the caches."""
+"""The cached planes of all queries, and the insertion of new planes into the caches."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 
 ROUNDING = 8 * np.finfo(float).eps
-"""Bound on the relative rounding error of a sum over the planes: far above what occurs, far below any ``tol``."""
+"""Bound on the relative rounding error of a sum over planes, far above observed errors and far below any ``tol``."""
 
 
 class Planes(NamedTuple):
     """Cached planes of all queries; the zero planes (loss and coefficients 0) need no storage."""
 
     pool: Float
-    """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
+    """Coefficients, shape (slots, start[-1]); query ``q`` has the columns ``start[q]:start[q + 1]``."""
     start: Int
     features: Int
     """The feature of each column; empty if every query has all features in order."""
     loss: Float
-    """(n_queries, slots)."""
+    """Loss of each plane, shape (n_queries, slots)."""
     used: Int
-    """Number of slots in use per query, which are the first ones."""
+    """Number of slots in use per query; the first slots are used first."""
     cap: Float
-    """Mass of each query."""
+    """Maximum total mass of the planes of each query."""
 
 
 @kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane, given ``n`` in use; if full, drop the longest idle plane, or merge the two
-    lightest."""
-    # The plane of the two together is their mean by mass, so that the dual point does not change. It is a valid plane:
-    # a mean of lower bounds on the hinge is one.
+    """Return a slot for a new plane, given ``n`` slots in use; if all are, drop a plane or merge two.
+
+    Of the planes without mass, the one idle for longest is dropped; if all have mass, the two lightest are merged.
+    """
+    # The merged plane is the mean of the two, weighted by their masses, so that the dual point does not change. It is a
+    # valid plane, because a mean of lower bounds on the hinge is a lower bound.
     size = loss.shape[0]
     if n < size:
         return n
@@ -65,12 +67,11 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 
 @kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
-    """Cache a plane unless a cached plane is equally violated at ``w``; return the most violated plane and the
-    count."""
-    # Slot number ``size``, after the last, means the zero plane. ``violation`` is filled and has an element for
-    # it.
-    # An oracle that finds nothing more violated than a cached plane has mostly found that plane again; an approximate
-    # one may have found a worse plane.
+    """Cache a plane if it is more violated at ``w`` than all cached planes; return the slot of the most violated plane,
+    and the number of planes."""
+    # The slot after the last, number ``size``, means the zero plane, for which ``violation`` has an element, too. If
+    # the new plane is not more violated, it is usually a copy of a cached plane; an approximate oracle may also have
+    # found a less violated plane.
     size = loss.shape[0]
     best, most = size, 0.0
     violation[size] = 0.0
@@ -83,7 +84,7 @@ def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation,
         return best, n
     slot = free_slot(pool, lo, hi, loss, alpha, age, n, violation)
     plane = pool[slot, lo:hi]
-    for j in range(hi - lo):  # assigning a slice compiles messages about shapes, which takes a second
+    for j in range(hi - lo):  # a loop, because a slice assignment takes a second longer to compile
         plane[j] = new_plane[j]
     loss[slot] = new_loss
     alpha[slot] = 0.0

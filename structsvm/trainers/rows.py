@@ -1,4 +1,4 @@
-"""Rows: the products of a pass with the features, for dense and CSR matrices; compiled formats have their own."""
+"""Kernels for the products of a pass with dense and CSR matrices; other formats bring their own (``CompiledRows``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 
 _NARROW = 256
-"""Number of features up to which finding those that a query uses costs more than it saves."""
+"""Number of features up to which determining the features of each query costs more time than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A dense matrix, which may be a memory map, or a CSR matrix, as :class:`structsvm.protocols.CompiledRows`."""
+    """:class:`structsvm.protocols.CompiledRows` of a CSR matrix or of a dense matrix, which may be a memory map."""
 
     shape: tuple[int, int]
     nbytes: int
@@ -30,9 +30,9 @@ class Rows:
 
 
 def rows_of(X: Any) -> CompiledRows:
-    """Return the rows of ``X`` (ndarray, CSR or CompiledRows) in the form that a pass reads; copy nothing."""
+    """Return ``X`` (ndarray, CSR matrix or CompiledRows) as CompiledRows, without copying data."""
     if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
-        check_sparse(X)  # kernels use its indices without checks
+        check_sparse(X)  # the kernels do not check indices
         shape, n_bytes = (int(X.shape[0]), int(X.shape[1])), int(X.data.nbytes + X.indices.nbytes)
         kernels = _csr_scores, _csr_combine, _csr_query_joint
         return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
@@ -47,10 +47,10 @@ def rows_of(X: Any) -> CompiledRows:
 
 
 def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
-    """Return the features that each query uses (``support`` of ``Problem``), for wide sparse rows only."""
+    """Return the features that each query uses (``Problem.support``), or None unless the rows are wide and sparse."""
     if rows.row_kernels[0] is not _csr_scores or rows.shape[1] <= _NARROW:
         return None
-    # the non-zeros of (queries x rows) times (rows x features), using only their patterns; a stored zero counts, too
+    # multiply the sparsity patterns (queries x rows) and (rows x features); stored zeros count as non-zeros
     _, indices, indptr = rows.row_arrays
     n, n_queries = rows.shape[0], offsets.shape[0] - 1
     stored = sparse.csr_array((np.ones(indices.shape[0], dtype=np.bool_), indices, indptr), shape=rows.shape)
@@ -60,8 +60,9 @@ def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
     return touched.indptr.astype(np.int64), touched.indices.astype(np.int64)
 
 
-# Kernels of a format: scores ``X w``; ``joint += sum_q weights_q X_q' coef_q``; and ``X_q' coef_q`` of each query. Sums
-# are float64 for any type of X. Coefficients of rows whose pairs are all in order are zero: CSR rows skip them.
+# Each format has kernels for the scores ``X w``, for ``joint += sum_q weights_q X_q' coef_q``, and for ``X_q' coef_q``
+# of each query. They sum in float64 for any dtype of X. The CSR kernels skip rows with coefficient zero, which are rows
+# without a wrongly ordered pair.
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Search for the best point of a segment, with a sample of the queries and the cached planes of all queries."""
+"""Search for the best point of a segment, using the cached planes of all queries and a sample of the queries."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from structsvm.trainers.passes import sampled_slope
 from structsvm.trainers.plane_cache import Planes
 
 FEWEST = 1024
-"""Minimum number of queries for which a sample is cheap, as it is then at most a quarter of them."""
+"""Minimum number of queries for sampling: a sample then has at most a quarter of the queries, and is cheap."""
 
 _LARGEST_FACTOR = 3.0
-"""Largest trusted rescaling of ``w``. About 2 is usual, as the average of a descent from zero has about half the length
-of its last iterate."""
+"""Largest accepted scaling factor of ``w``, or its inverse. A factor of 2 is usual, as the average of a descent from
+zero has about half the norm of its last iterate."""
 
 _MAX_TRIALS = 6
 
 _FLAT = 0.1
-"""Largest share of the first slope at which the search stops."""
+"""The search stops when the slope is at most this fraction of the slope at the start."""
 
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
-    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has nearly
-    vanished."""
-    # The model over the cached planes has a known slope. Its difference from the true slope is estimated from a sample
-    # of the queries, which varies less than an estimate of the slope itself. At ``w``, where planes were added last,
-    # the difference is zero. For few queries a sample is not cheap, and a certificate at ``centre`` adds planes as
-    # well.
+    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective is nearly zero."""
+    # The slope of the model over the cached planes is known. Its difference from the true slope is estimated from a
+    # sample of the queries, because the difference has a smaller variance than the slope itself. At ``w``, where planes
+    # were added last, it is zero. For few queries a sample is not cheap; a certificate at ``centre`` also adds planes.
     if problem.n_queries < FEWEST:
         return centre
     model = Segment(planes, w, centre - w, n_jobs=problem.n_jobs)
@@ -47,7 +45,11 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
 def search_segment(
     C: float, w: Float, centre: Float, along: Callable[[Float, float], tuple[float, float, float]]
 ) -> Float:
-    """Search the segment; ``along(step, t)`` is the model's slope, and the weight and excess of a sample."""
+    """Search the segment from ``w`` to ``centre`` for a point where the slope of the objective is nearly zero.
+
+    ``along(step, t)`` returns the slope of the model, the weight of a sample, and the excess of the model's slope on
+    it.
+    """
     step = centre - w
     if not step.any():
         return centre
@@ -60,12 +62,12 @@ def search_segment(
 
 
 def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], tuple[float, float]]) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if that is unreliable.
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries, or 1 if it is unreliable.
 
-    ``sampled(factor)`` is the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
+    ``sampled(factor)`` returns the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
     """
-    # It is unreliable for few queries, for a sample without weight, and if it has another order of magnitude,
-    # as samples of sorted or periodic data do.
+    # The factor is unreliable for few queries, for a sample without weight, and if its order of magnitude is not 1,
+    # which happens for samples of sorted or periodic data.
     if n_queries < FEWEST or not w.any():
         return 1.0
     square = dot(w, w)
@@ -74,7 +76,7 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
         share, gain = sampled(factor)
         return factor * square - C * gain / share if share > 0 else 0.0
 
-    # The slope grows with the factor; two secant steps from a first trial bring it near zero.
+    # The slope increases with the factor; two secant steps from an initial trial bring it near zero.
     before, value = 1.0, slope(1.0)
     if value == 0.0:
         return 1.0
@@ -96,14 +98,14 @@ def sampled_factor(problem: Problem, C: float, w: Float) -> float:
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
-    """Return the point in ``[0, 1]`` where a slope that increases from ``start`` has nearly vanished, in at most seven
-    trials."""
-    # 1 if the slope is not above zero at 1, or not below zero at the start
+    """Return a point in ``[0, 1]`` where an increasing slope, which is ``start`` at 0, is nearly zero; use at most
+    seven trials."""
+    # the point is 1 if the slope is not positive at 1 or not negative at 0
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:
         return t
-    # Regula falsi with the Illinois rule: an end that stays twice in a row has its value halved, so that the trials
-    # approach the root from both sides. Each trial costs slopes on a sample, not a pass.
+    # Regula falsi with the Illinois rule: the value at an end that is kept twice in a row is halved, so that the trials
+    # approach the root from both sides. Each trial evaluates slopes on a sample and needs no pass.
     low, high, t_low, t_high, stayed = start, end, 0.0, 1.0, 0
     for _ in range(_MAX_TRIALS):
         t = t_low + (t_high - t_low) * low / (low - high)

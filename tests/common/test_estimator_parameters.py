@@ -36,7 +36,7 @@ def test_help_describes_each_parameter(cls):
 
 def test_help_is_complete_where_a_class_says_little_itself():
     text = " ".join(SVMMap.__doc__.split())
-    assert "Constrain the weights to be >= 0." in text
+    assert "Whether to constrain the weights to be >= 0." in text
     assert "loss :" not in text
     assert "scores_ :" not in text
     assert text.index("Parameters") < text.index("Attributes") < text.index("Examples")

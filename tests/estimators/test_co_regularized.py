@@ -80,7 +80,7 @@ def test_without_unlabelled_rows_views_agree_on_all_documents(data, caplog):
     first = np.append(True, np.diff(data.qid) != 0)
     with caplog.at_level("INFO", logger="structsvm"):
         CoRegularizedSGD(n_steps=10).fit(data.X, data.y, qid=data.qid, unlabeled=first)
-    assert "nothing that views could agree on" in caplog.text
+    assert "there are no pairs on which to agree" in caplog.text
 
 
 def test_partial_fit_goes_on(data):
@@ -144,8 +144,8 @@ def test_grid_search_with_unlabeled_rows(data):
     [
         ({"views": 0}, {}, "views=0"),
         ({"views": []}, {}, "views: expected at least one view"),
-        ({"views": None}, {}, "views=None: expected a whole number >= 1 or a list"),
-        ({"views": 2.0}, {}, "views=2.0: expected a whole number >= 1 or a list"),
+        ({"views": None}, {}, "views=None: expected an integer >= 1 or a list"),
+        ({"views": 2.0}, {}, "views=2.0: expected an integer >= 1 or a list"),
         ({"views": [np.arange(6) < 3]}, {}, r"views\[0\]: True: expected a name or a column from 0"),
         ({"views": [[0], []]}, {}, r"views\[1\]: expected at least one column"),
         ({"views": [[0, 9]]}, {}, r"views\[0\]: 9: expected a name or a column from 0 to 5"),

@@ -67,7 +67,7 @@ def test_levels_by_default():
     same = SVMDiv(k=3, levels=by_words.levels_).fit(given, LABELS)
     np.testing.assert_allclose(same.coef_, by_words.coef_, rtol=1e-9)
     with pytest.raises(
-        BadInput, match=r"sets of given similarities, .* got .*text.*; make them by CandidateSet.from_s"
+        BadInput, match=r"sets of given similarities, .* got .*text.*; create them with CandidateSet.from_s"
     ):
         same.predict(SETS)
     with pytest.raises(

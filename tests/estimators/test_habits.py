@@ -43,7 +43,7 @@ test_what_is_meant_is_said = refusals(
     (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; their sum is the number of rows, as for group"),
     (fitting(LambdaRank(), qid=[6, 7]), "qid: expected 12 ids, .* got 2$"),
     (fitting(SVMMap(), sample_weight=[1.0, 2.0]), "sample_weight: .* per row, .*, got one per query"),
-    (fitting(SVMMap(), "lab"), "y: expected a label of each row, got 'lab'; pass the column"),
+    (fitting(SVMMap(), "lab"), "y: expected one label per row, got 'lab'; pass the column"),
     (lambda: StructuralRanker("ndgc@10").check_options(), r"did you mean 'ndcg@10'\?"),
     (lambda: StructuralRanker("lambdamart").check_options(), "TreeRanker grows trees by its gradients"),
     (lambda: evaluate("ndgc@10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
@@ -172,7 +172,7 @@ def test_the_end_of_the_grid_is_said(caplog, means, chosen, said):
         say_edge(np.array([0.1, 1.0, 10.0]), np.array(means), chosen)
     assert len(caplog.records) == (said is not None)
     if said:
-        assert f"C = {chosen:g} is the {said} of the grid" in caplog.text
+        assert f"C = {chosen:g} is the {said} value tried" in caplog.text
 
 
 def test_a_search_logs_that_C_is_at_the_end_of_the_grid(caplog):
@@ -214,7 +214,7 @@ def test_nearly_all_documents_relevant_is_said(model):
     with pytest.warns(UserWarning, match=said) as caught:
         model.fit(X, y, qid=qid)
     assert (
-        len([one for one in caught if "grades apart, 1 to 5; pass loss='ndcg@10'" in str(one.message)]) == 1
+        len([one for one in caught if "their grades, 1 to 5; pass loss='ndcg@10'" in str(one.message)]) == 1
     )
     for other in ({"loss": "ndcg@10"}, {"relevance": 3}):
         model.set_params(**other).fit(X, y, qid=qid)

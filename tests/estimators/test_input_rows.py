@@ -98,7 +98,7 @@ def bad_arguments(X, y, qid):
     ones, number = np.ones(len(y)), np.arange(len(y)) % 3
     for value, said in ((np.nan, "NaN"), (np.inf, "infinity")):
         yield rf"y\[4\], query q1: expected a finite label, got {said}; grade", {"y": put(y * 1.0, 4, value)}
-    yield r"y\[4\], query q1: expected a number for a label, got 'good'", {"y": put(y, 4, "good")}
+    yield r"y\[4\], query q1: expected a number as the label, got 'good'", {"y": put(y, 4, "good")}
     yield r"y\[0\], query q0: expected a number", {"y": np.where(y > 0, "good", "bad")}
     yield "Found input variables with inconsistent numbers of samples", {"y": y[:-1]}
     yield "y should be a 1d array", {"y": np.column_stack([y, y])}

@@ -331,7 +331,7 @@ def test_a_search_with_an_oracle_chooses_C_by_its_measure(caplog):
     assert one.score(X, Y, qid=QID) == evaluate(ndcg_at_2, Y, one.predict(X), qid=QID).mean
     assert "chose C" not in caplog.text
     assert search(Described()).scoring_ == "map"
-    assert "so MAP chose C; pass scoring=" in caplog.text
+    assert "so that MAP selected C; pass scoring=" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_values_missing_only_at_serving_are_told_by_name(data):
     gaps = frame.assign(b=np.nan, f=np.nan)
     model.predict(gaps)
     gaps.loc[3, ["a", "c"]] = np.nan
-    with pytest.warns(UserWarning, match="X: missing values in a, c, of which training had none") as told:
+    with pytest.warns(UserWarning, match="X: missing values in a, c, which had none in training") as told:
         scores = model.predict(gaps)
     assert len(told) == 1
     # trees take them for 0, bins for less than all values

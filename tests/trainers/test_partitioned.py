@@ -432,7 +432,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     refused(r"C was 30.0, is 10.0; name another file", fit, data, C=10.0)
     X = data[0].copy()
     X[data[2][40] : data[2][60]] *= 1.01
-    message = "expected the data that it was written for, got others: the mean of column 0"
+    message = "expected the data for which it was written, got different data: the mean of column 0"
     refused(message, fit, (X, *data[1:]), max_passes=10)
     with pytest.raises(BadInput, match=r"requires solver='partitioned'"):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
@@ -467,7 +467,7 @@ def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(
     for before, after in tuesdays.values():
         made_by(before, path, tol=1e-9, max_passes=4)
         kept = path.read_bytes()
-        with pytest.raises(BadInput, match="expected the data that it was written for, got others"):
+        with pytest.raises(BadInput, match="expected the data for which it was written, got different data"):
             trained(after, borders, 30.0, checkpoint=path, **options)
         assert path.read_bytes() == kept
         path.unlink()

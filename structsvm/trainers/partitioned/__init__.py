@@ -1,8 +1,8 @@
-"""Training over partitions of the queries, which may be on any machines and may be lost and rebuilt at any time.
+"""Training over partitions of the queries, which may be on different machines and may be lost and rebuilt at any time.
 
-Top down: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes the
-answers, and ``checkpoint`` writes the state to a file. Messages are sent by an implementation of
-:class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
+``driver`` runs the rounds of a fit, ``partition`` computes the part of a round on the machine that holds the rows,
+``columns`` combines the results, and ``checkpoint`` saves the state to a file. An implementation of
+:class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`, transfers the messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fit in a file: bounds, weights and columns of the driver after each pass, so that another process can continue."""
+"""Checkpoint of a fit: the bounds, weights and columns after each pass, from which another process can continue."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 
 
 _SAME_COLUMN, _COLUMN_ROUNDING = 1e-9, 1e-12
-"""Rounding between different partitions of the same rows: relative, and relative to the largest column."""
+"""Tolerances for the rounding differences of a column mean between partitionings of the same rows: relative to the
+mean, and relative to the largest mean."""
 
 
 def other_rows(difference: str) -> BadInput:
-    """Return the error for a checkpoint that was written for other rows."""
+    """Return the error for a checkpoint that was written for different rows."""
     return BadInput(
         "checkpoint",
-        f"expected the data that it was written for, got others: {difference}",
+        f"expected the data for which it was written, got different data: {difference}",
         "delete the checkpoint",
     )
 
@@ -47,9 +48,9 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
     shapes["history"] = (arrays["history"].shape[0] if arrays["history"].ndim else 0, len(Progress._fields))
     for name, shape in shapes.items():
         array = arrays[name]
-        # infinite values are allowed here, as the first passes have no upper bound
+        # infinite values are valid, because the first passes have no upper bound
         if array.shape != shape or array.dtype.kind not in "fi" or np.isnan(array).any():
-            raise Damaged(f"{name} of shape {array.shape}, or not all numbers")
+            raise Damaged(f"{name} of shape {array.shape}, or with entries that are not numbers")
     if not shapes["history"][0] or not np.isfinite(arrays["history"][-1]).all():
         raise Damaged("no pass")
     if n and not (arrays["group"].min() >= 0 and arrays["group"].max() < n_parts):
@@ -57,9 +58,10 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
 
 
 class Checkpoint:
-    """File of a fit: read the state that :meth:`save` wrote last, if the file exists, and write the next ones.
+    """Checkpoint file of a fit, from which the last saved state is read if the file exists.
 
-    ``problem`` identifies the fit. The first pass must measure the same ``slacks`` of the partitions as in the file.
+    ``problem`` identifies the fit. After a restart, the first pass must measure the same ``slacks`` as those in the
+    file.
     """
 
     def __init__(self, path: Path, problem: dict[str, Any]) -> None:
@@ -67,7 +69,7 @@ class Checkpoint:
         self._arrays: dict[str, Any] = {}
         self._at_zero: Float = np.empty(0)
         self.unproven = path.exists()
-        """Whether the file has a state whose slacks no pass has measured yet on the current rows."""
+        """Whether the state comes from the file and no pass has verified its slacks on the current rows."""
         self.slacks: Float = np.empty(0)
         if not self.unproven:
             return
@@ -87,15 +89,15 @@ class Checkpoint:
             if other.get(name) != value:
                 raise BadInput(
                     path,
-                    f"expected a checkpoint of this fit, got that of another: {name} was {other.get(name)!r}, is "
+                    f"expected a checkpoint of this fit, got one of another fit: {name} was {other.get(name)!r}, is "
                     f"{value!r}",
                     "name another file, or delete it",
                 )
         self.slacks = self._arrays["slacks"]
 
     def check_rows(self, at_zero: Float) -> None:
-        """Raise if the joint features at zero weights are not those of the file."""
-        # at zero weights every column counts; slacks at other weights would not show a change of columns of weight zero
+        """Raise BadInput if the joint features at zero weights differ from those in the file."""
+        # at zero weights every column has an effect; slacks at other weights do not depend on columns with weight zero
         self._at_zero = at_zero
         if not self.unproven:
             return
@@ -111,14 +113,13 @@ class Checkpoint:
             )
 
     def same_parts(self, shares: Float) -> bool:
-        """Return whether the partitions agree with the file."""
+        """Return whether the partitions have the same shares of the weight as in the file."""
         kept = self._arrays["shares"]
         return kept.shape == shares.shape and bool(np.allclose(kept, shares, rtol=1e-12, atol=0.0))
 
     def restore(self, record: Recorder, columns: Columns, shares: Float) -> None:
-        """Restore the bounds, and the columns if the partitions are the same."""
-        # Columns are valid only for the same partitions. Bounds refer to all rows: other partitions of the same data
-        # may use them.
+        """Restore the bounds, and also the columns if the partitions are the same."""
+        # Columns are valid only for the same partitions. Bounds are valid for all rows, however they are partitioned.
         history = self._arrays["history"]
         record.history = [Progress(int(n), *map(float, rest)) for n, *rest in history]
         last = record.history[-1]
@@ -129,7 +130,7 @@ class Checkpoint:
             columns.restore(self._arrays)
 
     def save(self, record: Recorder, columns: Columns, shares: Float, slacks: Float) -> None:
-        """Replace the file; an interrupted call leaves the old one."""
+        """Replace the file with the current state; if interrupted, keep the previous file."""
         described = json.dumps({"format": _FORMAT, "problem": self._problem})
         buffer = io.BytesIO()
         np.savez(
@@ -142,10 +143,10 @@ class Checkpoint:
             history=np.array(record.history, dtype=np.float64),
             **columns.state(),
         )
-        # written beside the file, then renamed
+        # write to a temporary file in the same folder, then rename it
         with replacing(self._path) as file:
             file.write(buffer.getvalue())
 
     def remove(self) -> None:
-        """Delete the file, when the fit is done."""
+        """Delete the file; called when the fit has converged."""
         self._path.unlink(missing_ok=True)

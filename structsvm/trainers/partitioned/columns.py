@@ -1,4 +1,4 @@
-"""``Columns``: dual points of the partitions; any mix of them is a dual point of the whole problem."""
+"""``Columns``: dual points of the partitions, whose combinations are dual points of the whole problem."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from structsvm.trainers.cuts import GrowingPlanes
 from structsvm.trainers.plane_cache import ROUNDING
 
 _IDLE = 10
-"""Solves after which a column without mass is dropped."""
+"""A column is dropped when it has had no mass for more than this number of consecutive solves."""
 
 
 class Column(NamedTuple):
-    """Dual point of the queries of one partition: sums over their planes, by the masses."""
+    """Dual point of the queries of one partition: the sums of their planes' losses and joint features, weighted by the
+    masses."""
 
     loss: float
     joint: Float
     rounding: float
-    """Length of the largest vector by which rounding may have moved ``joint``."""
+    """Upper bound on the norm of the rounding error of ``joint``."""
 
 
 class Columns(GrowingPlanes):
-    """Dual points of ``n_parts`` partitions, and their best mix: weights ``w``, each part's ``own``, dual ``value``."""
+    """Dual points of ``n_parts`` partitions, and their best mix: its weights ``w``, the part ``own[k]`` of partition
+    ``k`` in ``w``, and its dual ``value``."""
 
-    # The dual points of a partition are a convex set that contains zero. So any a >= 0, whose sum over the columns
-    # (b_i, g_i) of each partition is at most one, is a dual point of the whole, of value a . b - 1/2 |sum a_i g_i|^2.
-    # The best a solves the small dual of ``structsvm.qp``. Bounds need only the columns, not the state of a partition.
+    # The dual points of a partition form a convex set that contains zero. Any a >= 0 whose sum over the columns
+    # (b_i, g_i) of each partition is at most one is therefore a dual point of the whole problem, with the value
+    # a . b - 1/2 |sum a_i g_i|^2. The best a is the solution of a small dual problem of ``structsvm.qp``. Bounds depend
+    # only on the columns, not on the state of a partition.
 
     def __init__(self, n_parts: int, n_features: int) -> None:
         super().__init__(n_features, rounding=float, group=np.int64, alpha=float, idle=np.int64)
@@ -41,12 +44,12 @@ class Columns(GrowingPlanes):
         self.value = 0.0
 
     def add(self, columns: list[tuple[int, Column]]) -> None:
-        """Append columns, each with the number of its partition."""
+        """Append columns, each given with the index of its partition."""
         for part, column in columns:
             self.append(column.loss, column.joint, rounding=column.rounding, group=part)
 
     def solve(self, qp: QPSolver, tol: float) -> None:
-        """Find the best mix; then drop columns that had no mass for ``_IDLE`` solves."""
+        """Compute the best mix, then drop columns that have been without mass for more than ``_IDLE`` solves."""
         if len(self) == 0:
             return
         cap, group = np.ones(self.n_parts), self.of("group")
@@ -56,7 +59,7 @@ class Columns(GrowingPlanes):
         for i in used:
             self.own[group[i]] += alpha[i] * self.joint[i]
         self.w = self.own.sum(axis=0)
-        # the value is reduced by a bound on the rounding of w, as in ``block_dual.BlockDual.value``
+        # reduce the value by a bound on its rounding error, as in ``block_dual.BlockDual.value``
         size = combine(alpha[used], np.abs(self.joint[used]))
         error = dot(alpha, self.of("rounding")) + ROUNDING * norm(size)
         lost = norm(self.w) * error + 0.5 * error**2
@@ -65,19 +68,20 @@ class Columns(GrowingPlanes):
         self.rest(alpha > 0, _IDLE + 1)
 
     def hinges(self, w: Float) -> Float:
-        """Return a lower bound on each partition's share of ``C`` times the hinges at ``w``."""
+        """Return a lower bound on the part of each partition in ``C`` times the mean hinge at ``w``."""
         least = np.zeros(self.n_parts)
         np.maximum.at(least, self.of("group"), self.loss - products(self.joint, w))
         return least
 
     def rescale(self, ratio: float) -> None:
-        """Multiply the trade-off by ``ratio``; the mix stays a dual point, but not the best one."""
+        """Scale the columns for a trade-off multiplied by ``ratio``; the mix remains a dual point, but is no longer the
+        best."""
         for name in ("joint", "loss", "rounding"):
             self._arrays[name] *= ratio
         self._gram *= ratio**2
 
     def state(self) -> dict[str, Any]:
-        """Return arrays from which :meth:`restore` makes the same object."""
+        """Return the arrays from which :meth:`restore` restores the columns."""
         return {name: self.of(name) for name in self._arrays}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -1,19 +1,19 @@
-"""The driver: sends each round to all partitions, mixes their answers exactly, and decides when to stop.
+"""The driver: runs each round on all partitions, computes the best mix of their dual points, and decides when to stop.
 
-A *descent* round is a pass: each partition works on its local problem from the weights of the last mix, and returns the
-average of its weights over the pass and its new dual point. The average of these averages has about the right
-direction; three small rounds set its length by the slope on a sample of the queries. A *certificate* round is a pass at
-that point: it gives the exact primal value, and from each partition the dual point of the planes of this pass and its
-best one. Small rounds follow that do not read the data: each partition moves mass among its cached planes, around the
-last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`: their best mix is
-the lower bound, and the next round starts from it. The mix itself is not sent back: it suffices to place the local
-problems around its weights.
+A *descent* round is a pass. Each partition works on its local problem, starting from the weights of the last mix, and
+returns the average of its weights over the pass and its new dual point. The mean of these averages has approximately
+the right direction; three small rounds set its norm by the slope on a sample of the queries. A *certificate* round is a
+pass at this point. It gives the exact primal value, and from each partition two dual points: that of the planes found
+in the pass, and the best of the partition. Small rounds follow that do not read the data, in which each partition moves
+mass among its cached planes. The driver keeps all dual points as
+:class:`~structsvm.trainers.partitioned.columns.Columns`. The value of their best mix is the lower bound, and the next
+round starts from this mix. Only the weights of the mix are sent to the partitions, not its masses.
 
-If a certificate leaves more than half of the gap, descents end, and each further pass is a certificate at the best
-point between the best weights so far and those of the mix. A few small rounds find it from slopes on the cached planes
-and a sample. A certificate that closes hardly any of the gap is followed by another descent.
+If a certificate leaves more than half of the gap, descents end. Each further pass is then a certificate at the best
+point of the segment from the best weights so far to those of the mix. A few small rounds search the segment, with
+slopes on the cached planes and on a sample. After a certificate that barely reduces the gap, there is another descent.
 
-A round moves three vectors to a partition and at most two back, whatever the number of rows.
+A round sends three vectors to each partition and at most two back, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -44,59 +44,62 @@ from structsvm.trainers.segment_search import FEWEST, best_factor, search_segmen
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 
 _SIGMA = 0.3
-"""Quadratic term of the local problems, in units of the safe one. As the driver mixes exactly, bounds hold for any
-value. A small value corresponds to a local problem with a smaller C, whose weights scatter less; the mix and the length
-set by the sample make up for it. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12
-and 20 passes at C = 1000 with .125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
+"""Coefficient of the quadratic term of the local problems, relative to the safe value of 1. The bounds hold for any
+coefficient, because the driver computes the best mix. A small coefficient corresponds to a local problem with a smaller
+C, whose weights scatter less; the mix and the scaling on a sample compensate for it. On the data of
+``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20 passes at C = 1000 with 0.125, 0.25, 0.3,
+0.5 and 1. With 0.25, several partitions need a third pass at C = 1."""
 
 _SLOW = 0.5
-"""Share of the gap that a certificate may leave; if it leaves more, descents end, and each further pass is a
-certificate at the best point of the segment from the best weights so far to those of the mix. For few queries, where no
-sample can find that point, descents continue. Over 4,000 noisy queries with C = 10^4, map
-in one partition takes 14 passes with it and 20 without; NDCG by positions in six takes 24, and 60 without."""
+"""Ratio of the gaps after and before a certificate above which descents end, so that each further pass is a certificate
+at the best point of a segment (see the module docstring). For few queries, with which a sample cannot find this point,
+descents continue. For 4,000 noisy queries with C = 10^4, this rule reduces the number of passes from 20 to 14 with map
+in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
 _STALLED = 0.9
-"""Share of the gap above which such a certificate is followed by another descent, as one plane per query and pass can
-be too few. With map, C = 10^4 and 4,000 noisy queries it saves 20 of 33 passes."""
+"""Ratio of the gaps above which such a certificate is followed by another descent, because one plane per query and pass
+can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of 33 passes."""
 
 _PATIENCE = 6
-"""Certificates that together reduce the gap by less than a tenth, after which cuts replace the columns."""
+"""Number of certificates after which one_slack takes over if together they reduce the gap by less than a tenth."""
 
 _SHARE = 0.05
-"""Share of the gap that partitions may leave when they move mass among their cached planes."""
+"""Fraction of the gap at which partitions stop moving mass among their cached planes."""
 
 _MIXES = 10
 _WORTH = 0.05
-"""Maximum number of such rounds after a certificate, and the share of the gap that a round must gain for another round.
-They do not read the data, and save most of the passes at a large C: 30 became 16 with one partition of 4,000 queries
-and C = 1000, 28 became 8 with eight."""
+"""Maximum number of small rounds after a certificate, and the fraction of the gap by which a round must increase the
+lower bound for another round to follow. These rounds do not read the data and save many passes at a large C: with 4,000
+queries and C = 1000, they reduce the number from 30 to 16 with one partition, and from 28 to 8 with eight."""
 
 _COLUMNS_EACH = 24
-"""Number of columns per partition that the driver must have memory for: those of a few rounds, until dropped as
-idle."""
+"""Number of columns per partition for which the driver must have memory; columns without mass are dropped after a few
+rounds."""
 
 _SAME_SLACK = 1e-9
-"""Relative difference of a partition's slack before and after a restart that counts as rounding."""
+"""Relative difference between a partition's slack before and after a restart that is attributed to rounding."""
 
 
 _TRAINERS = {
-    # only named here, for its abilities: it works on partitions, not on a problem
+    # listed without a function, only for its abilities, because it trains on partitions instead of a problem
     "partitioned": Trainer(cast(Any, None), {"hinge", "qp"}),
     **{name: TRAINERS[name] for name in ("one_slack", "newton")},
 }
-"""Trainers over partitions."""
+"""Trainers that can train on partitions."""
 
 
 class Partitions(Protocol):
-    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` on any machine."""
+    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` on a local or remote
+    machine."""
 
     n_parts: int
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
+        """Call ``method`` of each partition with its payload as arguments; return the results in the order of the
+        partitions.
 
         A call may be repeated, even on a partition that was rebuilt from its rows: the state of a partition improves
-        its answers, but they are valid without it. Calls of one partition must not overlap.
+        its results, but they are valid without it. Calls of the same partition must not overlap.
         """
 
 
@@ -112,8 +115,8 @@ def train_partitioned(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
-    A ``checkpoint`` stores the fit after each pass, at the price of a first pass at zero weights; ``problem``
-    identifies the fit.
+    If ``checkpoint`` is given, the fit is saved to this file after each certificate, which requires an additional first
+    pass at zero weights. ``problem`` identifies the fit.
     """
     if checkpoint is None:
         return next(fit_path_partitioned(parts, [C], solver=solver, positive=positive, **options))
@@ -142,7 +145,10 @@ def fit_path_partitioned(
     fold: int | None = None,
     **options: Unpack[OptionNames],
 ) -> Iterator[Fit]:
-    """Train for several values of C, ascending, each from the last solution, without the queries of ``fold``."""
+    """Train for several values of C in ascending order, without the queries of ``fold``; yield the fits.
+
+    Each fit starts from the results for the previous C.
+    """
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
@@ -154,7 +160,7 @@ def fit_path_partitioned(
 
 
 def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
-    """Return the options; raise if the trainer does not support them."""
+    """Return the options; raise BadInput if the trainer does not support them."""
     check_flag("positive", positive)
     check_solver(solver, options, {"signs"} if positive else set(), _TRAINERS)
     return options
@@ -163,7 +169,8 @@ def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
 def _checked(
     parts: Partitions, solver: str, positive: bool, options: OptionNames, fold: int | None = None
 ) -> tuple[_Whole, Options]:
-    """Return the partitions as one problem, and the options with signs; raise before any work on partitions."""
+    """Return the partitions as one problem, and the options with sign constraints; invalid options raise before any
+    work on partitions."""
     given = check_partitioned(solver, positive, Options(**options))
     whole = _describe(parts, fold)
     return whole, replace(given, cone=np.ones(whole.n_features)) if positive else given
@@ -182,7 +189,7 @@ def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -
                 columns.rescale(C / start.past[-1].C)
             if len(start.past) > 1 and start.past[-1].n_passes > 1:
                 start.guess = (
-                    None  # as in frank_wolfe: the last guess was not within tol, a descent is cheaper
+                    None  # as in frank_wolfe: if the last guess was not within tol, a descent is cheaper
                 )
             fit = _fit(whole, columns, start.record, options, start.guess, None)
         start.past.append(fit)
@@ -190,7 +197,7 @@ def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -
 
 
 class _Whole(NamedTuple):
-    """All partitions as one problem, with the members of ``Problem`` that one_slack and newton use."""
+    """All partitions as one problem, with the attributes and methods of ``Problem`` that one_slack and newton use."""
 
     parts: Partitions
     shares: Float
@@ -199,7 +206,7 @@ class _Whole(NamedTuple):
     n_features: int
     exact: bool
     fits: bool
-    """Whether every partition has room for planes, and the driver for columns."""
+    """Whether memory suffices for the planes of every partition and for the columns of the driver."""
     smooth: bool
     fold: int | None
 
@@ -207,11 +214,12 @@ class _Whole(NamedTuple):
         return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """Return the cut of all partitions at ``w`` in a pass, added up in the order of the partitions."""
+        """Return the cut at ``w`` in one pass, which is the sum over the partitions, in their order."""
         return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w`` in a pass; ``w`` also identifies the point for :meth:`curve`."""
+        """Return the tangent at ``w`` in one pass; it contains a copy of ``w``, from which :meth:`curve` identifies the
+        point."""
         return Tangent(*self._sum("tangent", w), w.copy())
 
     def _sum(self, method: str, w: Float) -> tuple[float, Float]:
@@ -223,7 +231,7 @@ class _Whole(NamedTuple):
         return loss, joint
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative times ``direction`` in a pass."""
+        """Return the Hessian times ``direction`` in one pass."""
         total = np.zeros(self.n_features)
         products = self.parts.each(
             "curve", [(task, tangent.curvature, direction) for task in self.tasks(1.0)]
@@ -241,7 +249,7 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
         raise BadInput(
             "X", f"expected {widths[0]} features, as in partition 0, got {widths[other]} in partition {other}"
         )
-    # weights are relative within each partition: its share in the weight of all puts them together
+    # Weights are relative within each partition; the fraction of the total weight in each partition combines them.
     masses = np.array([one.mass for one in described])
     if not masses.sum() > 0:
         raise BadInput("sample_weight", "expected a query with weight, got none")
@@ -277,7 +285,7 @@ def _choose(
         return "newton"
     if "partitioned" not in able or whole.n_blocks < 10 or not whole.fits:
         return "one_slack"
-    # the rule of ``choosing_solver.largest_C``, with squares and weights from all partitions
+    # the rule of ``choosing_solver.largest_C``, with the squared norms and weights of all partitions
     answers = whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)])
     n = sum(count for _, count, _ in answers)
     heaviest = max(weight for _, _, weight in answers)
@@ -286,7 +294,7 @@ def _choose(
 
 
 def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fit:
-    """Train by a trainer for one problem; an interrupt ends it with its best weights."""
+    """Train all partitions as one problem by ``solver``; if interrupted, return the best weights so far."""
     record = start.record
     assert record is not None
     try:
@@ -301,13 +309,13 @@ def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fi
 def _fit(
     whole: _Whole, columns: Columns, record: Recorder, options: Options, guess: Float | None, kept: Checkpoint | None
 ) -> Fit:  # fmt: skip
-    """Train by rounds; if they gain too little, continue with one_slack from their cuts, with the best mix as another
-    cut."""
+    """Train by rounds; if they gain too little, continue with one_slack from the cuts of the rounds and of the best
+    mix."""
     rounds = _Rounds(whole, columns, record, options, kept)
     try:
         stuck = rounds.run(guess, options.max_passes)
     except KeyboardInterrupt:
-        # no weights were measured on these rows, so there is no result to return
+        # no weights were evaluated on these rows, so that there is no result to return
         if not np.isfinite(record.primal) or rounds.unproven:
             raise
         record.stopped, stuck = True, False
@@ -322,7 +330,8 @@ def _fit(
 
 
 class _Rounds:
-    """The rounds of a fit: descents and certificates, each a pass, and small rounds on the cached planes."""
+    """The rounds of a fit: descents and certificates, each of which is a pass, and small rounds on the cached
+    planes."""
 
     def __init__(
         self, whole: _Whole, columns: Columns, record: Recorder, options: Options, kept: Checkpoint | None
@@ -333,7 +342,8 @@ class _Rounds:
         self.slacks: Float = np.zeros(whole.parts.n_parts)
         """``C`` times the slacks of the partitions at the best weights."""
         self.averaging = self.rescaling = True
-        """Whether a descent gives the average of the weights, rescaled by a sample, or those of the mix."""
+        """Whether a descent returns the average of the weights instead of those of the mix, and whether it rescales the
+        average on a sample."""
         self.slow = False
         """Whether descents have ended."""
         self.gaps: list[float] = []
@@ -341,26 +351,27 @@ class _Rounds:
 
     @property
     def unproven(self) -> bool:
-        """Whether bounds are from a checkpoint, and no pass has measured its slacks on these rows."""
+        """Whether the bounds come from a checkpoint whose slacks no pass has verified on these rows."""
         return self.kept is not None and self.kept.unproven
 
     def run(self, guess: Float | None, max_passes: int) -> bool:
-        """Run rounds until the fit is done; return whether they gained too little, so that cuts should take over."""
+        """Run rounds until the fit is done; return whether they gained too little, so that one_slack should take
+        over."""
         record = self.record
         point = None if guess is None else guess * _length(self.whole, self.tasks, guess)
         if self.kept is not None and self.unproven:
             self.kept.restore(record, self.columns, self.whole.shares)
             self.slacks, point = self.kept.slacks, record.w.copy()
         self.mix()
-        # bounds from a checkpoint are measured by one pass at least, even if they are within ``tol``
+        # bounds from a checkpoint are verified by at least one pass, even if they are within ``tol``
         while self.unproven or (not record.done and record.n_passes < max_passes):
             if point is None and record.n_passes == max_passes - 1:
-                point = self.columns.w.copy()  # no pass is left to measure the result of a descent
+                point = self.columns.w.copy()  # no pass would be left to certify the result of a descent
             if point is None:
                 point = self.descend()
                 if record.done and np.isfinite(record.primal):
                     break
-            # every pass ends with a primal value, a lower bound by the mix, and a state that can be saved
+            # after each certificate there are a primal value, the lower bound of the mix, and a state that can be saved
             self.certify(point)
             self.improve()
             record.passed()
@@ -373,16 +384,16 @@ class _Rounds:
         return False
 
     def mix(self) -> None:
-        """Find the best mix of the columns, whose value is the lower bound."""
+        """Compute the best mix of the columns, and record its value as a lower bound."""
         self.columns.solve(self._qp, self._qp_tol)
         self.record.lower(self.columns.value)
 
     def missing(self) -> float | None:
-        """Return the share of the gap that partitions may leave; None before the first certificate."""
+        """Return the gap at which partitions stop moving mass, or None before the first certificate."""
         return _SHARE * (self.record.primal - self.columns.value) if np.isfinite(self.record.primal) else None
 
     def descend(self) -> Float:
-        """Perform a descent in a pass; return the point to certify."""
+        """Make a descent in one pass; return the point to certify."""
         columns, target = self.columns, None if self.averaging else self.missing()
         payloads = [(t, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
         answers = self.whole.parts.each("descend", payloads)
@@ -397,7 +408,8 @@ class _Rounds:
         return point
 
     def certify(self, point: Float) -> None:
-        """Evaluate a point in a pass; keep its planes as a cut and as columns, beside the partitions' best columns."""
+        """Evaluate a point in one pass; store its planes as a cut and as columns, and add the best column of each
+        partition."""
         record, columns, kept, C, target = self.record, self.columns, self.kept, self.record.C, self.missing()
         payloads = [(t, point, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
         answers = self.whole.parts.each("certify", payloads)
@@ -405,12 +417,12 @@ class _Rounds:
         if kept is not None and kept.unproven:
             _check_same(self.whole, kept, slacks)
             kept.unproven = False
-        # earlier columns may bound the hinges from higher up than an approximate oracle
+        # lower bounds from earlier columns may exceed the hinges from an approximate oracle
         if not self.whole.exact:
             slacks = np.maximum(slacks, columns.hinges(point))
         primal = 0.5 * dot(point, point) + float(slacks.sum())
         if primal >= record.primal:
-            # try the other kind of point; and the sample that set the length may be unlike the other queries
+            # switch between average and mix; stop rescaling, because the sample may not represent the other queries
             self.averaging, self.rescaling = not self.averaging, False
         else:
             self.slacks = slacks
@@ -422,7 +434,7 @@ class _Rounds:
         self.mix()
 
     def improve(self) -> None:
-        """Run small rounds on the cached planes, each from the last mix, until one closes too little of the gap."""
+        """Run small rounds on the cached planes, each from the last mix, until a round reduces the gap too little."""
         columns = self.columns
         for _ in range(_MIXES):
             left, before = self.record.primal - columns.value, columns.value
@@ -435,18 +447,18 @@ class _Rounds:
                 return
 
     def next_point(self) -> Float | None:
-        """Return the point to certify next; None if a descent should find it."""
+        """Return the point to certify next, or None if a descent should find it."""
         gap, before = self.record.gap, self.gaps[-2] if len(self.gaps) > 1 else np.inf
-        many = self.whole.n_blocks >= FEWEST  # otherwise there is no sample for searching a segment
+        many = self.whole.n_blocks >= FEWEST  # with fewer, a segment cannot be searched on a sample
         self.slow = self.slow or (many and len(self.gaps) > 1 and gap > _SLOW * before)
-        # after a certificate that gained hardly anything, a descent brings new planes
+        # after a certificate that barely reduced the gap, a descent adds new planes
         if self.slow and not self.record.done and gap <= _STALLED * before:
             return _between(self.whole, self.tasks, self.record.w, self.columns.w)
         return None
 
 
 def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
-    """Raise if the slacks at the checkpoint's weights differ from the stored slacks, which means other rows."""
+    """Raise BadInput if the measured slacks differ from those in the checkpoint, which means that the rows differ."""
     before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
     now = measured if kept.same_parts(whole.shares) else np.array([measured.sum()])
     if not np.allclose(
@@ -457,7 +469,7 @@ def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample, by a round for each of three slopes."""
+    """Return the factor of ``w`` that minimises the objective on a sample, computed in at most three small rounds."""
 
     def sampled(factor: float) -> tuple[float, float]:
         answers = whole.parts.each("slope", [(task, w, factor, whole.n_blocks) for task in tasks])
@@ -467,7 +479,7 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of a segment by the cached planes and a sample, with a round for each slope."""
+    """Return the best point of a segment according to the cached planes and a sample, with a small round per slope."""
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])

@@ -1,15 +1,16 @@
-"""``Partition``: the work of a round where the rows are.
+"""``Partition``: the part of a round that is computed on the machine that holds the rows.
 
-With ``w`` the weights of all partitions together and ``w_k`` the share of this one, whose queries have the share
-``M_k`` of all weight, its local problem is that of CoCoA+ (Ma et al., "Adding vs. averaging in distributed primal-dual
-optimization", ICML 2015, equation 5)::
+Let ``w`` be the weights of all partitions together and ``w_k`` the part of this partition, whose queries have the
+fraction ``M_k`` of the weight of all queries. The local problem is that of CoCoA+ (Ma et al., "Adding vs. averaging in
+distributed primal-dual optimization", ICML 2015, equation 5)::
 
     max  loss_k(a) - w . (w_k(a) - w_k) - s/2 |w_k(a) - w_k|^2,        s = sigma / M_k.
 
-``sigma = 1`` is safe: by Cauchy-Schwarz, the steps of all partitions together then gain at least what each expects. As
-the driver mixes the answers exactly, a smaller ``sigma`` is allowed, and faster. In ``v = w + s (w_k(a) - w_k)``
-and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.block_dual.BlockDual` works on, at
-the trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
+``sigma = 1`` is safe: by the Cauchy-Schwarz inequality, the steps of all partitions together then increase the dual
+value by at least the sum of their local gains. As the driver mixes the dual points optimally, a smaller ``sigma`` is
+valid, and converges faster. After the substitution ``v = w + s (w_k(a) - w_k)``, and with the masses ``s a``, this is
+the problem of :class:`~structsvm.trainers.block_dual.BlockDual` at the trade-off ``sigma C``, with the fixed vector
+``w - s w_k`` added to its weights.
 """
 
 from __future__ import annotations
@@ -30,44 +31,45 @@ from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares
 
 _ENOUGH_PLANES = 10
-"""Planes per query that must fit in memory; otherwise neighbouring queries share a dual coordinate."""
+"""Number of planes per query that must fit in memory; otherwise consecutive queries are combined into blocks."""
 
 _LARGEST_BLOCK = 64
 
 
 class Task(NamedTuple):
-    """The problem that a partition is a part of; sent with every call, as a partition may have been rebuilt."""
+    """Parameters of the whole problem; they are sent with every call, as a partition may have been rebuilt."""
 
     C: float
     sigma: float
     share: float
-    """Share of this partition in the weight of all queries."""
+    """Fraction of the weight of all queries that belongs to this partition."""
     fold: int | None
-    """Queries of this fold are left out."""
+    """Fold whose queries are left out; None for no fold."""
 
 
 class Description(NamedTuple):
-    """Sizes of a partition."""
+    """Sizes and abilities of a partition."""
 
     n_queries: int
     n_features: int
     n_blocks: int
-    """Dual coordinates: queries, or blocks of them."""
+    """Number of dual coordinates, which are queries or blocks of queries."""
     mass: float
-    """Weight of its queries."""
+    """Total weight of the queries."""
     exact: bool
     planes: int | None
-    """Planes that a block may keep; None if not even three fit."""
+    """Number of planes that a block may cache; None if three do not fit in memory."""
     smooth: bool
-    """Whether its loss has a second derivative."""
+    """Whether the loss is smooth, so that it has a Hessian."""
 
 
 class Partition:
-    """Some queries of a larger problem, whose planes are cached between calls; ``folds`` is for cross-validation."""
+    """Some queries of a larger problem, whose planes are cached between calls; ``folds`` gives their cross-validation
+    folds."""
 
-    # The cache makes answers better; they are valid without it. So a partition may be rebuilt from its rows at any
-    # time. Every method returns zeros for a partition without weight (``share == 0``), such as one that is all in a
-    # fold.
+    # Cached planes improve the results, which are valid without them, so that a partition may be rebuilt from its rows
+    # at any time. Every method returns zeros for a partition without weight (``share == 0``), such as a partition whose
+    # queries are all in the fold that is left out.
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class Partition:
         self._tangent: tuple[int | None, Float, RankingProblem, Tangent] | None = None
 
     def describe(self, fold: int | None) -> Description:
-        """Return the sizes of the problem without the queries of a fold."""
+        """Return the sizes of the problem without the queries of ``fold``."""
         weights = self._weights_without(fold)
         mass = float(weights.sum())
         width = int(self._rows.shape[1])
@@ -105,13 +107,14 @@ class Partition:
         )
 
     def cut(self, task: Task, w: Float) -> Cut:
-        """Return the weighted mean, over these queries, of the cuts at ``w``."""
+        """Return the weighted mean of the cuts of this partition's queries at ``w``."""
         if task.share == 0.0:
             return Cut(0.0, np.zeros_like(w))
         return self._bound(task.fold).cut(w)
 
     def tangent(self, task: Task, w: Float) -> Cut:
-        """Return the tangent of the weighted mean over these queries at ``w``, for a smooth loss, and remember it."""
+        """Return the tangent at ``w`` of this partition's weighted mean loss, which must be smooth; store it for
+        :meth:`curve`."""
         if task.share == 0.0:
             return Cut(0.0, np.zeros_like(w))
         weights = unit_weights(self._weights_without(task.fold), self._offsets.shape[0] - 1)
@@ -134,10 +137,10 @@ class Partition:
         return known[2].curve(known[3], direction)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
-        """Run one pass on the local problem; return the average of its weights, and the dual point reached.
+        """Make one descent pass on the local problem; return the average of its weights, and the new dual point.
 
-        ``w`` holds the weights of all partitions, ``own`` those of this partition; ``target`` is the share of the gap
-        to leave.
+        ``w`` is the sum of the parts of all partitions, ``own`` the part of this partition. Unless ``target`` is None,
+        sweeps over the cached planes follow until the gap of this partition is at most ``target``.
         """
         if task.share == 0.0:
             return np.zeros_like(w), Column(0.0, np.zeros_like(w), 0.0)
@@ -150,14 +153,16 @@ class Partition:
     def certify(
         self, task: Task, point: Float, w: Float, own: Float, target: float | None
     ) -> tuple[float, Column, Column]:
-        """Run one pass at ``point``; return ``C`` times the slack, the dual point of its planes, and the best known."""
+        """Make one pass at ``point``; return ``C`` times the slack, the dual point of its planes, and the best dual
+        point."""
         if task.share == 0.0:
             nothing = Column(0.0, np.zeros_like(w), 0.0)
             return 0.0, nothing, nothing
-        # ``dual`` is at the trade-off sigma C for weights that sum to one here; the whole problem has C times the share
+        # ``dual`` has the trade-off sigma C and query weights that sum to one; in the whole problem it is C times the
+        # share
         dual = self._placed(task, w, own)
         slack, gain, joint = dual.measure(self._bound(task.fold), point)
-        # the slack and the cut are of ``point``; the sweeps improve the partition's own dual point with the new planes
+        # the slack and the cut belong to ``point``; the sweeps only improve the partition's own dual point
         if target is not None:
             dual.redistribute(task.sigma * target)
         scale = task.share / task.sigma
@@ -165,7 +170,7 @@ class Partition:
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
-        """Move mass among the cached planes, without reading the data; arguments are as for :meth:`descend`."""
+        """Sweep over the cached planes without reading the data; the arguments are those of :meth:`descend`."""
         if task.share == 0.0:
             return Column(0.0, np.zeros_like(w), 0.0)
         dual = self._placed(task, w, own)
@@ -173,17 +178,18 @@ class Partition:
         return _column(dual, task)
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
-        """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``."""
-        # ``among`` is the number of blocks in all partitions, which determines the sampling rate
+        """Return the weight of a sample of queries, and ``w`` times the weighted sum of their joint features at
+        ``factor w``."""
+        # ``among`` is the total number of blocks of all partitions, which determines the sampling rate
         if task.share == 0.0:
             return 0.0, 0.0
         share, gain = sampled_slope(self._bound(task.fold), factor * w, w, among=among)
         return task.share * share, task.share * gain
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
-        """Return three parts of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
-        # The slope of the hinges of the cached planes; the weight of the sample (0 for t = 0); and the weighted sum
-        # over the sample of the slopes of the cached planes minus the true slopes.
+        """Return three terms of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
+        # The terms are the slope of the hinges of the cached planes, the weight of the sample (0 for t = 0), and the
+        # weighted sum over the sample of the slopes of the cached planes minus the true slopes.
         if task.share == 0.0:
             return 0.0, 0.0, 0.0
         problem = self._bound(task.fold)
@@ -198,19 +204,20 @@ class Partition:
         return model, task.share * share, task.share * above
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
-        """Return squared lengths of a sample at zero, its size, and the largest weight of a block, for "auto"."""
+        """Return the sum of the squared joint features of a sample at zero, its size, and the largest weight of a
+        block; solver "auto" uses them."""
         if task.share == 0.0:
             return 0.0, 0, 0.0
         problem = self._bound(task.fold)
         return *sampled_squares(problem, among=among), task.share * float(problem.weights.max())
 
     def forget(self) -> None:
-        """Drop all planes."""
+        """Drop the cached planes and the stored tangent."""
         self._dual = self._tangent = None
 
     @property
     def n_bytes(self) -> int:
-        """Largest number of bytes that the planes may take."""
+        """Maximum size of the cached planes in bytes."""
         return 0 if self._problem is None else 8 * slot_size(self._problem) * (cache_size(self._problem) or 0)
 
     def _weights_without(self, fold: int | None) -> Float:
@@ -221,11 +228,11 @@ class Partition:
         return np.where(self._folds == fold, 0.0, self._weights)
 
     def _bound(self, fold: int | None) -> RankingProblem:
-        """Return the problem without the queries of a fold, in blocks that are as small as memory allows."""
+        """Return the problem without the queries of ``fold``, in blocks that are as small as memory allows."""
         if self._problem is None or self._fold != fold:
             weights = unit_weights(self._weights_without(fold), self._offsets.shape[0] - 1)
             problem = RankingProblem(self._rows, self._offsets, self._separator, weights=weights)
-            # Blocks of 2, 4, ... 64 queries, until the planes of a block fit in memory.
+            # Double the size of the blocks, up to 64 queries, until the planes of all blocks fit in memory.
             size = 1
             while (cache_size(problem) or 0) < _ENOUGH_PLANES and size < _LARGEST_BLOCK:
                 size *= 2
@@ -236,7 +243,7 @@ class Partition:
         return self._problem
 
     def _placed(self, task: Task, w: Float, own: Float) -> BlockDual:
-        """Return the cached planes as a point of the local problem around ``w``."""
+        """Return the dual point of the cached planes, with the anchor of the local problem around ``w``."""
         problem = self._bound(task.fold)
         if self._dual is None:
             self._dual = BlockDual(problem, task.sigma * task.C)
@@ -246,13 +253,13 @@ class Partition:
 
 
 def _column(dual: BlockDual, task: Task) -> Column:
-    # masses s a of the local problem (see the module's head) back to masses a of the whole one: a factor of 1 / s
+    # convert masses s a of the local problem (see the module docstring) to masses a of the whole problem
     scale = task.share / task.sigma
     return Column(scale * dual.loss, scale * dual.joint, scale * dual.rounding)
 
 
 class SerialPartitions:
-    """Partitions in this process, called one after the other."""
+    """Partitions in this process, which are called one after another."""
 
     def __init__(self, parts: Sequence[Partition]) -> None:
         self.parts = list(parts)

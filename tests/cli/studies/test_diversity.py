@@ -93,7 +93,7 @@ def test_sets_without_a_covered_subtopic():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"methods": ["score"]}, "expected document features, the first of them a score"),
+        ({"methods": ["score"]}, "expected document features that include a score"),
         ({"loss": "ndcg"}, "loss='ndcg': expected one of 'weighted'"),
         ({"methods": ["magic"]}, "method='magic': expected one of .*'random'"),
         ({"models": {"mmr": None}}, "model='mmr': expected a name"),
