@@ -39,9 +39,9 @@ class OrdinalSVM(LinearSVM):
     decompose : bool, default=False
         Whether to train ``T`` machines, each on all rows, instead of one machine with ``T`` thresholds.
     class_weight : {"balanced", None}, default="balanced"
-        With "balanced", the rows below and above each threshold have the same total weight, so
-        that ``predict_grade`` returns rare grades more often than they occur. With None, all rows have
-        the same weight, as in OP 2; if most rows have the same grade, the optimum is then often ``w = 0``.
+        With "balanced", the rows below and above each threshold have the same total weight, so that ``predict_grade``
+        returns rare grades more often than they occur. With None, all rows have the same weight, as in OP 2; if most
+        rows have the same grade, the optimum is then often ``w = 0``.
     tol : float, default=1e-3
         Relative duality gap at which the training of each machine stops.
     solver : {"one_slack", "cvxpy"}, default="one_slack"

@@ -29,9 +29,10 @@ def read_feature_log(
     Parameters
     ----------
     answers : path, mapping of query ids to dicts, or iterable of (query id, dict)
-        A file of JSON lines, each a response of the engine with the additional key ``qid``; or responses by query id. For OpenSearch and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, and
-        have no ``value`` if they do not match; for Solr they are in ``[features]`` of a document, and are 0 if they do
-        not match.
+        A file of JSON lines, each a response of the engine with the additional key ``qid``; or responses by query id.
+        For OpenSearch and Elasticsearch (``ltr_log``) the features are in ``fields._ltrlog`` of a hit, and have no
+        ``value`` if they do not match; for Solr they are in ``[features]`` of a document, and are 0 if they do not
+        match.
     qrels : Qrels, optional
         Judgments; a hit without a judgment has the label 0.
     unmatched : {"zero", "missing"}, or mapping of feature names to these

@@ -85,8 +85,8 @@ def read_csv(
         incomplete, ``y`` is None.
     qid : str
         Column of query ids (integers or strings). If all are written like ``7`` or ``1.0``, as pandas writes a column
-        of floats, they become integers; rounded numbers (``1.73e+18``) are refused. Other ids
-        are text as written: ``1.10`` and ``1.1`` are distinct, whereas ``qid`` in Python refuses floats with a fraction.
+        of floats, they become integers; rounded numbers (``1.73e+18``) are refused. Other ids are text as written:
+        ``1.10`` and ``1.1`` are distinct, whereas ``qid`` in Python refuses floats with a fraction.
     docid : str
         Column of document ids; the default column need not exist.
     features : sequence of str, optional
