@@ -101,7 +101,7 @@ def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
     else:
         return None
     for reason, count in sorted(dropped.items(), key=lambda item: -item[1]):
-        note(f"left out: {count:,} {reason}")
+        note(f"left out: {reason} ({count:,})")
     return drafted
 
 

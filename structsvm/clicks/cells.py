@@ -32,7 +32,7 @@ class Dropped(dict[str, int]):
     def said(self) -> str:
         """Return all reasons, the most frequent first; empty if nothing was left out."""
         counts = sorted(self.items(), key=lambda item: (-item[1], item[0]))
-        return "left out: " + ", ".join(f"{n:,} {reason}" for reason, n in counts) if counts else ""
+        return "left out: " + ", ".join(f"{reason} ({n:,})" for reason, n in counts) if counts else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

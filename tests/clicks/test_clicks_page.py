@@ -46,7 +46,7 @@ def test_the_estimate_names_its_cut_off_and_what_was_not_shown():
     ids, scores = [9, 5, 6], [0.0, 1.0, 2.0]
     for k, most_unseen, words in (
         (2, 0.2, "has shown every document that the new ranker ranks among the first 2"),
-        (3, 1.0, "23.5% of the new discounts are on documents that were never shown"),
+        (3, 1.0, "23.5% of the new ranker's discounts fall on documents that were never shown"),
     ):
         found = evaluate_from_clicks(
             cells, [1] * 3, ids, scores, propensities=[1, 1], k=k, most_unseen=most_unseen, level=0.9

@@ -96,9 +96,9 @@ def test_times_divide_a_table():
     assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
     with pytest.raises(BadInput, match=r"'day': .* or times such as 2026-03-01T12:00, got 'noon'"):
         read_table(frame.assign(day="noon"), time="day", between=(2, None))
-    with pytest.raises(BadInput, match="left out: 3 row before since, 1 row without a time"):
+    with pytest.raises(BadInput, match=r"left out: row before since \(3\), row without a time \(1\)"):
         read_table(frame, time="day", between=("2026-02-01", None))
-    with pytest.raises(BadInput, match="left out: 4 missing query or document"):
+    with pytest.raises(BadInput, match=r"left out: missing query or document \(4\)"):
         read_table(frame.assign(document=None))
     with pytest.raises(BadInput, match=r"time: expected a column and an end of .*; give time= with between="):
         read_table(frame, between=(2, None))

@@ -50,7 +50,7 @@ test_what_is_meant_is_said = refusals(
     (lambda: StructuralRanker("ndcg@").check_options(), r"did you mean 'ndcg@10'\?"),
     (lambda: evaluate("roc@5", y, X[:, 0], qid=QID), r"did you mean 'roc'\?"),
     (lambda: evaluate("ndcg10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
-    (lambda: evaluate("ndcg@10,map", y, X[:, 0], qid=QID), "as in 'ndcg@10'; give one name at a time$"),
+    (lambda: evaluate("ndcg@10,map", y, X[:, 0], qid=QID), "as in 'ndcg@10'; give one cutoff per name$"),
     (lambda: evaluate(y, X[:, 0], "map", qid=QID), "; pass the measure first, then labels and scores$"),
     (lambda: evaluate("mpa", y, X[:, 0], qid=QID), r"did you mean 'map'\?"),
     (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
