@@ -190,7 +190,7 @@ def written(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["compare", "demo", "clicks"])
-@pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
+@pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (1100, DARK)])
 def test_pages_of_the_commands(name, width, scheme, written, tmp_path):
     text, headings, tables, charts = written[name]
     found = seen(text, tmp_path, width, scheme)

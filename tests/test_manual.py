@@ -36,13 +36,13 @@ def no_windows():
 
 # these start a service: tests/live/test_manual.py runs their blocks
 ELSEWHERE = {"live.md", "live_recipes.md"}
-CLUSTER = DOCS / "scale.md"
+CLUSTER, LONG = DOCS / "scale.md", DOCS / "guide" / "context.md"
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.slow] if page == CLUSTER else [])
+        pytest.param(page, marks=[pytest.mark.slow] if page in (CLUSTER, LONG) else [])
         for page in PAGES
         if page.name not in ELSEWHERE and any(block.language in ("python", "sh") for block in blocks(page))
     ],

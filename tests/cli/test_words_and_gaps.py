@@ -102,10 +102,8 @@ def test_medians_of_a_text(cli):
     np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
     cli("predict m.npz a.txt -o s")
     assert cli("export m.npz --to json").startswith("{")
-    assert (
-        "medians replaced missing features in training, and no format stores them; send them: 1=3, 2=1\n"
-        in cli.err
-    )
+    said = "medians replaced missing features in training, and no format stores them; send them: 1=3, 2=1\n"
+    assert said in cli.err
     X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
     np.testing.assert_allclose(np.loadtxt("s"), X @ model.coef_, rtol=1e-12)
 

@@ -264,8 +264,6 @@ def test_judgments_of_other_documents_and_too_few_queries_are_refused():
     other = {topic: {f"x{doc}": grade for doc, grade in of.items()} for topic, of in qrels.to_dict().items()}
     message = "expected relevant documents among the results, got none"
     rejected(message, hybrid_weights, runs, Qrels.from_dict(other), to="sql")
-    rejected(
-        "got none; read tables by readers.read_csv", hybrid_weights, pd.DataFrame({"a": [1.0]}), to="sql"
-    )
+    rejected("read tables by readers.read_csv", hybrid_weights, pd.DataFrame({"a": [1.0]}), to="sql")
     few = lists_of(np.random.default_rng(0), n=4)
     rejected("expected at least 5 judged queries, got 4", hybrid_weights, *few, to="sql")

@@ -2,7 +2,7 @@
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,7 @@ from structsvm.estimators.baselines import MMR
 from structsvm.export import pyterrier
 from structsvm.readers import Qrels, Run, candidates
 
-
-class Transformer:
-    def __call__(self, inp):
-        return self.transform(inp)
+Transformer = type("Transformer", (), {"__call__": lambda stage, inp: stage.transform(inp)})
 
 
 @pytest.fixture(params=["PyTerrier itself", "with its class", "without"])
@@ -26,9 +23,8 @@ def module(request, monkeypatch):
     if request.param == "PyTerrier itself":
         base = pytest.importorskip("pyterrier", reason="PyTerrier is not installed").Transformer
     else:
-        stub = ModuleType("pyterrier")
-        stub.Transformer = base
         # None as a module has ``import`` raise ImportError
+        stub = SimpleNamespace(Transformer=base)
         monkeypatch.setitem(sys.modules, "pyterrier", None if request.param == "without" else stub)
     loaded = module_from_spec(spec := spec_from_file_location("stages", pyterrier.__file__))
     spec.loader.exec_module(loaded)
