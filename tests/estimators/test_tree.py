@@ -278,9 +278,7 @@ def test_categories_go_by_value_in_predict(branded):
         scores = model.predict(unseen)
     np.testing.assert_array_equal(scores, model.predict(part.assign(brand=None)))
     for value in (-1.0, 2.5):
-        rejected(
-            f"expected integer categories .* in column 3, got {value:g}", own.predict, np.full((1, 4), value)
-        )
+        rejected(f"integer categories .* in column 3, got {value:g}", own.predict, np.full((1, 4), value))
 
 
 def test_categories_that_cannot_be_kept(branded):
