@@ -34,7 +34,7 @@ class TrainingTable(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.categorical is not None and self.zero_based:
-            problem = "expected LETOR text, which has no columns of words for --categorical"
+            problem = "expected LETOR text, but --categorical requires a table"
             raise BadInput("--zero-based", problem)
 
     @property

@@ -95,7 +95,7 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """Result of :func:`read_entries`: queries and events, the texts behind their numbers, and counts of omissions."""
+    """Result of :func:`read_entries`: queries and events, the texts that they refer to by number, and omissions."""
 
     queries: Queries
     events: Events

@@ -428,7 +428,7 @@ class SVMDiv(Selector, BaseEstimator):
         """Return the elements that each document covers, and the value of the document features of each document."""
         given = getattr(self, "given_similarity_", None)  # missing in model files of version 0.1
         if given is not None and given != (candidates.kind == "similarity"):
-            expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
+            expected, how = "sets of texts", "train on sets created with CandidateSet.from_similarity"
             if given:
                 expected = "sets of given similarities"
                 how = "create them with CandidateSet.from_similarity (in Python)"

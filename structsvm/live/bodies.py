@@ -159,7 +159,7 @@ class Acknowledged(_Strict):
 
 
 class Change(_Strict):
-    """A change of an experiment."""
+    """A change to an experiment, with its time, author and reason."""
 
     id: int
     at: Annotated[int, said("Milliseconds.")]

@@ -214,7 +214,7 @@ class _Whole(NamedTuple):
         return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """Return the cut at ``w`` in one pass, which is the sum over the partitions, in their order."""
+        """Return the cut at ``w``, the sum of the cuts of the partitions in their order, in one pass."""
         return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
@@ -252,7 +252,7 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
     # Weights are relative within each partition; the fraction of the total weight in each partition combines them.
     masses = np.array([one.mass for one in described])
     if not masses.sum() > 0:
-        raise BadInput("sample_weight", "expected a query with weight, got none")
+        raise BadInput("sample_weight", "expected a query with positive weight, got none")
     columns = 8.0 * _COLUMNS_EACH * parts.n_parts * widths[0]
     return _Whole(
         parts,
