@@ -327,7 +327,7 @@ class SVMDiv(Selector, BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            expected = f"expected {widths[0]} document features, as in sets[0], got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
         # Divide the features of a level by its mean number of words per document. Levels with many words would
         # otherwise need smaller weights and would barely be regularised.

@@ -68,7 +68,7 @@ def check_interleaver(
         here(min(p for _, p in records) > 0, "a list of the distribution has probability 0")
         for shown, _ in records:
             _check_list(interleaver, fresh, shown, rankings, here, prefix)
-        # the lists with their credits, as a distribution, under every order of the rankers
+        # the distribution of lists and their credits is the same for every order of the rankers
         law = _law(records, interleaver, range(len(rankings)))
         for order in itertools.permutations(range(len(rankings))):
             swapped = interleaver.distribution([rankings[i] for i in order], 3)

@@ -463,6 +463,6 @@ def _notes(
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf([group.upper, group.lower]).any() for group in board):
         notes.append(
-            "a model won or lost all its votes: its interval is open, its strength bounded by the prior"
+            "a model won or lost all its votes: one end of its interval is infinite, the prior bounds its strength"
         )
     return notes

@@ -479,7 +479,7 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of a segment according to the cached planes and a sample, with a small round per slope."""
+    """Return the best point from ``w`` to ``centre`` by cached planes and a sample; each slope takes a small round."""
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])
