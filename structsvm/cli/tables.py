@@ -93,7 +93,7 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     if kept_medians(model) is not None:
         return "keep"
     if table.missing == "median":
-        raise BadInput("--fill median", "expected a model that was trained with it, got another")
+        raise BadInput("--fill median", "expected a model trained with it, got one trained without")
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 
