@@ -252,7 +252,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
 
 
 class Clicked:
-    """The column of clicks. In text files, an empty cell is 0 if the column contains no 0, else unknown."""
+    """The column of clicks. In a text file, an empty cell is 0 if the column contains no 0, and unknown otherwise."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -95,7 +95,8 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """Result of :func:`read_entries`: queries and events, the texts that they refer to by number, and omissions."""
+    """Result of :func:`read_entries`: queries and events, the strings that are stored as numbers, and counts of
+    omissions."""
 
     queries: Queries
     events: Events

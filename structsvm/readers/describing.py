@@ -110,7 +110,7 @@ def first_line(path: Path) -> bytes:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a text file by its first line: letor, run, qrels or json-lines; empty if none of them."""
+    """Return the kind of a text file by its first line: letor, run, qrels or json-lines; empty if unknown."""
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"

@@ -257,7 +257,7 @@ class Options:
     with_grade: bool = True
 
     def with_grade_of(self, block: Block) -> Options:
-        """Return the options for a text file; its first row shows whether rows have grades."""
+        """Return the options for a file; its first row shows whether rows have grades."""
         _, line = next(block.rows(), (0, b"0"))
         if self.with_qid:
             return replace(self, with_grade=not line.startswith(b"qid:"))

@@ -24,10 +24,10 @@ class Batch:
     """Function from a row to the argument that errors name, and the beginning of the message."""
 
     written: Callable[[int, str], str] | None = None
-    """Function from row and column to the cell of a text file as written; None if values have types."""
+    """Function from row and column to the cell as written in a text file; None if values have types."""
 
     def wrong(self, row: int, name: str, expected: str, got: str, remedy: str = "") -> BadInput:
-        """Return the error of a cell; the cell of a text file is shown as it is written."""
+        """Return the error of a cell; a cell of a text file is shown as written."""
         where, start = self.place(row)
         if self.written is not None and got != "none":
             cell = self.written(row, name)
