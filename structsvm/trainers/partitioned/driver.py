@@ -57,8 +57,8 @@ descents continue. For 4,000 noisy queries with C = 10^4, this rule reduces the 
 in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
 _STALLED = 0.9
-"""Ratio of the gaps above which such a certificate is followed by another descent, because one plane per query and pass
-can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of 33 passes."""
+"""Ratio of the gaps after and before a certificate above which another descent follows although descents have ended,
+because one plane per query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of 33 passes."""
 
 _PATIENCE = 6
 """Number of certificates after which one_slack takes over if together they reduce the gap by less than a tenth."""
