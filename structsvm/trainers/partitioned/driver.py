@@ -58,7 +58,8 @@ in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
 _STALLED = 0.9
 """Ratio of the gaps after and before a certificate above which another descent follows although descents have ended,
-because one plane per query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of 33 passes."""
+because one plane per query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of
+33 passes."""
 
 _PATIENCE = 6
 """Number of certificates after which one_slack takes over if together they reduce the gap by less than a tenth."""
