@@ -36,7 +36,7 @@ Players = dict[str, tuple[str, dict[str, Any]]]
 class Letor(Group):
     """Options of a simulation on LETOR data: the rankers, the simulated users, and the regret of a ranker."""
 
-    gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
+    gap: Annotated[str, "LETOR: regret of an arm from its duels (pairs) or mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, instead of features; repeat."] = (
         None
     )
@@ -204,7 +204,7 @@ def _letor_world(
     except NoWinner as error:
         tried = f"none among {len(names)} by {letor.samples} interleavings per pair"
         problem = f"expected a ranker that beats every other, got {tried}"
-        raise BadInput(path, problem, "measure by --gap ndcg, or try more --samples") from error
+        raise BadInput(path, problem, "use --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
     flips = "live" if letor.live else "coin flips"
     facts = [
@@ -245,7 +245,7 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
         facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
     facts.append(("total order", "no" if known.total_order is None else "yes"))
     drawn = f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"
-    facts.append(("arms that draw with another", drawn))
+    facts.append(("arms tied with another arm", drawn))
     if known.strong_transitivity is not None and known.triangle_inequality is not None:
         facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
         facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))

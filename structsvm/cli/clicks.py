@@ -257,7 +257,7 @@ def evaluate(
         if learned > _MOST_LEARNED:
             note(
                 f"warning: {file} was trained on about {learned:.0%} of these queries, with the same clicks, and looks "
-                "better than it is; train and evaluate with the same --holdout, or split by --until and --since"
+                "better than it is; train and evaluate with the same --holdout, or split with --until and --since"
             )
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
@@ -284,7 +284,7 @@ def evaluate(
         })  # fmt: skip
         return
     _print_log(cells)
-    typer.echo(f"clicks          like {found.effective_sample_size:,.0f} of equal weight, the largest "
+    typer.echo(f"clicks          equivalent to {found.effective_sample_size:,.0f} of equal weight; the largest "
                f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
         (f"new DCG@{found.k}", found.dcg), (f"shown DCG@{found.k}", found.logged_dcg), ("difference", found.difference),
@@ -407,7 +407,7 @@ def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
             raise
         remedy = error.recommending(last, instead_of="last").remedy
         if error.problem.startswith("expected sessions"):
-            remedy = "name the column of the session by --session"
+            remedy = "name the column of the session with --session"
         raise BadInput(log, error.problem, remedy) from None
 
 

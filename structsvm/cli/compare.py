@@ -115,7 +115,7 @@ class Study(Group):
             if (self.signs or self.positive) and not name.startswith("svm-"):
                 option = "--monotone" if self.signs else "--positive"
                 raise BadInput(
-                    option, f"expected only methods svm-LOSS, got {name}", "compare others by --baseline"
+                    option, f"expected only methods svm-LOSS, got {name}", "compare others with --baseline"
                 )
         if self.work is not None:
             paths.check_kept(self.work)

@@ -63,7 +63,7 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     if columns.zero_based:
         raise BadInput("--zero-based", "cannot be combined with --dask")
     if is_table(data) and not is_parquet(data):
-        problem = "expected Parquet files, texts or stores with --dask, got another table"
+        problem = "expected Parquet files, LETOR text or stores with --dask, got another table"
         raise BadInput(data, problem, "convert it")
     return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 
@@ -96,7 +96,7 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
-        problem = "expected a store in the order of its text, got another"
+        problem = "expected a store with rows in the order of its source, got another order"
         raise BadInput(data, problem, "predict without --dask")
     with _saying():
         yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))

@@ -161,7 +161,7 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
         counts = [str(len(each)) for each in topics]
         lines = [f"{line}  {cell:>7}" for line, cell in zip(lines, ["topics", *counts], strict=True)]
         note(
-            f"the means are over different topics, of which {len(frozenset.intersection(*topics))} are in all"
+            f"the means are over different topics; all files share {len(frozenset.intersection(*topics))} of them"
         )
     typer.echo("\n".join(lines))
     if len(topics[0]) > 1:

@@ -283,7 +283,7 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            problem = f"expected another tag or file name than that of {first}, got {name[:60]!a} in both"
+            problem = f"expected a tag or file name other than that of {first}, got {name[:60]!a} in both"
             raise BadInput(second, problem, "rename one of the files")
     return names
 

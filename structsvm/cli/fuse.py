@@ -183,7 +183,7 @@ def _print_weights(
     columns: Ids,
     as_json: bool,
 ) -> None:
-    """Learn weights of a hybrid query; print them with advice, and the text for the engine."""
+    """Learn weights of a hybrid query; print them with advice, and the query for the engine."""
     from structsvm.estimators import hybrid_weights
 
     files = [path for path, _ in runs]
@@ -268,7 +268,7 @@ def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryDa
         data = read_data(path, columns, fill="keep", features=chosen)
         if features is None and data.feature_names is not None:
             searches = ", ".join(data.feature_names)
-            note(f"{path}: searches, by its columns: {searches}; choose them by --features")
+            note(f"{path}: searches, by its columns: {searches}; choose them with --features")
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:

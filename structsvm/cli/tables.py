@@ -34,7 +34,7 @@ class TrainingTable(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.categorical is not None and self.zero_based:
-            problem = "expected LETOR text, which has no columns of words for --categorical"
+            problem = "expected LETOR text, but --categorical requires a table"
             raise BadInput("--zero-based", problem)
 
     @property
@@ -93,7 +93,7 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     if kept_medians(model) is not None:
         return "keep"
     if table.missing == "median":
-        raise BadInput("--fill median", "expected a model that was trained with it, got another")
+        raise BadInput("--fill median", "expected a model trained with it, got one trained without")
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 

@@ -260,7 +260,7 @@ class GapProgress:
         return self.interrupted and math.isfinite(progress.primal)
 
     def check(self, fit: Fit) -> None:
-        """Raise ``KeyboardInterrupt`` if Ctrl-C arrived before any weights better than zero were found."""
+        """Raise ``KeyboardInterrupt`` if Ctrl-C arrived before the fit improved on zero weights."""
         if self.interrupted and not fit.converged and not fit.w.any():
             raise KeyboardInterrupt("before there was a model better than zero weights")
 

@@ -353,11 +353,11 @@ class ClickCells:
 
 
 def check_cells(cells: object) -> None:
-    """Raise unless ``cells`` are a counted click log."""
+    """Raise unless ``cells`` are :class:`ClickCells`."""
     if not isinstance(cells, ClickCells):
         kind = "a data frame" if hasattr(cells, "columns") else type(cells).__name__
         remedy = "read a file with structsvm.clicks.read_clicks, a data frame with read_table"
-        raise BadInput("cells", f"expected a counted click log, got {kind}", remedy)
+        raise BadInput("cells", f"expected ClickCells, the counts of a click log, got {kind}", remedy)
 
 
 def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:

@@ -25,7 +25,7 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
         return found[0]
     if found:
         raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
-                       remedy or f"name it by {{{role}}}")  # fmt: skip
+                       remedy or f"name it with {{{role}}}")  # fmt: skip
     check_columns([role], names, source, remedy)
     raise AssertionError("refused")
 

@@ -156,8 +156,8 @@ def _conditional_derivatives(offsets, position, shows, clicks, beta):
 
 
 _SMALL = 1e-3
-"""Largest share of a query in the information for which its correction uses only the first two terms (an error of
-second order)."""
+"""Largest share of a query in the information for which its correction uses only the first two terms of a series (an
+error of second order)."""
 
 
 @kernel

@@ -74,7 +74,7 @@ class CounterfactualEstimate:
     n_clusters : int or None
         Number of users, if the log has users.
     effective_clusters : float or None
-        Number of users with equally many lists that would give a mean over lists the same precision.
+        Number of users that would give a mean over lists the same precision if all had equally many lists.
     notes : tuple of str
         Limits of the estimate: gaps, users, and the size of a trust bias that would have been detected.
     over_baseline : Interval or None

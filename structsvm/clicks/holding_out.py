@@ -59,9 +59,9 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
 
 
 def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
-    """Return the share of the queries of a log that the log of a sketch (:func:`sketch_of`) has with equal counts.
+    """Return the share of the queries of ``cells`` that have the same counts in the log behind ``sketch``.
 
-    The share is estimated from up to 1,024 queries; it is 0 without a sketch.
+    A sketch is the result of :func:`sketch_of`. The share is estimated from up to 1,024 queries; 0 without a sketch.
     """
     if sketch is None or not sketch.size:
         return 0.0

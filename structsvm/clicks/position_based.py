@@ -117,7 +117,8 @@ class PositionBasedModel(_ProductModel):
     Notes
     -----
     Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008). Attractions near 1 and few impressions per
-    document bias the examinations of any such fit: :func:`~structsvm.clicks.harvest` is preferable for propensities.
+    document bias the examinations of any position-based model: for propensities, use
+    :func:`~structsvm.clicks.harvest`.
     For a single deterministic ranker the two factors are not identified separately and depend on the prior alone
     (:meth:`propensities` raises).
 

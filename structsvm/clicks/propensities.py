@@ -141,8 +141,8 @@ def harvest(
     """Estimate propensities from documents that were shown at several positions for the same query.
 
     Maximises the conditional log-likelihood ``sum_d sum_k c_dk log(n_dk theta_k / sum_l n_dl theta_l)`` of a
-    position-based model, from which the attraction of documents cancels, by Newton's method. It uses all
-    positions of a document at once, where AllPairs compares two at a time.
+    position-based model by Newton's method; the attraction of documents cancels. It uses all positions of a document at
+    once, whereas AllPairs compares two at a time.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
 def _slope_test(
     row_query: Int, row: Int, position: Int, shows: Int, clicks: Int, size: int
 ) -> TrustBias | None:
-    """Return the score test of a slope by log position and quality; None with too few queries."""
+    """Return the score test of an interaction of quality and log position; None if there are too few queries."""
     part = Likelihood(row_query[row // 2], row, position, shows, clicks, size, np.eye(size)[:, 1:])
     phi, *_ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
@@ -333,7 +333,7 @@ def _slope_test(
     mean = taps.sum() / looks.sum()
     rate = (taps + mean) / (looks + 1)
     quality = (rate / (rate + mean))[np.arange(rate.size) ^ 1]
-    # with the slope as an additional position: a click adds quality * log(position) to its score
+    # the interaction acts as an additional position: a click adds quality * log(position) to its score
     slope = quality[row] * log(position + 1.0)
     share = shows * theta[position] / looks[row]
     centre = np.bincount(row, share * slope)[row]

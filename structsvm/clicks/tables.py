@@ -252,7 +252,7 @@ def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
 
 
 class Clicked:
-    """The column of clicks. An empty cell of a text is 0 if the column contains no 0, and unknown otherwise."""
+    """The column of clicks. In a text file, an empty cell is 0 if the column contains no 0, and unknown otherwise."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -321,7 +321,7 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _start_of_list(columns: pa.RecordBatch, row: int) -> int:
-    """Return the start of the previous row's list (which may have rows without a query); ``row`` without a session."""
+    """Return the start of the list of the previous row (some rows may have no query); ``row`` if it has no session."""
     if "session" not in columns.schema.names or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]

@@ -34,7 +34,7 @@ _USUAL = {
     "session": "session_id sessionid visit visit_id",
 }
 _NEEDED = ("impression", "document", "rank", "clicked", "team")
-_LACKING = "list that lacks a ranker, which is no draft"
+_LACKING = "list that lacks a ranker, so it is not a team draft"
 
 
 class TeamDraftLog(NamedTuple):
@@ -123,7 +123,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
     for one in tables:
-        check_columns(list(given.values()), one.names, source, "specify others by {columns}")
+        check_columns(list(given.values()), one.names, source, "specify others with {columns}")
         for batch in one.read(kinds):
             columns = checked(batch, columns_of)
             for role, spelled in spelling.items() if one.kinds is None else ():

@@ -189,7 +189,7 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         _refuse_twice(files)
         return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
-        raise BadInput("y", "expected none for texts and stores, which contain labels and ids")
+        raise BadInput("y", "expected none for text files and stores, which contain labels and ids")
     files = [Path(file) for path in paths for file in _matching(fspath(path))]
     _refuse_twice(files)
     stores = [file for file in files if (file / "meta.json").exists()]
@@ -216,7 +216,7 @@ def _matching(text: str) -> list[str]:
         return sorted(str(meta.parent) for meta in path.glob("*/meta.json")) or [text]
     files = [text] if path.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib has no absolute patterns
     if not files:
-        raise BadInput(path, "expected a file, a folder of files or a pattern, got no such path")
+        raise BadInput(path, "expected a file, a folder of files or a pattern, got no matching file")
     return files
 
 

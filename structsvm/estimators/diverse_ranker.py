@@ -88,7 +88,7 @@ class DiverseRanker(Selector, BaseEstimator):
     """Choose ``k`` documents one at a time by their marginal gains, which are learned from labelled sets.
 
     Each step of a choice is a query, whose documents are those not yet chosen. Their features describe their relevance,
-    their likeness to the chosen documents and the coverage that they add (:mod:`structsvm.features.greedy_steps`);
+    their similarity to the chosen documents and the coverage that they add (:mod:`structsvm.features.greedy_steps`);
     their grades are their marginal gains in the coverage of subtopics. The log-rank loss of these queries is convex and
     bounds the regret of a step. Prediction needs no labels.
 
@@ -351,7 +351,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
             )
-        # users often pass marks of useful documents as a single subtopic, which any of these documents covers
+        # users often pass binary relevance as a single subtopic, which any relevant document covers
         columns = [gain.degrees for gain in gains]
         if (
             self.k > 1

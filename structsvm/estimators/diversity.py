@@ -327,7 +327,7 @@ class SVMDiv(Selector, BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            expected = f"expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            expected = f"expected {widths[0]} document features, as in sets[0], got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
         # Divide the features of a level by its mean number of words per document. Levels with many words would
         # otherwise need smaller weights and would barely be regularised.
@@ -428,7 +428,7 @@ class SVMDiv(Selector, BaseEstimator):
         """Return the elements that each document covers, and the value of the document features of each document."""
         given = getattr(self, "given_similarity_", None)  # missing in model files of version 0.1
         if given is not None and given != (candidates.kind == "similarity"):
-            expected, how = "sets of texts", "train on sets of CandidateSet.from_similarity for them"
+            expected, how = "sets of texts", "train on sets created with CandidateSet.from_similarity"
             if given:
                 expected = "sets of given similarities"
                 how = "create them with CandidateSet.from_similarity (in Python)"

@@ -397,7 +397,7 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
         )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         queries.warn_user(
-            f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
+            f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant with relevance="
             f"{relevance:g}, and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to "
             f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
         )

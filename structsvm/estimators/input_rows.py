@@ -132,8 +132,8 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
     """Return a frame with its numeric column names converted to strings, because scikit-learn would ignore numeric
     names.
 
-    If ``model`` was fitted without names, such a frame raises an error. Columns named 0, 1, 2, ... are treated as an
-    array.
+    A frame with numeric names raises an error if ``model`` was fitted without names. Columns named 0, 1, 2, ... are
+    treated as an array.
     """
     numbers = queries.column_numbers(X)
     if numbers is None:

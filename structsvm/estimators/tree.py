@@ -63,9 +63,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     Parameters
     ----------
     loss : str or Oracle, default="map"
-        Loss to minimise, as in :class:`~structsvm.StructuralRanker`. Trees are grown for the same relevance or gains:
-        ``2^y - 1`` for ``"ndcg@10"``, and ``y`` for ``NDCG(10, gain="linear")``, which ranks better if the highest
-        grades are rare.
+        Loss to minimise, as in :class:`~structsvm.StructuralRanker`. Trees are grown for the
+        relevance or gains that the loss uses: ``2^y - 1`` for ``"ndcg@10"``, and ``y`` for ``NDCG(10, gain="linear")``,
+        which ranks better if the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None means 0.002 times the number of training queries, or
         0.01 times this number for the smooth losses ("ndcg@k", "mrr", "precision@k"). These factors were best on

@@ -36,7 +36,7 @@ def solr_model(kind: str, target: Target, features: list[dict[str, Any]], params
     if len(content) > _LARGEST_SOLR_MODEL:
         warn_user(
             f"{target.name}: {len(content) / 1e6:.1f} MB, but SolrCloud by default stores at most 1 MB of models per "
-            "collection, and silently drops more; serve the file by a DefaultWrapperModel, or grow fewer trees"
+            "collection, and silently drops more; serve the file with a DefaultWrapperModel, or grow fewer trees"
         )
     return content
 

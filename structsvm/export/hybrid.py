@@ -63,7 +63,7 @@ def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
 
 
 def _qdrant(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
-    # Qdrant ranks from 0 and adds 1 / (k + rank): with k = 1 these are inverse ranks
+    # Qdrant ranks from 0 and adds 1 / (k + rank): with k = 1 these are reciprocal ranks
     prefetch = [{"query": name, "using": name, "limit": depth} for name in names]
     return _json({"prefetch": prefetch, "query": {"rrf": {"k": 1, "weights": list(weights)}}})
 

@@ -93,7 +93,7 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     if bad is not None:
         raise BadInput(
             "to", f"expected names of features without spaces, quotes and brackets, got {bad!r}",
-            "rename it in the data, or give names for the format by {feature_names}", value="lightgbm",
+            "rename it in the data, or give names for the format with {feature_names}", value="lightgbm",
         )  # fmt: skip
     size = np.abs(forest.threshold)
     if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():

@@ -77,7 +77,7 @@ class TreeGrowth:
     n_leaves : int, default=15
         Maximum number of leaves per tree.
     learning_rate : float, default=0.1
-        Shrinkage of the leaf values during growth, on which later trees depend.
+        Shrinkage of the leaf values while trees are grown; later trees depend on the shrunken values.
     n_bins : int, default=64
         Number of quantile bins per feature, at most 255; 0 for none. Bins help if there are few training data.
     min_rows : int, default=20

@@ -159,7 +159,7 @@ class Acknowledged(_Strict):
 
 
 class Change(_Strict):
-    """A change of an experiment."""
+    """A change to an experiment, with its time, author and reason."""
 
     id: int
     at: Annotated[int, said("Milliseconds.")]
@@ -384,7 +384,7 @@ class Report(Struct, kw_only=True):
     guardrails: list[Guardrail]
     bandit: Bandit | None
     as_of_seq: Annotated[int, said("The last counted impression.")]
-    as_of: Annotated[int | None, said("When it was shown, in milliseconds.")]
+    as_of: Annotated[int | None, said("When this impression was shown, in milliseconds.")]
     lag_s: Annotated[float, said("Delay of the counting.")]
 
 

@@ -174,7 +174,7 @@ class Proxy:
             total = engine.dialect.total(main.parsed)
             more = len(main.ranking) >= query.last if total is None else total > query.last
             why = "search_id" if more else None
-        # production's list continues after merged lists that are shorter than the page or have no later pages
+        # a merged list that is shorter than the page, or has no later pages, is followed by the rest of production's
         whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
         offset = query.first if whole else 0
         length = min(query.size, experiment["length"], len(main.ranking) - offset)

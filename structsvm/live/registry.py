@@ -192,9 +192,9 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
             hashes = engine_hashes(engines, tables)
         except BadInput as error:
             if engines[row.config["production"]]["engine"] not in tables:
-                said.append(f"{row.key}: {error}; until then its searches are refused (409)")
+                said.append(f"{row.key}: {error}; meanwhile its searches are refused (409)")
             elif row.state != "stopped" or row.config["stop"]["on_winner"] == "serve_winner":
-                said.append(f"{row.key}: {error}; until then its searches are production's (why=engines)")
+                said.append(f"{row.key}: {error}; meanwhile its searches are production's (why=engines)")
             continue
         before = row.config.get("engine_hashes")
         if hashes == before or row.state == "stopped":

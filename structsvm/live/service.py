@@ -441,7 +441,7 @@ class Service:
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
-            raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
+            raise Refused(422, "missing_ranking", f"rankings: expected a key {missing[0]!r:.80}, got none")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
         record: dict[str, Any] = {"offset": offset} if offset else {}

@@ -102,7 +102,7 @@ class Settings:
         check_number("click_rate", self.click_rate, 0.0, 1e9)
         check_flag("keyless", self.keyless)
         if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
-            raise BadInput("keyless", "expected only loopback addresses, as others would need no key either")
+            raise BadInput("keyless", "expected only loopback addresses: callers on others would need no key")
         if self.backup_folder is not None and self.sqlite_path is None:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump regularly")
         if self.grace_s is not None:

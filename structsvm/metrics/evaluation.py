@@ -87,7 +87,7 @@ def evaluate(
     """Compute a ranking measure for each query and its mean, or several measures of TREC runs.
 
     ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
-    :class:`~structsvm.readers.Run` objects on the judged topics (a mapping gives them names other than their tags).
+    :class:`~structsvm.readers.Run` objects on the judged topics (pass a mapping to name the runs other than by tag).
     Missing topics count as with the option ``-c`` of trec_eval. The other parameters keep their meaning.
 
     Parameters

@@ -183,7 +183,7 @@ def _differences(a: Float, b: Float) -> Float:
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of sign vectors with a sum at least as far from 0; a sample also counts the observed signs."""
+    """Return the share of sign vectors whose sum is at least as far from 0 as observed; a sample includes the data."""
     sizes = np.abs(difference[difference != 0])
     observed = abs(float(difference.sum())) * (1.0 - 1e-12)
     n = sizes.size

@@ -127,7 +127,7 @@ class Impression:
     offset : int
         Number of documents on earlier pages of the search.
     same : bool
-        Whether the rankers agreed on the list, which then compares nothing.
+        Whether the rankers agreed on the list, so that its clicks do not compare them.
 
     Examples
     --------

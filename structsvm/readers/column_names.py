@@ -33,7 +33,7 @@ def choose_columns(
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
-            remedy = separated_otherwise(names) or f"name it by {{{role}}}"
+            remedy = separated_otherwise(names) or f"name it with {{{role}}}"
             if role == "label" and {"score", "rank"} <= set(names):
                 remedy += "; it looks like scores of predict, which are given after the data"
             remedy = _without_names(names) or remedy
@@ -48,7 +48,7 @@ def choose_columns(
                 file,
                 f"expected names for all columns, got {numbers[0]!r} for column {names.index(numbers[0]) + 1}, as "
                 "pandas writes row numbers",
-                "write the table without them, or name the columns to read by {features}",
+                "write the table without them, or name the columns to read with {features}",
                 code="frame.to_csv(path, index=False)",
             )
         if not chosen and not words:

@@ -101,7 +101,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
 
 
 def first_line(path: Path) -> bytes:
-    """Return the first line of a text that is neither blank nor a comment."""
+    """Return the first line of a text file that is neither blank nor a comment."""
     for block in read_blocks(path, _BLOCK_BYTES):
         lines = (piece.strip() for piece in block.tobytes().split(b"\n"))
         if line := next((piece for piece in lines if piece and not piece.startswith(b"#")), b""):
@@ -110,7 +110,7 @@ def first_line(path: Path) -> bytes:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a text by its first line: letor, run, qrels or json-lines; empty if it is none of them."""
+    """Return the kind of a text file by its first line: letor, run, qrels or json-lines; empty if unknown."""
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"

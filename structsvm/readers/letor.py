@@ -212,7 +212,7 @@ def _check_word(word: Any, what: str) -> str:
 
 
 class Block(NamedTuple):
-    """Whole lines of a text, with its file and the number of earlier lines for messages."""
+    """Whole lines of a text file, with its path and the number of earlier lines for messages."""
 
     text: scanner.Bytes
     path: Path
@@ -257,7 +257,7 @@ class Options:
     with_grade: bool = True
 
     def with_grade_of(self, block: Block) -> Options:
-        """Return the options for a text; its first row shows whether rows have grades."""
+        """Return the options for a file; its first row shows whether rows have grades."""
         _, line = next(block.rows(), (0, b"0"))
         if self.with_qid:
             return replace(self, with_grade=not line.startswith(b"qid:"))
@@ -584,7 +584,7 @@ def _refuse(block: Block, at: int, code: int, options: Options) -> None:
             "",
         ),
         scanner.TWICE: ("expected each feature once per row", ""),
-        scanner.NAN: ("expected finite features", "specify a value for missing features by {fill}"),
+        scanner.NAN: ("expected finite features", "specify a value for missing features with {fill}"),
         scanner.INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
         scanner.BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
     }[code]

@@ -54,7 +54,7 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     put_back(path, is_store)
     for name in _OF_TABLES:
         if name in options and not (name == "label" and options["label"] is None):
-            kind = "a store" if path.is_dir() else "a text without column names"
+            kind = "a store" if path.is_dir() else "a text file without column names"
             raise BadInput(name, f"requires Parquet files or CSV, got {kind}: {path}")
     if path.is_dir():
         optional = options.pop("label", "") is None

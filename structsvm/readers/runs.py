@@ -259,7 +259,7 @@ def write_run(run: Run, path: AnyPath) -> None:
 
 
 def _contradicted(code: Int, ranks: Float, docid: list[str], scores: Float) -> int:
-    """Return the number of topics where ranks contradict the order of scores; 0 unless these are most topics."""
+    """Return the number of topics whose ranks contradict the order of scores; 0 unless they are the majority."""
     order = np.lexsort((ranks, code))
     one, other = order[:-1], order[1:]
     pairs = (code[one] == code[other]) & (ranks[one] < ranks[other])  # equal or missing ranks give no order

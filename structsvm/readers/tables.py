@@ -28,7 +28,7 @@ from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
-    "ids by {docid}, the columns to read by {features}, or in train those of words by --categorical"
+    "ids with {docid}, the columns to read with {features}, or in train those of words with --categorical"
 )
 
 
@@ -272,9 +272,9 @@ def layout_of(
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
             what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
-            remedy = "write all files with the same columns, or name the columns to read by {features}"
+            remedy = "write all files with the same columns, or name the columns to read with {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
-        remedy = "name the columns to read by {features}, or in train those of words by --categorical"
+        remedy = "name the columns to read with {features}, or in train those of words with --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
         kinds = table.kinds or {}
@@ -306,7 +306,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
     if layout.fill is not None:
         X[np.isnan(X)] = layout.fill
     if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
-        remedy = "specify a value for missing features by {fill}" if np.isnan(X[bad]) else ""
+        remedy = "specify a value for missing features with {fill}" if np.isnan(X[bad]) else ""
         raise batch.wrong(bad[0], layout.features[bad[1]], "a finite number", value_at(X, *bad), remedy)
     y = None
     if layout.label is not None:

@@ -128,7 +128,7 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
         if not there:
             column = f"the column {given!r}" if given else f"one of the columns {', '.join(usual)}"
             problem = f"expected {column} for the {role}, got {', '.join(table.names)}"
-            raise BadInput("frame", problem, f"name it by {{{role}}}")
+            raise BadInput("frame", problem, f"name it with {{{role}}}")
         chosen[role] = there[0]
 
     def typed(batch: Batch) -> list[Any]:

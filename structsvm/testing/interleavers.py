@@ -68,7 +68,7 @@ def check_interleaver(
         here(min(p for _, p in records) > 0, "a list of the distribution has probability 0")
         for shown, _ in records:
             _check_list(interleaver, fresh, shown, rankings, here, prefix)
-        # the lists with their credits, as a distribution, under every order of the rankers
+        # the distribution of lists and their credits is the same for every order of the rankers
         law = _law(records, interleaver, range(len(rankings)))
         for order in itertools.permutations(range(len(rankings))):
             swapped = interleaver.distribution([rankings[i] for i in order], 3)
@@ -103,7 +103,7 @@ def _check_list(
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
             require(document in heads, f"{documents}: {document!r} is not the next document of any ranking")
-    # Every vector of clicks: shapes, symmetry, no credit without clicks, the same credit from the log.
+    # For every vector of clicks, check shapes, symmetry, no credit without clicks, and the same credit from the log.
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
@@ -179,7 +179,7 @@ def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
         rng, counts = np.random.default_rng(seed), dict.fromkeys(chances, 0)
         for _ in range(n):
             documents = interleaver.show(rankings, length=length, rng=rng).documents
-            require(documents in counts, f"show gave {documents}, which distribution does not contain")
+            require(documents in counts, f"show() returned {documents}, expected a list of distribution()")
             counts[documents] += 1
         require.frequencies(counts, chances, "show gave")
     # few documents have few lists: one could be drawn twice by chance, 32 in a row are not

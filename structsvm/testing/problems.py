@@ -53,7 +53,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         again = problem.cut(w)
         same = cut.loss == again.loss and np.array_equal(cut.joint, again.joint)
         require(same, "cut: expected the same result for the same w")
-        # the same cuts from one call for all queries and from three calls for parts
+        # one call for all queries and three calls for parts of them give the same cuts
         loss, joint = _query_cuts(problem, w, [0, n])
         parts = _query_cuts(problem, w, [0, n // 3, n // 2, n])
         scale = _ROUNDING * (1 + float(np.abs(loss).max()) + float(np.abs(joint).max()))
@@ -72,7 +72,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
                 require(not outside.any(), f"query {q}: expected a joint feature within its support")
         risks.append(float(weights @ hinges))
         cuts.append(cut)
-    # a cut is a lower bound on the risk everywhere; at its own point it attains it, if the oracle is exact
+    # a cut is a lower bound on the risk everywhere, and equals the risk at its own point if the oracle is exact
     if problem.exact:
         for v, risk in zip(points, risks, strict=True):
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])

@@ -22,7 +22,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     world : World
         World to check.
     n_comparisons : int, default=400
-        Comparisons of each pair among at most five arms.
+        Number of comparisons of each pair of arms, among at most five arms.
     random_state : int, default=0
         Seed.
 

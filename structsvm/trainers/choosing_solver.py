@@ -52,7 +52,7 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
     """Return a function from C to the name of the trainer; raise BadInput if no trainer supports the options."""
     smooth = bool(getattr(problem, "smooth", False))
     able = check_solver(solver, options, set() if smooth else {"hinge"})
-    # "auto": newton needs the fewest passes for smooth losses; for others, frank_wolfe up to ``largest_C``, then
+    # "auto": newton needs the fewest passes for smooth losses; for others, frank_wolfe does up to ``largest_C``, then
     # one_slack
     if solver != "auto":
         return lambda C: solver

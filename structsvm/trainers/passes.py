@@ -63,7 +63,7 @@ class SmoothProblem(Protocol):
         """Return the tangent at ``w``, in one pass over the data."""
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
+        """Return the product of the Hessian at the point of ``tangent`` and ``direction``, in one pass."""
 
 
 class SmoothSeparator(Separator, Protocol):
@@ -74,8 +74,8 @@ class SmoothSeparator(Separator, Protocol):
         scores."""
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
-        """Fill ``coef`` with the negative Hessian with respect to the scores times ``direction`` (one number per
-        row)."""
+        """Fill ``coef`` with ``-H direction``, where H is the Hessian with respect to the scores and ``direction`` has
+        one number per row."""
 
 
 class RankingProblem:
@@ -177,7 +177,7 @@ class RankingProblem:
         return Tangent(cut.loss, cut.joint, curvatures)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
+        """Return the product of the Hessian at the point of ``tangent`` and ``direction``, in one pass."""
         separator = cast(SmoothSeparator, self.separator)
 
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
@@ -279,7 +279,7 @@ def sample(
 def sampled_slope(
     problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
 ) -> tuple[float, float]:
-    """Return the weight of a sample, and the weighted sum of its joint features at ``w`` times ``direction``.
+    """Return the weight of a sample, and the weighted sum of ``direction`` times each of its joint features at ``w``.
 
     If ``slopes`` of a model (one per query of the problem) are given, they are added to the products: the sum is then
     the excess of the model's slope over the true slope.

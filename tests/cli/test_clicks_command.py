@@ -65,7 +65,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
 
     evaluate = f"clicks evaluate {log} m.npz {files}/data.txt"
     said = cli.refuses(f"{evaluate} --theta theta.txt")
-    assert "log.csv: expected sessions, got counts only; name the column of the session by --session" in said
+    assert "expected sessions, got counts only; name the column of the session with --session" in said
     evaluate += " --session session"
     told = cli.json(f"{evaluate} --theta theta.txt --report e.html")
     assert told["difference"]["lower"] > 0

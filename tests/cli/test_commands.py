@@ -125,7 +125,7 @@ def test_fill_stands_in_for_nan_and_zero_for_missing_last_features(room, cli):
     np.testing.assert_allclose(numbers("s.txt"), [7 * w[0] + w[1], w[0]])
     Path("short.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:3\n")
     cli(f"predict {room}/model.npz short.txt -o s.txt")
-    assert "features up to 2, of the model's 5; the others count as 0" in cli.err
+    assert "it has features up to 2, the model has 5; the others count as 0" in cli.err
     Path("long.txt").write_text("1 qid:1 1:1 2:2 5:0\n0 qid:1 1:3\n")
     cli(f"predict {room}/model.npz long.txt -o long")
     np.testing.assert_array_equal(numbers("s.txt"), numbers("long"))

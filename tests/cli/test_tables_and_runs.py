@@ -127,10 +127,10 @@ def test_means_over_different_topics_have_their_number(trec, cli):
     command = "evaluate qrels run {} --metric map --common-topics"
     lines = [line.split()[::2] for line in cli(command.format("other")).splitlines()[:3]]
     assert lines == [["run", "topics"], ["x", "2"], ["y", "3"]]
-    assert cli.err == "structsvm: the means are over different topics, of which 2 are in all\n"
+    assert cli.err == "structsvm: the means are over different topics; all files share 2 of them\n"
     # as many topics, but others
     cli(command.format("shifted"))
-    assert "of which 1 are in all" in cli.err
+    assert "all files share 1 of them" in cli.err
     assert "topics" not in cli("evaluate qrels run other --metric map")
 
 

@@ -242,5 +242,5 @@ def test_what_is_no_counted_log_is_refused():
         CascadeModel().fit,
         partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
     ):
-        refused("cells: expected a counted click log, got a data frame; read a", take, frame)
+        refused("cells: expected ClickCells, the counts of a click log, got a data frame; read", take, frame)
     refused(r"path: expected a path, got a frame; read it with .*read_table", read_clicks, frame)

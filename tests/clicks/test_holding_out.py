@@ -108,7 +108,7 @@ def test_columns_are_guessed_by_one_usual_name_each():
     frame = pd.DataFrame({"query": [1], "doc": [5], "rank": [1], "click": [1]})
     assert dict(read_table(frame).guessed) == {"document": "doc", "position": "rank", "clicked": "click"}
     for given, options, message in (
-        (frame.assign(Clicks=0), {}, "one .* 'clicked', got 'click' and 'Clicks'; name it by clicked="),
+        (frame.assign(Clicks=0), {}, "one .* 'clicked', got 'click' and 'Clicks'; name it with clicked="),
         (frame.drop(columns="rank"), {}, "a column 'position', got query, doc, click"),
         (frame, {"query": "query_id"}, "a column 'query_id'"),
     ):

@@ -15,7 +15,7 @@ from tests.clicks.events import event, write
 from tests.refusing import refused, rejected
 
 RANKERS = ("new", "old")
-LACKING = "list that lacks a ranker, which is no draft"
+LACKING = "list that lacks a ranker, so it is not a team draft"
 
 
 def lists(n=100):
@@ -179,7 +179,7 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
             SEARCH.rename(columns={"doc": "sku"}), None, "table: expected columns 'impression', 'document', got "
             "search, rank, sku, team, clicked; rename them, or specify columns=",
         ),
-        (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; specify others by columns="),
+        (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; specify others with columns="),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),
     ],
 )  # fmt: skip

@@ -449,8 +449,8 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
     frame.to_parquet(path)
     same_optimum(ranker(client).fit(path, features=NAMES), local, data)
     for X, y, options, message in (
-        (path, None, {}, r"numbers in the column 'title', got .*; name the columns .* by features="),
-        (path, "grade", {}, r"expected a column 'grade' for the label, .*; name it by y="),
+        (path, None, {}, r"numbers in the column 'title', got .*; name the columns .* with features="),
+        (path, "grade", {}, r"expected a column 'grade' for the label, .*; name it with y="),
         (wide, "label", {"qid": "qid", "features": ["f9"]}, "features: expected columns of X, got 'f9'"),
         (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, because only a DataFrame"),
     ):  # fmt: skip

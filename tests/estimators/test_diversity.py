@@ -71,7 +71,7 @@ def test_levels_by_default():
     ):
         same.predict(SETS)
     with pytest.raises(
-        BadInput, match=r"sets of texts, .* got .*similarity.*; train on sets of CandidateSet.from_s"
+        BadInput, match=r"sets of texts, .* got .*similarity.*; train on sets created with Cand"
     ):
         by_words.predict(given)
     assert sum(r.gain for r in same.explain(given[0])) == pytest.approx(same.decision_function(given[:1])[0])

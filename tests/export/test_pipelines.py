@@ -68,7 +68,7 @@ def test_missing_values_count_as_the_imputer_says():
     own = json.loads(export_model(model, "json"))
     assert [entry["missing"] for entry in own["features"]] == pytest.approx(HOLES.median().tolist())
     with (
-        pytest.warns(UserWarning, match=r"opensearch has no missing values: .* give price 9999"),
+        pytest.warns(UserWarning, match=r"opensearch cannot represent missing values: .* return price 9999"),
         pytest.warns(UserWarning, match="price: values are large relative to their differences"),
     ):
         weights = json.loads(export_model(model, "opensearch"))["model"]["model"]["definition"]

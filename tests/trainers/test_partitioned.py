@@ -548,7 +548,7 @@ test_bad_options = refusals(
 def test_partitions_that_do_not_fit_bound():
     with pytest.raises(BadInput, match="expected 5 features, as in partition 0, got 6 in partition 2"):
         train_partitioned(SerialPartitions([*split(make_data(), [20]), *split(make_data(m=6), [])]), 1.0)
-    with pytest.raises(BadInput, match="expected a query with weight"):
+    with pytest.raises(BadInput, match="expected a query with positive weight"):
         train_partitioned(SerialPartitions(split(make_data(), [20], weights=np.zeros(60))), 1.0)
     with pytest.raises(BadInput, match="expected at least one value"):
         fit_path_partitioned(SerialPartitions(split(make_data(), [20])), [])

@@ -123,7 +123,7 @@ def _emit_load_row(typingctx: Any, a: Any, r: Any, i: Any) -> Any:
 
 
 def _emit_tail(typingctx: Any, a: Any, i: Any, n: Any) -> Any:
-    """Return ``a[i : i + 8]`` with zeros except for the last ``n``: the end of a sum, read within the array."""
+    """Return ``a[i : i + 8]`` with all but the last ``n`` set to zero, to end a sum without reading past the array."""
     return (lanes(a, types.intp, types.intp), _load_tail) if _check(a, 1) else None
 
 

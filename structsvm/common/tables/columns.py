@@ -127,9 +127,9 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
 
 
 class Spelling:
-    """Tracks over all batches whether the ids of a text are numbers, some of them written as floats.
+    """Tracks over all batches whether the ids of a text file are numbers, some of them written as floats.
 
-    Whether these ids are integers depends on all words together.
+    The ids of a column are integers only if all of them are numbers, so that all batches have to be examined.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return the distinct ids of a text (an Arrow array), as by :func:`settled_words`."""
+    """Return the distinct ids of a text file (an Arrow array), as by :func:`settled_words`."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")

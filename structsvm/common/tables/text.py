@@ -242,7 +242,7 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
             numbered = _objects(block, path)
             for number, row in numbered:
                 if more := row.keys() - set(names):
-                    problem = f"expected keys of the first lines, got {shorten(min(more))}"
+                    problem = f"expected only keys that occur in the first lines, got {shorten(min(more))}"
                     raise BadInput(f"{path}:{number}", problem, "write null where a line has no value")
             if numbered:
                 columns = {

@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 """An object of JSON."""
 
 MAX_PAGE = 10_000
-"""Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
+"""Largest number of documents before a page, and on it; OpenSearch and Elasticsearch refuse more by default."""
 
 Parameters = Sequence[tuple[str, str]]
 """Names and values in the address of a request."""

@@ -14,7 +14,7 @@ _MOST_DRAWN = 30
 """Largest number of models in a figure, and in the table of pairs."""
 
 _MOST_PARTS = 4
-"""Largest number of connected parts for which figures are drawn."""
+"""Largest number of connected components for which figures are drawn."""
 
 
 def summary(result: Arena, *, elo: float | None = None) -> list[str]:

@@ -28,12 +28,12 @@ _MOST_TESTED = 100
 
 @dataclass(frozen=True)
 class Strengths:
-    """Strengths of the models of one connected part of the votes, relative to their mean.
+    """Strengths of the models of one connected component of the votes, relative to their mean.
 
     Attributes
     ----------
     models : ndarray of int64
-        Indices of the models in the part.
+        Indices of the models in the component.
     strength, lower, upper : ndarray of float64
         Log-odds, with 95 % intervals for one look at a number of votes fixed in advance, from the cluster-robust
         sandwich covariance. One end is infinite if a model won or lost all its votes; both ends are NaN if there
@@ -59,7 +59,7 @@ class Strengths:
 
 
 def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Strengths]:
-    """Return the strengths of each connected part, the largest first."""
+    """Return the strengths of each connected component, the largest first."""
     part = components(votes)
     parts = []
     for number in np.argsort(-np.bincount(part), kind="stable"):
@@ -71,7 +71,7 @@ def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Stre
 
 
 def components(votes: Votes) -> Int:
-    """Return the index of the connected part of each model; the votes are the edges."""
+    """Return the index of the connected component of each model; the votes are the edges."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -79,7 +79,7 @@ class Arena:
         Range of the number of further votes needed for a decision; None after the decision, or if no forecast is
         possible.
     strengths : list of Strengths
-        Strengths of each connected part of the models; a single entry if the votes connect all models.
+        Strengths of each connected component of the models; a single entry if the votes connect all models.
     pairs : list of PairEvidence
         The pairs with votes.
     first_shown : float
@@ -122,7 +122,7 @@ class Arena:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models in leaderboard order: by connected part, in descending order of strength."""
+        """Names of the models in leaderboard order: by connected component, in descending order of strength."""
         return [row["model"] for row in self.rows()]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -463,6 +463,6 @@ def _notes(
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf([group.upper, group.lower]).any() for group in board):
         notes.append(
-            "a model won or lost all its votes: its interval is open, its strength bounded by the prior"
+            "a model won or lost all its votes: one end of its interval is infinite, the prior bounds its strength"
         )
     return notes

@@ -198,7 +198,7 @@ class BestArm(CountsWins):
         return pairs
 
     def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs of a leader and another arm with the smallest evidence."""
+        """Return the ``n`` pairs of a leader and another arm that have the smallest evidence."""
         if self.top == 1:
             inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
         else:

@@ -96,8 +96,8 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 def check_draft(shown: Shown) -> None:
     """Raise BadInput if a record assigns two or more documents, and all to the same team."""
-    # Each ranker picks once per round, so no draft has such a result: the record was changed, and all its clicks would
-    # credit one ranker.
+    # Each ranker picks once per round, so a draft never assigns several documents to one team only: the record was
+    # changed, and all its clicks would credit one ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
         problem = f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"

@@ -57,8 +57,9 @@ descents continue. For 4,000 noisy queries with C = 10^4, this rule reduces the 
 in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
 _STALLED = 0.9
-"""Ratio of the gaps above which such a certificate is followed by another descent, because one plane per query and pass
-can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of 33 passes."""
+"""Ratio of the gaps after and before a certificate above which another descent follows although descents have ended,
+because one plane per query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of
+33 passes."""
 
 _PATIENCE = 6
 """Number of certificates after which one_slack takes over if together they reduce the gap by less than a tenth."""
@@ -214,7 +215,7 @@ class _Whole(NamedTuple):
         return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """Return the cut at ``w`` in one pass, which is the sum over the partitions, in their order."""
+        """Return the cut at ``w``, the sum of the cuts of the partitions in their order, in one pass."""
         return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
@@ -252,7 +253,7 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
     # Weights are relative within each partition; the fraction of the total weight in each partition combines them.
     masses = np.array([one.mass for one in described])
     if not masses.sum() > 0:
-        raise BadInput("sample_weight", "expected a query with weight, got none")
+        raise BadInput("sample_weight", "expected a query with positive weight, got none")
     columns = 8.0 * _COLUMNS_EACH * parts.n_parts * widths[0]
     return _Whole(
         parts,
@@ -479,7 +480,7 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of a segment according to the cached planes and a sample, with a small round per slope."""
+    """Return the best point from ``w`` to ``centre`` by cached planes and a sample; each slope takes a small round."""
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])

@@ -97,7 +97,7 @@ def _by_run(path: Path) -> Callable[[QueryData], Float]:
     def score(part: QueryData) -> Float:
         if part.docid is None:
             problem = "expected rows with document ids for a run, got none"
-            raise BadInput(path, problem, "name their column by --docid")
+            raise BadInput(path, problem, "name their column with --docid")
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():

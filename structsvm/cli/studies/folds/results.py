@@ -1,7 +1,7 @@
 """Cells: the results of a method on a fold, each saved in a small file, so that a killed run can be resumed.
 
 A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a hundredth of the time of 22 separate
-fits, so smaller units would cost more than a killed run loses.
+fits, so saving smaller units would cost more time than it could save after a killed run.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Measures:
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
 
-        Ties are averaged over their orders when choosing and in the TREC convention; otherwise the other conventions
-        keep the rule of the programs that they reproduce.
+        Measures are averaged over the orders of tied documents if ``choosing`` is set and in the TREC convention.
+        Otherwise, the convention determines the order of ties, as in the program that it reproduces.
         """
         rules = self.rules | ({"ties": "average"} if choosing else {})
         return evaluate_part(name, data.y, scores, qid=data.qid, **rules).result.per_query

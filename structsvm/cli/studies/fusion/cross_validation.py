@@ -130,8 +130,9 @@ def cross_validate_fusion(
     """Re-rank every judged topic by a model that was trained, and whose C was chosen, without that topic.
 
     For each of the ``folds`` outer folds, C is chosen on three folds of the other topics. The final model is trained on
-    all judged topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; rankings count up
-    to it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
+    all judged topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; documents at lower
+    ranks do not count. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are
+    measured.
     """
     from joblib import Parallel, delayed
 
