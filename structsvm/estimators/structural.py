@@ -62,9 +62,8 @@ class StructuralRanker(LinearSVM):
         Relative duality gap at which training stops.
     solver : str, default="auto"
         Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; all trainers reach the same optimum.
-        ``constraints`` and ``penalty`` require one_slack; newton only supports smooth losses (``"ndcg@10"``, ``"mrr"``,
-        ``"precision@10"``) without sign constraints. A trainer that does not support the other parameters raises an
-        error.
+        ``constraints`` and ``penalty`` require one_slack; newton only supports smooth losses, such as ``"ndcg@10"``,
+        without sign constraints. A trainer that does not support the other parameters raises an error.
     positive : bool, default=False
         Whether to constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None

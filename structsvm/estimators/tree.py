@@ -68,7 +68,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         which ranks better if the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None means 0.002 times the number of training queries, or
-        0.01 times this number for the smooth losses ("ndcg@k", "mrr", "precision@k"). These factors were best on
+        0.01 times this number for smooth losses, such as "ndcg@k". These factors were best on
         average over five data sets with 20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value
         used. Preferably tune ``C`` on a log grid from 1e-2 to 1e2, on queries that were not used to grow the trees, as
         :class:`TreeRankerCV` does.
@@ -84,8 +84,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     solver : str, default="auto"
-        Name of a trainer for :func:`structsvm.trainers.train`, or "auto", which picks newton for the smooth losses
-        ("ndcg@k", "mrr", "precision@k"), otherwise frank_wolfe over blocks of queries, or one_slack for fewer than 400
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto", which picks newton for smooth losses,
+        such as "ndcg@k", otherwise frank_wolfe over blocks of queries, or one_slack for fewer than 400
         queries.
     relevance : float, default=1.0
         Least label of a relevant document, for binary losses and for growing trees with these losses.

@@ -41,7 +41,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     loss : str or Oracle
         One of :data:`LOSSES`, or the spelling of other programs, such as ``"nDCG@10"``, ``"MAP"`` or ``"RR"``.
     relevance : float, default=1.0
-        Least label of a relevant document, for the binary losses (map, roc, mrr, precision).
+        Least label of a relevant document, for binary losses, such as map.
 
     Returns
     -------

@@ -549,5 +549,5 @@ def test_every_reader_of_clicks_is_a_format_by_its_name():
         and name != "read_clicks"
     }
     assert readers == labels("structsvm.clicks")
-    told = re.search("format : {(.*)}", read_clicks.__doc__)[1]
-    assert {*told.replace('"', "").split(", ")} == {"auto", *readers}
+    told = re.findall(r'"(\w+)"', re.search("format : {.*", read_clicks.__doc__)[0])
+    assert {*told} == {"auto", *readers}, "the line 'format : {...}' of read_clicks lists all formats"
