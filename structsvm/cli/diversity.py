@@ -44,8 +44,8 @@ Marks = Annotated[
     str,
     typer.Option(
         callback=known(lambda: MARKS),
-        help="Meaning of the subtopics of a document. subtopics: its topics. judged: it was judged useful if it has "
-        "any, otherwise not useful. clicks: it was clicked if it has any.",
+        help="Meaning of the subtopics of a document. subtopics: its topics. judged: a document with subtopics was "
+        "judged useful, one without was not. clicks: a document with subtopics was clicked.",
     ),
 ]
 MARKS = ("subtopics", "judged", "clicks")

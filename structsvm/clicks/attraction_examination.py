@@ -221,8 +221,9 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 @kernel
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
     """Eliminate the rows by a Schur complement; return the matrix and right-hand side of the system for the levels."""
-    # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv), put into the equations of the levels
-    # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its levels.
+    # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv). Substituting du in the equations of the
+    # levels gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its
+    # levels.
     n = hv.shape[0]
     schur, right = np.zeros((n, n)), gv.copy()
     for k in range(n):

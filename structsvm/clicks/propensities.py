@@ -400,8 +400,8 @@ class Influence:
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
     def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
-        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on a figure with this
-        gradient."""
+        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on an estimate with the
+        gradient ``slope`` in the propensities."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)

@@ -88,7 +88,7 @@ def _reading_class() -> Any:
     """Return a class of kernels that are not compiled a second time for read-only arrays."""
 
     class Kernel(CPUDispatcher):
-        """Kernel that calls its code for writable arrays with read-only ones, too."""
+        """Kernel that runs the code compiled for writable arrays on read-only arrays, too."""
 
         def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
             # called for a combination of types that the dispatcher has not seen

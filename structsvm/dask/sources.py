@@ -37,7 +37,8 @@ class Pieces(NamedTuple):
     n_bytes: int | None
     """Size of all rows in memory, if known before they are read; 0 for stores, which are mapped."""
     reload: Any = None
-    """For texts, whose width is known only after all are read: function from width and format to the pieces."""
+    """For LETOR text, whose width is known only after all files are read: function that takes the width and the format
+    and returns the pieces."""
 
 
 def is_path(X: Any) -> bool:

@@ -356,8 +356,8 @@ class Service:
         Returns
         -------
         dict
-            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and all others of
-            ``Analysis.to_dict()``.
+            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and the other
+            fields of ``Analysis.to_dict()``.
         """
         return await asyncio.to_thread(
             reporting.report, self.store, await self.registry.found(key), self.clock.now(), self._reports

@@ -46,7 +46,8 @@ class NDCG:
     The loss of a relevant document is the logarithm of a soft rank among the worse documents. At equal scores the
     negative gradient is proportional to the mean of the relevant documents minus the mean of the others. The optimal
     weights are therefore zero only if the two means are equal, whatever the length of the queries. The hinge of NDCG
-    with position features, in contrast, compares with the best of the other documents (``docs/theory/log_rank.md``).
+    with position features, in contrast, compares each relevant document with the best of the others
+    (``docs/theory/log_rank.md``).
 
     This is not a structural SVM, because there is no most violated ranking. As its tangents are cuts, every trainer can
     minimise it, including ``solver="newton"``, because it has a Hessian. An evaluation takes O(documents x grades) per

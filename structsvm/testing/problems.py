@@ -153,8 +153,8 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     Parameters
     ----------
     solve : QPSolver
-    solve : QPSolver
         Solver to check.
+    tol : float, default=1e-8
         Relative duality gap to request.
     random_state : int, default=0
         Seed.

@@ -12,7 +12,7 @@ from structsvm.common.checks import missing_parts
 
 
 class Requirement:
-    """Raise an ``AssertionError`` with the name of the part for each statement about it that does not hold."""
+    """Check statements about a part; raise an ``AssertionError`` with its name for one that does not hold."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -63,7 +63,7 @@ class SmoothProblem(Protocol):
         """Return the tangent at ``w``, in one pass over the data."""
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
+        """Return the second derivative at the point of ``tangent`` times ``direction``, in one pass."""
 
 
 class SmoothSeparator(Separator, Protocol):
@@ -177,7 +177,7 @@ class RankingProblem:
         return Tangent(cut.loss, cut.joint, curvatures)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
+        """Return the second derivative at the point of ``tangent`` times ``direction``, in one pass."""
         separator = cast(SmoothSeparator, self.separator)
 
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
