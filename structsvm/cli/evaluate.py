@@ -245,7 +245,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _kind(data: Path) -> str:
-    """Return the kind of a text by its first line; none of a stream, which can be read once only."""
+    """Return the kind of a text file by its first line; empty for a stream, which can be read only once."""
     if data.is_dir() or paths.is_table(data) or is_stream(data):
         return ""
     from structsvm.readers.describing import first_line, kind_of

@@ -95,7 +95,8 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """Result of :func:`read_entries`: queries and events, the texts behind their numbers, and counts of omissions."""
+    """Result of :func:`read_entries`: queries and events, the strings that are stored as numbers, and counts of
+    omissions."""
 
     queries: Queries
     events: Events

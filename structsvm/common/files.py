@@ -231,7 +231,8 @@ def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
 
 
 def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.uint8]:
-    """Return the decompressed bytes of a text, without byte order mark, ending in a line feed; empty for an empty file.
+    """Return the decompressed bytes of a text file, without byte order mark and ending in a line feed; empty for an
+    empty file.
 
     A plain file that ends in a line feed is mapped, not read, and its lines are not bounded. Streams are read to the
     end.

@@ -47,7 +47,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
         A LETOR or SVMlight text, a TREC run, TREC judgments (also by subtopic) or JSON Lines, plain or
         compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Options of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
+        Options of :func:`structsvm.readers.read_queries`, for LETOR text or a table.
 
     Returns
     -------
@@ -88,20 +88,20 @@ def describe(path: AnyPath, **options: Any) -> Description:
     line = first_line(path)
     kind = kind_of(line)
     if not kind:
-        kinds = "a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
+        kinds = "LETOR text (lines '<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
         got = f"got a file that begins {shorten(line[:200])}"
         problem = f"expected {kinds}, JSON Lines or a table (.csv, .tsv, .parquet), {got}"
         raise BadInput(path, problem)
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
-        problem = f"{', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
+        problem = f"{', '.join(options)}: options of LETOR text, got a file of kind {kind!r}"
         raise BadInput(path, problem)
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 
 
 def first_line(path: Path) -> bytes:
-    """Return the first line of a text that is neither blank nor a comment."""
+    """Return the first line of a text file that is neither blank nor a comment."""
     for block in read_blocks(path, _BLOCK_BYTES):
         lines = (piece.strip() for piece in block.tobytes().split(b"\n"))
         if line := next((piece for piece in lines if piece and not piece.startswith(b"#")), b""):
@@ -110,7 +110,7 @@ def first_line(path: Path) -> bytes:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a text by its first line: letor, run, qrels or json-lines; empty if it is none of them."""
+    """Return the kind of a text file by its first line: letor, run, qrels or json-lines; empty if unknown."""
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"

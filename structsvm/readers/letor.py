@@ -211,7 +211,7 @@ def _check_word(word: Any, what: str) -> str:
 
 
 class Block(NamedTuple):
-    """Whole lines of a text, with its file and the number of earlier lines for messages."""
+    """Whole lines of a text file, with its path and the number of earlier lines for messages."""
 
     text: scanner.Bytes
     path: Path
@@ -256,7 +256,7 @@ class Options:
     with_grade: bool = True
 
     def with_grade_of(self, block: Block) -> Options:
-        """Return the options for a text; its first row shows whether rows have grades."""
+        """Return the options for a file; its first row shows whether rows have grades."""
         _, line = next(block.rows(), (0, b"0"))
         if self.with_qid:
             return replace(self, with_grade=not line.startswith(b"qid:"))
@@ -304,8 +304,8 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text, estimated by a first pass: number of rows, number of features, and probable width.
-    For a block also the byte ranges of the threads, with their numbers of rows and features.
+    """Size of a text file, estimated by a first pass: number of rows, number of features, and probable width.
+    For a block, also the byte ranges of the threads, with their numbers of rows and features.
     """
 
     n_rows: int

@@ -24,10 +24,10 @@ class Batch:
     """Function from a row to the argument that errors name, and the beginning of the message."""
 
     written: Callable[[int, str], str] | None = None
-    """Function from row and column to the cell of a text as written; None if values have types."""
+    """Function from row and column to the cell as written in a text file; None if values have types."""
 
     def wrong(self, row: int, name: str, expected: str, got: str, remedy: str = "") -> BadInput:
-        """Return the error of a cell; the cell of a text is shown as it is written."""
+        """Return the error of a cell; a cell of a text file is shown as written."""
         where, start = self.place(row)
         if self.written is not None and got != "none":
             cell = self.written(row, name)
@@ -66,10 +66,10 @@ class Table:
     """Read the columns of ``roles``, a mapping of names to roles; of a Parquet file only ``row_groups``, if given."""
 
     kinds: Mapping[str, Any] | None = None
-    """Types of the columns; None for a text, whose types follow from the roles."""
+    """Types of the columns; None for a text file, whose types follow from the roles."""
 
     n_rows: int | None = None
-    """Number of rows; None for a text."""
+    """Number of rows; None for a text file."""
 
     @property
     def in_parts(self) -> bool:

@@ -83,8 +83,8 @@ def identify(words: Sequence[str]) -> NDArray[Any]:
 
 
 def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray[Any]:
-    """Return all ids of a text as int64 if each is written as an integer, ``7`` or ``7.0``; otherwise as written. Raise
-    if some numbers were rounded, such as ``1.73e+18``: different ids may have become equal.
+    """Return all ids of a text file as int64 if each is written as an integer, ``7`` or ``7.0``; otherwise as written.
+    Raise if some numbers were rounded, such as ``1.73e+18``: different ids may have become equal.
     """
     if not spelling_of(words)[0]:
         return np.array(words, dtype=np.str_)
