@@ -53,7 +53,7 @@ _SELECTORS = ("diverse", "svmdiv")
 
 Budget = Annotated[
     float | None,
-    "Largest total cost of the chosen documents: of their costs or, if none are given, of their words; with --k both "
+    "Maximum total cost of the chosen documents; without costs, a document costs its number of words. With --k both "
     "limits hold.",
 ]
 

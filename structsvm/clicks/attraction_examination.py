@@ -79,7 +79,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system for the levels."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
-    if prior == 0:  # parameters of only clicks, or only misses, have their optimum at a bound
+    if prior == 0:  # parameters with only clicks, or only misses, have their optimum at a bound
         for x, number in ((u, rows), (v, cells.level)):
             clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0

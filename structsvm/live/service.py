@@ -179,7 +179,7 @@ class Service:
         key : str
             Key of the experiment.
         request_id : str
-            Id of the request, with which it is assigned.
+            Id of the request. Without a unit, it determines the assignment.
         unit : str, optional
             User or session: either all requests of a unit take part, or none. Without a unit, each request is assigned
             separately.

@@ -94,8 +94,8 @@ def check_structured_model(
     """Check a custom structured model (:class:`structsvm.protocols.StructuredModel`) on some labelled examples.
 
     Joint features have one length; losses are not negative, and zero for the true output. ``argmax`` and
-    ``loss_augmented_argmax`` are called at several ``w``. No output that they return for an example has a larger score
-    at a ``w`` than the result of ``argmax`` there, nor a larger sum of loss and score than the result of
+    ``loss_augmented_argmax`` are called at several ``w``. At each ``w``, no output that they return for an example
+    has a larger score than the result of ``argmax``, or a larger sum of loss and score than the result of
     ``loss_augmented_argmax``.
 
     Parameters

@@ -43,7 +43,7 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    Parameters and result are as for :func:`t_test`. The test is of the median. Use it if the statistic is symmetric
+    Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric
     about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
     outcomes.
 
