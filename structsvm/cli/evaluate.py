@@ -55,7 +55,7 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of its source text), whose "
+            help="One score per line, in the order of the rows of DATA (for a store: of its source file), whose "
             "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
             "judgments, a TREC run; with --dask, the model that ranks.",
             callback=lambda scores: list(map(paths.stdin_as_path, scores)),

@@ -236,8 +236,8 @@ class Service:
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first; production's ranking is required.
         **options
-            ``length``, ``offset``, ``query`` and ``assignment`` as of :meth:`structsvm.live.Client.show`, ``unit`` and
-            ``context`` as of :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
+            ``length``, ``offset``, ``query`` and ``assignment`` as in :meth:`structsvm.live.Client.show`, ``unit`` and
+            ``context`` as in :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
 
         Returns
         -------

@@ -269,8 +269,8 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill in the tangents, and ``kept`` with exp(score - maximum) per query, or score - maximum if the range is
-    wide."""
+    """Fill ``loss`` and ``coef`` with the tangents, and ``kept`` with exp(score - maximum) per query, or with
+    score - maximum if the range is wide."""
     # ``pull`` is the negative gradient per document, in descending order of grade. Products with the Hessian need the
     # same exponentials, which ``kept`` stores. Exponentials are always positive and relative scores never are, so that
     # the sign of the first entry of a query tells which of the two is stored.

@@ -155,7 +155,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
 
 @kernel
 def _tangent(scores, first, last, offsets, informative, weights, shares, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill in the tangents, and ``shares`` with the softmax of the scores."""
+    """Fill ``loss`` and ``coef`` with the tangents, and ``shares`` with the softmax of the scores."""
     base = offsets[first]
     for q in range(first, last):
         start, end = offsets[q] - base, offsets[q + 1] - base

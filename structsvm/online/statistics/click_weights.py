@@ -1,7 +1,6 @@
 """Click weights that increase the power of a test, learned from logs with a known winner.
 
-Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as the own ranker; queries of several pairs are
-stacked.
+Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as ``own``; queries of several pairs are stacked.
 The statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
@@ -291,7 +290,7 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
-    # the better ranker is the own ranker of each pair, so that the expected sign is the same in all rows
+    # the better ranker of each pair is ``own``, so that the expected sign is the same in all rows
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)
