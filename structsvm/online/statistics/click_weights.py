@@ -168,7 +168,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         ],
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
-    # the last coordinate is a lower bound of the scores of all pairs, and is maximised
+    # the last coordinate is a lower bound on the scores of all pairs, and is maximised
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
     solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
