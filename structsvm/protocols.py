@@ -87,7 +87,7 @@ class Cut(NamedTuple):
 
     Examples
     --------
-    See :class:`structsvm.trainers.RankingProblem`, whose ``cut`` returns one.
+    See :class:`structsvm.trainers.RankingProblem`, whose method ``cut`` returns a cut.
     """
 
     loss: float

@@ -447,8 +447,8 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
 _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
     (
         "weak",
-        "expected every position connected to position 1 by clicked documents that were shown at several, got none for "
-        "{}",
+        "expected every position connected to position 1 by clicked documents shown at several positions, got none "
+        "for {}",
         "log interleaved or swapped lists, or several rankers; or estimate fewer positions with {last}",
     ),
     (
