@@ -363,7 +363,7 @@ def _load(path: Path) -> Selector:
 
 
 def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
-    """Return the stated cost of each document, or its number of words, at least one as costs must be positive."""
+    """Return the stated cost of each document, or its number of words, but at least 1: costs must be positive."""
     if budget is None:
         return None
     if stated := [one.costs for one in found.sets if one.costs is not None]:
