@@ -87,7 +87,7 @@ class Cut(NamedTuple):
 
     Examples
     --------
-    See :class:`structsvm.trainers.RankingProblem`, whose ``cut`` returns one.
+    See :class:`structsvm.trainers.RankingProblem`, whose method ``cut`` returns a cut.
     """
 
     loss: float
@@ -107,7 +107,7 @@ class Problem(Protocol):
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
 
     def cut(self, w: Float) -> Cut:
-        """Return the weighted mean over queries of loss and joint feature at ``w``, by one pass over the data."""
+        """Return the weighted mean over queries of loss and joint feature at ``w``, in one pass over the data."""
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""

@@ -24,7 +24,7 @@ from structsvm.common.tables.ids_and_times import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
-"""Largest magnitude of a feature, with which the squared norm of a joint feature vector does not overflow."""
+"""Largest magnitude of a feature for which the squared norm of a joint feature vector cannot overflow."""
 
 
 class SingleQueryWarning(UserWarning):

@@ -1,5 +1,5 @@
 """Watch the gap close
-Every trainer reports an upper and a lower bound of the optimum after each pass over the data. All three
+Every trainer reports an upper and a lower bound on the optimum after each pass over the data. All three
 reach the same optimum in different ways.
 """
 

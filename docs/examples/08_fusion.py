@@ -14,7 +14,7 @@ pool = candidates(runs, qrels)
 print(model)
 
 # %%
-# The combined run is compared with the single runs on the topics of the training (``structsvm fuse`` cross-validates).
+# The combined run is compared with the single runs on the training topics (``structsvm fuse`` cross-validates).
 for run in [*runs, model.rank(pool)]:
     print(f"{run.tag:10s} MAP {evaluate('map', **judge_run(run, qrels)._asdict()).mean:.3f}")
 

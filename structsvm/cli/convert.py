@@ -92,7 +92,7 @@ def convert(
         del columns["label"]
     one_based = columns.pop("one_based", True)
     if columns:
-        raise BadInput(next(iter(columns)), f"requires a table, got the text {source}")
+        raise BadInput(next(iter(columns)), f"requires a table, got the text file {source}")
     if source.is_dir():
         raise BadInput(source, "expected a text file, got a folder", "a store needs no conversion")
     paths.check_folder(store)

@@ -44,8 +44,8 @@ Marks = Annotated[
     str,
     typer.Option(
         callback=known(lambda: MARKS),
-        help="Meaning of the subtopics of a document. subtopics: its topics. judged: it was judged useful if it has "
-        "any, otherwise not useful. clicks: it was clicked if it has any.",
+        help="Meaning of the subtopics of a document. subtopics: its topics. judged: a document with subtopics was "
+        "judged useful, one without was not. clicks: a document with subtopics was clicked.",
     ),
 ]
 MARKS = ("subtopics", "judged", "clicks")
@@ -53,7 +53,7 @@ _SELECTORS = ("diverse", "svmdiv")
 
 Budget = Annotated[
     float | None,
-    "Largest total cost of the chosen documents: of their costs or, if none are given, of their words; with --k both "
+    "Maximum total cost of the chosen documents; without costs, a document costs its number of words. With --k both "
     "limits hold.",
 ]
 
@@ -363,7 +363,7 @@ def _load(path: Path) -> Selector:
 
 
 def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
-    """Return the stated cost of each document, or its number of words, at least one as costs must be positive."""
+    """Return the stated cost of each document, or its number of words, but at least 1: costs must be positive."""
     if budget is None:
         return None
     if stated := [one.costs for one in found.sets if one.costs is not None]:

@@ -55,7 +55,7 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of its source text), whose "
+            help="One score per line, in the order of the rows of DATA (for a store: of its source file), whose "
             "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
             "judgments, a TREC run; with --dask, the model that ranks.",
             callback=lambda scores: list(map(paths.stdin_as_path, scores)),
@@ -245,7 +245,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _kind(data: Path) -> str:
-    """Return the kind of a text by its first line; none of a stream, which can be read once only."""
+    """Return the kind of a text file by its first line; empty for a stream, which can be read only once."""
     if data.is_dir() or paths.is_table(data) or is_stream(data):
         return ""
     from structsvm.readers.describing import first_line, kind_of

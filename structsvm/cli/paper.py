@@ -22,7 +22,7 @@ _SPECIAL = {
 def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str]], str]:
     """Return columns, rows and a note: means, the best in bold, with letters for the baselines that differ from them.
 
-    ``\\0b`` begins bold text, ``\\0r`` raised text, and ``\\0`` ends both.
+    ``\\0b`` begins bold text, ``\\0r`` superscripts, and ``\\0`` ends both.
     """
     from structsvm.plots.pages import columns, measure_name
 

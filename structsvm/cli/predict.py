@@ -46,7 +46,7 @@ def predict(
     jobs: Jobs = -1,
     dask: Dask = None,
 ) -> None:
-    """Score each row of DATA, in the order of its rows (for a store: of its source text); higher is better.
+    """Score each row of DATA, in the order of its rows (for a store: of its source file); higher is better.
 
     The scaling of the model is applied. Columns of a table are matched by name with the features of the model. Features
     missing in a text file are 0. Labels are needed only with --dask.

@@ -79,7 +79,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     """Maximise by projected Newton steps, which fix parameters at bounds and solve a dense system for the levels."""
     u, v = u.copy(), v.copy()
     rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
-    if prior == 0:  # parameters of only clicks, or only misses, have their optimum at a bound
+    if prior == 0:  # parameters with only clicks, or only misses, have their optimum at a bound
         for x, number in ((u, rows), (v, cells.level)):
             clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0
@@ -221,8 +221,9 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 @kernel
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
     """Eliminate the rows by a Schur complement; return the matrix and right-hand side of the system for the levels."""
-    # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv), put into the equations of the levels
-    # gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its levels.
+    # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv). Substituting du in the equations of the
+    # levels gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its
+    # levels.
     n = hv.shape[0]
     schur, right = np.zeros((n, n)), gv.copy()
     for k in range(n):

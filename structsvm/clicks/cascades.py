@@ -222,8 +222,9 @@ class SimplifiedDynamicBayesianModel(_WalkModel):
 
     Notes
     -----
-    Chapelle & Zhang (WWW 2009), section 3.3: the last click is assumed to have satisfied the user. These estimates do
-    not maximise the likelihood, as those of :class:`DynamicBayesianModel` do; ``log_likelihood_`` is exact.
+    Chapelle & Zhang (WWW 2009), section 3.3: the last click is assumed to have satisfied the user. Unlike
+    those of :class:`DynamicBayesianModel`, these estimates do not maximise the likelihood; ``log_likelihood_`` is
+    exact.
 
     Examples
     --------

@@ -179,8 +179,8 @@ def evaluate_from_clicks(
     Raises
     ------
     BadInput
-        If the log has no sessions; if a query of the log has no scores, or a document several; if the unseen share
-        exceeds ``most_unseen``; for ``"logged"`` without logged probabilities.
+        If the log has no sessions; if a query of the log has no scores, or a document has several scores; if the
+        unseen share exceeds ``most_unseen``; for ``"logged"`` without logged probabilities.
 
     Warns
     -----

@@ -97,7 +97,7 @@ class PositionBasedModel(_ProductModel):
     n_rounds : int, default=50
         Rounds of EM; all parameters start at one half.
     tol : float, default=1e-6
-        Newton's method stops when the possible gain in log-likelihood is at most this.
+        Newton's method stops when the possible gain in log-likelihood is at most ``tol``.
 
     Attributes
     ----------

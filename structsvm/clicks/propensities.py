@@ -99,7 +99,7 @@ class Propensities:
         return self.theta * exp(-half), self.theta * exp(half)
 
     def variance(self, slope: Float) -> float:
-        """Return the variance of a figure with this gradient with respect to the logarithms (delta method)."""
+        """Return the variance of an estimate whose gradient in the logarithms is ``slope`` (delta method)."""
         return max(0.0, float((slope[:, None] * self.covariance * slope).sum()))
 
     def freedom_of(self, slope: Float) -> float:
@@ -387,7 +387,7 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=
 class Influence:
     """Influence of each impression of a log on the propensities that were harvested from it."""
 
-    # A unit of the log (a list, a user) affects a figure both through its clicks and through their effect on the
+    # A unit of the log (a list, a user) affects an estimate both through its clicks and through their effect on the
     # propensities; one influence function includes both, with their correlation.
 
     def __init__(self, cells: ClickCells, theta: Propensities) -> None:
@@ -400,8 +400,8 @@ class Influence:
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
     def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
-        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on a figure with this
-        gradient."""
+        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on an estimate whose
+        gradient in the logarithms of the propensities is ``slope``."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
@@ -447,8 +447,8 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
 _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
     (
         "weak",
-        "expected every position connected to position 1 by clicked documents that were shown at several, got none for "
-        "{}",
+        "expected every position connected to position 1 by clicked documents shown at several positions, got none "
+        "for {}",
         "log interleaved or swapped lists, or several rankers; or estimate fewer positions with {last}",
     ),
     (

@@ -65,7 +65,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
 
 
 def is_ubi(path: Path) -> bool:
-    """Return whether the first line of a text is a UBI entry, a bulk action or a ``_search`` response."""
+    """Return whether the first line of a file is a UBI entry, a bulk action or a ``_search`` response."""
     entry = _entry(_first_line(path))
     some = {"action_name", "user_query", "index", "create", "hits", "_source"}
     return "shown" not in entry and bool(some & set(entry))

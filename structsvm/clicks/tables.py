@@ -232,7 +232,7 @@ class _Reading:
         self._lists.append(keys)
 
     def settled(self, cells: ClickCells) -> ClickCells:
-        """Return the counts with ids such as ``101.0`` as ``101`` if all ids of a text are numbers."""
+        """Return the counts with ids such as ``101.0`` as ``101`` if all ids of a text file are numbers."""
         changed: dict[str, Any] = {}
         for role, field in _FIELDS.items():
             if self._spelling[role].of_floats:
@@ -241,7 +241,8 @@ class _Reading:
 
 
 def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
-    """Return the ids of a text as normalised by :func:`settled_words`, in the same order; raise if two become equal."""
+    """Return ids of a text file as normalised by :func:`settled_words`, in the same order; raise if two become
+    equal."""
     distinct, inverse = np.unique(words, return_inverse=True)
     own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
     if np.unique(own).size < own.size:

@@ -275,7 +275,7 @@ def _drafted(
 ) -> TeamDraftLog:
     """Return the log of the lists in which every ranker picks once before any ranker picks again.
 
-    Raise for lists of several experiments, where most lists lack a ranker, or some rankers never share a list.
+    Raise if the lists belong to several experiments: most lists lack a ranker, or some rankers never share a list.
     """
     lists: list[Impression] = []
     rankers: Counter[tuple[int, ...]] = Counter()

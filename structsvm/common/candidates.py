@@ -23,7 +23,7 @@ _LARGEST_COUNT = 2.0**53
 """Integers are exact in float64 up to this value, and their sums do not overflow."""
 
 _SIMILARITY_TOLERANCE = 1e-4
-"""Largest error of a similarity: embeddings are often of single precision."""
+"""Largest accepted error of a similarity: embeddings are often in single precision."""
 
 
 class CandidateSet:

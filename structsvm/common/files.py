@@ -50,7 +50,7 @@ FREE_BYTES = 1 << 26
 """Up to 64 MB of text, any expansion is allowed: a small repetitive file does no harm."""
 
 _READ_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 17  # size of pieces if all are collected; one piece fits into the cache
+_PIECE_BYTES = 1 << 17  # size of the pieces of a file that is read as a whole; a piece fits into the cache
 _max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
 
 

@@ -41,7 +41,7 @@ def _imports(code: CodeType) -> Iterator[tuple[str, str]]:
 
 
 def attach(package: str, **labels: Mapping[str, str]) -> Attached:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``, which calls this.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for ``package``, whose ``__init__`` calls this function.
 
     Names that are imported from ``package`` itself are its submodules, which a star import leaves out. ``labels`` map
     the short names by which users choose members, such as "rucb", to the members.

@@ -219,7 +219,7 @@ class DaskPartitions:
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]
 
         def repeat(there: dict[str, Any], states: Sequence[str]) -> bool:
-            """Repeat calls in the given states whose worker is gone, on any worker; return whether there were any."""
+            """Repeat calls in the given states on any worker if their worker is gone; return whether there were any."""
             gone = [k for k, holder in enumerate(self._holders) if holder is not None and holder not in there]
             gone = [k for k in gone if futures[k].status in states]
             self.lost += len(gone)

@@ -112,7 +112,7 @@ class DaskStructuralRanker(BaseEstimator):
     -----
     ``X`` may be a dask DataFrame with ``y`` and ``qid`` as Series of the same partitions or as names of columns; dask
     Arrays with the same chunks of rows; a list of delayed partitions, each ``(X, y, qid)``, ``(X, y, qid,
-    sample_weight)`` or a :class:`~structsvm.QueryData`; or the path of Parquet files, LETOR texts or stores (or a
+    sample_weight)`` or a :class:`~structsvm.QueryData`; or the path of Parquet files, LETOR files or stores (or a
     list), which every worker must be able to read. Rows of files are read on the workers, stores are mapped there.
     Labels of rows (an index) are ignored, divisions may be unknown, partitions may be empty, and some may be float32
     and others float64.
@@ -247,7 +247,7 @@ class DaskStructuralRanker(BaseEstimator):
             raise
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
-        """Return futures of texts of the same width: a text only lists nonzero features, which may be few."""
+        """Return futures of LETOR files of the same width: a file only lists nonzero features, which may be few."""
         about = cluster.ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in about))
         as_sparse = any(one.kind == "CSR" for one in about)

@@ -37,7 +37,8 @@ class Pieces(NamedTuple):
     n_bytes: int | None
     """Size of all rows in memory, if known before they are read; 0 for stores, which are mapped."""
     reload: Any = None
-    """For texts, whose width is known only after all are read: function from width and format to the pieces."""
+    """For LETOR files, whose width is known only after all files are read: function that takes the width and the format
+    and returns the pieces."""
 
 
 def is_path(X: Any) -> bool:
@@ -79,7 +80,7 @@ def pieces(
         make = delayed(_of_anything, pure=False)
         return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
     problem = (
-        "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR texts "
+        "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR files "
         f"or stores, got {type(X).__name__}"
     )
     raise BadInput("X", problem, code="dask.dataframe.from_pandas(X, npartitions=4)")
@@ -302,7 +303,7 @@ def _of_texts(
     from dask import delayed
 
     if not files:
-        raise BadInput("X", "expected LETOR texts, got an empty folder")
+        raise BadInput("X", "expected LETOR files, got an empty folder")
     make = delayed(_load_text, pure=False)
     stamps = stamps or [stamp(file) for file in files]
     parts = [make(str(file), n_features, as_sparse, one) for file, one in zip(files, stamps, strict=True)]

@@ -33,8 +33,8 @@ class AccuracySVM(LinearSVM):
     """Linear SVM that classifies documents as relevant or not, and ranks by its output (thesis, OP 1 and 3.3.6).
 
     Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with ``t_i =
-    1`` for relevant documents and -1 for others. Queries affect only the scaling of some variants. This ranker is a
-    baseline for ranking losses.
+    1`` for relevant documents and -1 for others. Query ids are used only to scale features, in some
+    variants. This ranker is a baseline for ranking losses.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from structsvm.export.bodies import vespa_profile
 
 Text = Callable[[Sequence[str], Sequence[float], int, int], str]
-"""Function from the names and weights of the clauses, the depth of their lists and the ``k`` of ranks to a text."""
+"""Function from the names and weights of the clauses, the depth of their lists and the ``k`` of ranks to the text to
+write."""
 
 
 class Engine(NamedTuple):

@@ -29,7 +29,7 @@ _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
-"""Folders whose exported classes, or those that the package exports from them, a model file may name."""
+"""Folders whose classes a model file may name: those that the folder exports, and those that the package exports."""
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",

@@ -27,7 +27,7 @@ _MAX_DEPTH = 400
 """Maximum number of levels of a tree in nested JSON: each takes two of the 1,000 levels that Jackson, the parser of
 the engines, accepts."""
 _LIGHTGBM_ZERO = 1.001e-35
-"""LightGBM treats values of smaller magnitude as 0, and has thresholds on both sides of 0 for this."""
+"""LightGBM treats values of smaller magnitude as 0, and has thresholds on both sides of 0 for this purpose."""
 _NO_BOUND = np.float32(3e38)
 """Threshold above all values."""
 

@@ -25,6 +25,7 @@ def soft_subtopics(
     Parameters
     ----------
     sets : sequence of CandidateSet
+        The candidate sets of the queries.
     marks : sequence of array-like of bool or 0 and 1, shape (n_documents,) each
         1 for the useful documents of each set.
     complete : bool, default=True

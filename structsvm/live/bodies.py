@@ -330,7 +330,7 @@ class NotCompared(_Strict):
 
 
 class Point(_Strict):
-    """Figures after ``n`` impressions; pairs as in the report."""
+    """Statistics after ``n`` impressions, for the pairs of the report."""
 
     n: int
     at: Annotated[int, said("Milliseconds.")]

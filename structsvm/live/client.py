@@ -65,8 +65,9 @@ class Client:
     ) -> dict[str, Any]:  # fmt: skip
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
-        Avoids computing rankings that are not shown (bandits, a small share); optional for two rankers. If the service
-        does not answer, return ``{"serve": "production", "why": "unreachable"}``, or "refused" as in :meth:`show`.
+        With bandits or a small share of traffic, a call before :meth:`show` avoids computing rankings that are not
+        shown; for two rankers it is optional. If the service does not answer, return
+        ``{"serve": "production", "why": "unreachable"}``, or "refused" as in :meth:`show`.
         """
         body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/assign", body)

@@ -225,7 +225,7 @@ def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers
 
 
 class Closer:
-    """Closes the impressions of all experiments; any number of processes may run one.
+    """Closes the impressions of all experiments; any number of processes may run a closer.
 
     An impression is closed ``grace_ms`` after its window. ``failing`` gives, by experiment, the reason why it cannot be
     closed; the others continue.

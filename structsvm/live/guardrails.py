@@ -85,7 +85,7 @@ class Watches:
         """Count a unit that took part with probability ``chance``, unless it is ``control``.
 
         A change of the share begins a new epoch and restarts the count, because returning units that were not recorded
-        before are more often on one side.
+        before are more often in one group.
         """
         if epoch > self.epoch:
             self.epoch = epoch

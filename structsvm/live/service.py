@@ -179,7 +179,7 @@ class Service:
         key : str
             Key of the experiment.
         request_id : str
-            Id of the request, with which it is assigned.
+            Id of the request. Without a unit, it determines the assignment.
         unit : str, optional
             User or session: either all requests of a unit take part, or none. Without a unit, each request is assigned
             separately.
@@ -236,8 +236,8 @@ class Service:
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first; production's ranking is required.
         **options
-            ``length``, ``offset``, ``query`` and ``assignment`` as of :meth:`structsvm.live.Client.show`, ``unit`` and
-            ``context`` as of :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
+            ``length``, ``offset``, ``query`` and ``assignment`` as in :meth:`structsvm.live.Client.show`, ``unit`` and
+            ``context`` as in :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
 
         Returns
         -------
@@ -356,8 +356,8 @@ class Service:
         Returns
         -------
         dict
-            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and all others of
-            ``Analysis.to_dict()``.
+            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and the other
+            fields of ``Analysis.to_dict()``.
         """
         return await asyncio.to_thread(
             reporting.report, self.store, await self.registry.found(key), self.clock.now(), self._reports

@@ -46,15 +46,15 @@ class Runs:
         return np.arange(1, self.first.shape[0] + 1) - self.first
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the value of its run for each row."""
+        """Return, for each row, the value of its run."""
         return np.repeat(values, self.sizes)
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum over its run for each row."""
+        """Return, for each row, the sum over its run."""
         return self.spread(np.add.reduceat(values, self.starts))
 
     def mean(self, values: Float) -> Float:
-        """Return the mean over its run for each row, clipped to the range of the run because of rounding."""
+        """Return, for each row, the mean over its run, clipped to the range of the run because of rounding."""
         means = np.add.reduceat(values, self.starts) / self.sizes
         least, most = (function.reduceat(values, self.starts) for function in (np.minimum, np.maximum))
         return self.spread(np.clip(means, least, most))
@@ -146,9 +146,10 @@ def rank_queries(
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
-    """Reorder the rows of each run of equal scores in place, by the rule ``ties``, or by row for the average.
+    """Reorder the rows of each run of equal scores in place, by the rule ``ties``.
 
-    The average does not depend on this order, except for rounding, which an unstable sort would make unpredictable.
+    For ``ties="average"`` they are in ascending order of row: the average does not depend on this order, except for
+    rounding, which an unstable sort would make unpredictable.
     """
     tied = ~new_score
     tied[:-1] |= tied[1:]

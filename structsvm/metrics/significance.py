@@ -240,7 +240,7 @@ def holm(p: ArrayLike) -> Float:
 
 
 def paired(a: Any, b: Any) -> tuple[Float, Float]:
-    """Return the values of two systems in one order of queries; results of ``evaluate`` are matched by query id."""
+    """Return the values of two systems in the same query order; results of ``evaluate`` are matched by query id."""
     if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
         raise BadInput(
             "a and b", "expected two results of evaluate, or two arrays of values, got one of each"

@@ -46,7 +46,8 @@ class NDCG:
     The loss of a relevant document is the logarithm of a soft rank among the worse documents. At equal scores the
     negative gradient is proportional to the mean of the relevant documents minus the mean of the others. The optimal
     weights are therefore zero only if the two means are equal, whatever the length of the queries. The hinge of NDCG
-    with position features, in contrast, compares with the best of the other documents (``docs/theory/log_rank.md``).
+    with position features, in contrast, compares each relevant document with the best of the others
+    (``docs/theory/log_rank.md``).
 
     This is not a structural SVM, because there is no most violated ranking. As its tangents are cuts, every trainer can
     minimise it, including ``solver="newton"``, because it has a Hessian. An evaluation takes O(documents x grades) per
@@ -268,8 +269,8 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _tangent(scores, first, last, labels, room, kept, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill in the tangents, and ``kept`` with exp(score - maximum) per query, or score - maximum if the range is
-    wide."""
+    """Fill ``loss`` and ``coef`` with the tangents, and ``kept`` with exp(score - maximum) per query, or with
+    score - maximum if the range is wide."""
     # ``pull`` is the negative gradient per document, in descending order of grade. Products with the Hessian need the
     # same exponentials, which ``kept`` stores. Exponentials are always positive and relative scores never are, so that
     # the sign of the first entry of a query tells which of the two is stored.

@@ -292,7 +292,7 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 @kernel
 def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill in the tangents, and ``curvature`` with the data for products with the Hessian at these scores."""
+    """Fill ``loss`` and ``coef`` with the tangents, and ``curvature`` with the data for products with the Hessian."""
     offsets, (members, lower, pair_counts), grades = labels
     centred, degrees, orders = curvature
     pull, below, above, n_below, n_above = room[0], room[1], room[2], room[3], room[4]

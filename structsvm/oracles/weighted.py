@@ -19,7 +19,7 @@ from structsvm.queries import check_offsets, refuse_first
 class WeightedPairs:
     """Pairwise hinge ``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y`` of documents.
 
-    If ``mean`` is True, it is divided by the number of other documents of the query. With ``sum_d y_d`` as
+    If ``mean`` is True, the inner sum is divided by the number of other documents of the query. With ``sum_d y_d`` as
     ``query_weights`` and inverse propensities as weights, this is Propensity SVM-rank (Joachims, Swaminathan &
     Schnabel, WSDM 2017, section 5).
     """
@@ -155,7 +155,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
 
 @kernel
 def _tangent(scores, first, last, offsets, informative, weights, shares, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill in the tangents, and ``shares`` with the softmax of the scores."""
+    """Fill ``loss`` and ``coef`` with the tangents, and ``shares`` with the softmax of the scores."""
     base = offsets[first]
     for q in range(first, last):
         start, end = offsets[q] - base, offsets[q + 1] - base

@@ -132,7 +132,7 @@ def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: floa
 
 
 def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *, measure: str) -> Lines:
-    """Return a measure on held-out queries against C; ``curves`` maps names to grid, values and chosen C."""
+    """Return lines of a measure on held-out queries against C; ``curves`` maps names to grid, values and chosen C."""
     series = []
     for name, (Cs, values, chosen) in curves.items():
         grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)

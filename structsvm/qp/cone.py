@@ -93,7 +93,8 @@ def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[F
 
 
 def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
-    """Return the Gram matrix extended by the rows of the cone, a bound on each multiplier, and those for ``alpha``."""
+    """Return the Gram matrix extended by the rows of the cone, a bound on each multiplier, and the multipliers for
+    ``alpha``."""
     # The multipliers solve cone' mu = w - G' alpha. A projection moves its argument by at most the norm of the
     # argument, which bounds mu if the rows are independent: |mu| <= |w - G' alpha| / (smallest singular value of the
     # cone) <= C max_k |G_k| / smallest

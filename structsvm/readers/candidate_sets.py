@@ -142,6 +142,7 @@ def read_ambient(
     ----------
     folder : path
         Folder with ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
+    relevant_only : bool, default=False
         Whether to keep only documents that cover some subtopic, so that relevance plays no role (thesis 4.4). Topics
         without such documents are dropped.
     max_expansion : float, optional

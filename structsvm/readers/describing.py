@@ -47,7 +47,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
         A LETOR or SVMlight text, a TREC run, TREC judgments (also by subtopic) or JSON Lines, plain or
         compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Options of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
+        Options of :func:`structsvm.readers.read_queries`, for LETOR text or a table.
 
     Returns
     -------
@@ -88,14 +88,14 @@ def describe(path: AnyPath, **options: Any) -> Description:
     line = first_line(path)
     kind = kind_of(line)
     if not kind:
-        kinds = "a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
+        kinds = "LETOR text (lines '<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
         got = f"got a file that begins {shorten(line[:200])}"
         problem = f"expected {kinds}, JSON Lines or a table (.csv, .tsv, .parquet), {got}"
         raise BadInput(path, problem)
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
-        problem = f"{', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
+        problem = f"{', '.join(options)}: options of LETOR text, got a file of kind {kind!r}"
         raise BadInput(path, problem)
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 

@@ -141,7 +141,6 @@ def write_letor(data: QueryData, path: AnyPath) -> None:
     data : QueryData
         Rows to write.
     path : path
-    path : path
         Compressed if it ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises
@@ -297,7 +296,7 @@ def check_fill(fill: float | None, dtype: Any = np.float64) -> None:
 
 
 class TooWide(BadInput):
-    """Error for a dense matrix of ``width`` features that would exceed the memory."""
+    """Error for a dense matrix of ``width`` features that would not fit in memory."""
 
     def __init__(self, place: str | Path, problem: str, remedy: str, *, width: int = 0) -> None:
         super().__init__(place, problem, remedy)
@@ -305,8 +304,8 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text, estimated by a first pass: number of rows, number of features, and probable width.
-    For a block also the byte ranges of the threads, with their numbers of rows and features.
+    """Size of a text file, estimated by a first pass: number of rows, number of features, and probable width.
+    For a block, also the byte ranges of the threads, with their numbers of rows and features.
     """
 
     n_rows: int

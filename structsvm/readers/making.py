@@ -55,7 +55,7 @@ def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
     Parameters
     ----------
     name : {"ranking", "ranking-store", "trec"}
-        ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
+        ``"ranking"``: LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
         memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
         with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).

@@ -39,7 +39,7 @@ def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
 
 
 def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
-    """Return a writer of rows to a store. If ``place`` is given, ids are words of a text, and errors name ``place``."""
+    """Return a writer of rows to a store. If ``place`` is given, ids are words of a text file and errors name it."""
     if apart is None:
         return QueryWriter(writer, place is not None)
     return GatheringWriter(writer, place, column, apart.settle)

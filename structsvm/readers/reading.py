@@ -16,7 +16,7 @@ _OF_TABLES = ("label", "qid", "docid", "features")
 
 
 def read_queries(path: AnyPath, **options: Any) -> QueryData:
-    """Open a store, or read tables or a LETOR text with ``options``, according to the content of ``path``.
+    """Open a store, or read tables or LETOR text with ``options``, according to the content of ``path``.
 
     Parameters
     ----------

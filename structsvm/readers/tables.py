@@ -473,5 +473,5 @@ def warn_of_repeats(file: Path, data: QueryData) -> None:
         query, document = repeats[0]
         warn_user(
             f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
-            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each"
+            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row per document of a query"
         )

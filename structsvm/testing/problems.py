@@ -94,8 +94,8 @@ def check_structured_model(
     """Check a custom structured model (:class:`structsvm.protocols.StructuredModel`) on some labelled examples.
 
     Joint features have one length; losses are not negative, and zero for the true output. ``argmax`` and
-    ``loss_augmented_argmax`` are called at several ``w``. No output that they return for an example has a larger score
-    at a ``w`` than the result of ``argmax`` there, nor a larger sum of loss and score than the result of
+    ``loss_augmented_argmax`` are called at several ``w``. At each ``w``, no output that they return for an example
+    has a larger score than the result of ``argmax``, or a larger sum of loss and score than the result of
     ``loss_augmented_argmax``.
 
     Parameters
@@ -153,8 +153,8 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     Parameters
     ----------
     solve : QPSolver
-    solve : QPSolver
         Solver to check.
+    tol : float, default=1e-8
         Relative duality gap to request.
     random_state : int, default=0
         Seed.

@@ -187,7 +187,7 @@ def test_run(tmp_path):
         "1 topic has fewer than 2 documents",
     )
     assert json.loads(json.dumps(told.to_dict()))["counts"] == told.counts
-    rejected("n_features: options of a LETOR text, got a file of kind 'run'", describe, path, n_features=3)
+    rejected("n_features: options of LETOR text, got a file of kind 'run'", describe, path, n_features=3)
 
 
 def test_judgments_by_subtopic(tmp_path):

@@ -1,4 +1,4 @@
-"""The functions of :mod:`structsvm.common.portable.elementary` for kernels, with the same bits for single numbers."""
+"""The functions of :mod:`structsvm.common.portable.elementary` for single numbers in kernels, with the same bits."""
 
 from __future__ import annotations
 

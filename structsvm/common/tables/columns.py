@@ -253,7 +253,7 @@ def to_arrow(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> An
 
 
 def _plain(array: Any) -> Any:
-    """Return an array without a dictionary, text as ``string``."""
+    """Return an array without dictionary encoding, with text as ``string``."""
     if types.is_dictionary(array.type):
         if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not accept
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))

@@ -81,8 +81,8 @@ units = sa.Table(  # units of closed impressions, each counted once for guardrai
 stats = sa.Table(
     "stats", tables,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to this are late
-    sa.Column("watermark", _big, nullable=False),  # impressions up to this are in the state
+    sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to this number are late
+    sa.Column("watermark", _big, nullable=False),  # impressions up to this number are in the state
     sa.Column("version", _big, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
 )  # fmt: skip

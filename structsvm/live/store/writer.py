@@ -77,7 +77,7 @@ class Writer:
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
         """Store an impression; return the impression stored earlier under its id, or None.
 
-        Raises StoreDown if it is not on disk ``within_s`` seconds later.
+        Raises StoreDown if the impression is not on disk after ``within_s`` seconds.
         """
         stored: Stored | None = await self._submit(row, (), within_s)
         return stored

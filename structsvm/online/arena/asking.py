@@ -42,7 +42,7 @@ def next_pairs(
     n : int, default=20
         Number of pairs to return. A decision takes twice as many votes with batches of 100 pairs as with single pairs.
     questions : sequence of str, optional
-        Questions to sample from. A pair is not asked the same question again before it was asked all of them. By
+        Questions to sample from. A pair is not asked the same question again before it has been asked all of them. By
         default, the third entry of each tuple is None.
     random_state : int, Generator or None, default=0
         Seed of the order within pairs and of the questions; an integer is combined with the number of votes.

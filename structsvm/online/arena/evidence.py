@@ -22,7 +22,7 @@ from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
 # Weights of the twelve bets. The six bets with the larger shares hold nine tenths of the capital, since they decide
-# within some thousand votes; equal weights need about a tenth more votes.
+# within a few thousand votes; equal weights need about a tenth more votes.
 _LOG_WEIGHTS = log(np.repeat([0.15, 0.1 / 6], 6))
 
 

@@ -95,7 +95,7 @@ class InterleavedFilter(SavedState):
         """Apply the confidence bounds at the end of a round (Algorithm 5; Algorithm 6 with pruning)."""
         share = self.wins[self.rivals] / self.rounds
         radius = np.sqrt(4 * log(float(self.horizon) * self.n_arms**2) / self.rounds)
-        # A rival is eliminated if the lower bound of the candidate's share is above 1/2. If the upper bound against the
+        # A rival is eliminated if the lower bound on the candidate's share is above 1/2. If the upper bound against the
         # worst rival is below 1/2, that rival becomes the candidate.
         keep = share - radius <= 0.5
         worst = int(np.argmin(share))

@@ -160,7 +160,7 @@ def simulate(
     times : array-like of int, optional
         Numbers of comparisons at which to record; by default 100 points on a log scale. The horizon is always added.
     options : dict, optional
-        Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
+        Parameters of the bandit, if it is given by name, such as ``{"alpha": 0.6}``.
     checkpoint : path, optional
         File for the results of finished runs. A call with the same arguments plays only the remaining runs, and gives
         the same result as an uninterrupted call.

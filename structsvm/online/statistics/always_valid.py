@@ -116,7 +116,7 @@ def confidence_sequence(
     """
     check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
-    # clusters are independent, so any order of them is valid; clip means that rounding moved beyond 1
+    # clusters are independent, so any order of them is valid; rounding may move their means beyond 1
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
         values = np.clip(values, -1, 1)

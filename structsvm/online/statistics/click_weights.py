@@ -1,7 +1,6 @@
 """Click weights that increase the power of a test, learned from logs with a known winner.
 
-Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as the own ranker; queries of several pairs are
-stacked.
+Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as ``own``; queries of several pairs are stacked.
 The statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
@@ -169,7 +168,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         ],
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
-    # the last coordinate is a lower bound of the scores of all pairs, and is maximised
+    # the last coordinate is a lower bound on the scores of all pairs, and is maximised
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
     solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
@@ -291,7 +290,7 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
-    # the better ranker is the own ranker of each pair, so that the expected sign is the same in all rows
+    # the better ranker of each pair is ``own``, so that the expected sign is the same in all rows
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)

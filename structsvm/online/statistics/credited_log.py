@@ -37,7 +37,7 @@ _BLOCKS = 8
 """Number of blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
 _FEW_WITHOUT = 20
-"""Impressions without a cluster id are left out if fewer than one impression in this number lacks one, and refused
+"""Impressions without a cluster id are left out if they are fewer than one in this number of impressions, and refused
 otherwise."""
 _IN_MEMORY = 4096
 """Number of impressions of a log in memory that are credited together."""
@@ -252,7 +252,7 @@ class _Reader:
         self.met: list[list[Int]] = []
         self.largest = 1.0
         self.numbers, self.names, self.clicked = array("q"), array("q"), array("b")
-        self.content = array("q")  # hash of the content of a line with an id, of the text of other lines
+        self.content = array("q")  # hashes of the content of lines with an id, and of the text of other lines
         self.n_same = 0
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:

@@ -32,7 +32,7 @@ FEATURES = (
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
-    """Return ``Phi(q, C_own, C_other)``: fourteen features of the clicks of the own team minus those of the other team.
+    """Return ``Phi(q, C_own, C_other)``: fourteen features of the clicks of team ``own`` minus those of ``other``.
 
     An attribute that is not logged counts as absent. Ranks of later pages continue those of the previous page
     (``offset``). Clicks of other teams only affect whether the query has a single click, and which click was first and

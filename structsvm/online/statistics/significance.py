@@ -43,7 +43,7 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    Parameters and result are as for :func:`t_test`. The test is of the median. Use it if the statistic is symmetric
+    Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric
     about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
     outcomes.
 
@@ -76,14 +76,14 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
-        The statistic of each query, positive in favour of the own ranker.
+        The statistic of each query, positive in favour of the first of the two rankers.
     clusters : sequence, shape (n_queries,), optional
         User or session of each query. The test then uses the mean of each cluster; by default it uses each query.
 
     Returns
     -------
     TestResult
-        ``statistic``: z or t, positive in favour of the own ranker; in the sign test the number of positive values.
+        ``statistic``: z or t, positive in favour of the first ranker; in the sign test the number of positive values.
         ``p_value``: two-sided; 1 if there are no values or all are zero (in the t and z tests also for a single value),
         and 0 in these two tests if all values are equal and not zero. ``n``: number of values (queries or clusters),
         excluding zeros in the sign and Wilcoxon tests.

@@ -78,7 +78,7 @@ _COLUMNS_EACH = 24
 rounds."""
 
 _SAME_SLACK = 1e-9
-"""Relative difference between a partition's slack before and after a restart that is attributed to rounding."""
+"""Largest relative change of a partition's slack by a restart that is attributed to rounding."""
 
 
 _TRAINERS = {

@@ -204,8 +204,8 @@ class Partition:
         return model, task.share * share, task.share * above
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
-        """Return the sum of the squared joint features of a sample at zero, its size, and the largest weight of a
-        block; solver "auto" uses them."""
+        """Return, for solver "auto", the sum of the squared norms of the joint features of a sample at zero weights,
+        the size of the sample, and the largest weight of a block."""
         if task.share == 0.0:
             return 0.0, 0, 0.0
         problem = self._bound(task.fold)

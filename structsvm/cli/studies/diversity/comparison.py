@@ -120,8 +120,9 @@ def compare_methods(
     degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose documents by models and fixed methods, and measure coverage; sets as from :func:`with_subtopics`.
+    """Choose documents by models and fixed methods, and measure coverage.
 
+    ``labelled`` contains sets with subtopics, as returned by :func:`with_subtopics`.
     Each method chooses ``k`` documents or, if ``k`` is None, as many as the budget of ``costs`` allows. ``rivals`` are
     further selectors, such as a fitted ``MMR``. ``degrees`` are labels from marks, used for measuring instead of
     ``labelled.labels``.

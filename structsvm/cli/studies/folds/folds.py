@@ -164,9 +164,9 @@ def _cut(
 
 
 def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None = None) -> FoldData:
-    """Read the parts of a fold; tables with their ``columns`` (see :func:`find_folds`), with the categories of the
-    training part.
+    """Read the parts of a fold.
 
+    Tables are read with the given ``columns`` (see :func:`find_folds`) and the categories of the training part.
     ``fill="median"`` replaces missing features by the medians of the training part, ``fill="keep"`` leaves NaN.
     """
     named = tuple(
@@ -277,7 +277,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def size_of(path: Path) -> int:
-    """Return the size of a text or a store in bytes; compressed text counts five times."""
+    """Return the size of a file or a store in bytes; a compressed file counts five times."""
     packed = 5 if is_packed(path) else 1
     return packed * sum(file.stat().st_size for file in _files(path))
 

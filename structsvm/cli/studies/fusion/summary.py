@@ -96,7 +96,7 @@ def headline(result: FusionResult) -> str:
         (f"the best of {len(runs)} single runs, {_equal(result, best, runs)}", result.values[best], best),
         (f"the run that is best on the training topics ({_by_fold(chosen)})", held_out, _RUN),
         (
-            f"the weighted sum of the runs that are best there ({_by_fold(sizes)} of them)",
+            f"the weighted sum of the best runs on the training topics ({_by_fold(sizes)} of them)",
             result.best_sum,
             _SUM,
         ),
