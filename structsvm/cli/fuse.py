@@ -30,9 +30,7 @@ class Learning(Group):
 
     by_rank: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="RUN", help="A run to order by its rank column instead of its scores; repeat for more."
-        ),
+        typer.Option(metavar="FILE", help="One of RUNS, to order by its rank column; repeat for more."),
     ] = None
     weights_for: Annotated[
         str | None,
@@ -111,7 +109,7 @@ def fuse(
     their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
-        raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}")
+        raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}", "give the run's file")
     ranked_by = [(path, "rank" if path in (learning.by_rank or ()) else "score") for path in runs]
     if learning.weights_for is not None:
         unused = {

@@ -441,7 +441,8 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
         if (part != part[0]).any():
             alone = np.flatnonzero(part != part[0]) + 1
             positions = f"position{'s' if alone.shape[0] > 1 else ''} {_listed(alone)}"
-            raise BadInput("cells", problem.format(positions), remedy)
+            other = "estimate fewer positions with {last}" if alone[0] > 2 else "judge by method coec"
+            raise BadInput("cells", problem.format(positions), f"{remedy}; or {other}")
 
 
 _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
@@ -449,13 +450,13 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
         "weak",
         "expected every position connected to position 1 by clicked documents shown at several positions, got none "
         "for {}",
-        "log interleaved or swapped lists, or several rankers; or estimate fewer positions with {last}",
+        "log interleaved or swapped lists, or several rankers",
     ),
     (
         "strong",
         "expected clicks on both sides of every comparison, got all or none at {}, whose estimate would be 0 or "
         "infinite",
-        "use a longer log, or estimate fewer positions with {last}",
+        "use a longer log",
     ),
 )
 

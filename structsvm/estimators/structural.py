@@ -90,7 +90,7 @@ class StructuralRanker(LinearSVM):
         and more.
     n_uninformative_ : int
         Number of queries without a constraint, which have weight zero or labels that cannot be ranked wrongly (for MAP,
-        no relevant or no non-relevant document).
+        no relevant or no non-relevant document). The mean slack is over the other queries.
     constraints_, penalty_ : tuple of str, str
         The constraints and the penalty as text; defined only if ``constraints`` or ``penalty`` was given.
 

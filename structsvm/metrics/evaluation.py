@@ -332,7 +332,8 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
 
 def measure_name(measure: Any) -> str:
     """Return the name of a measure, which may be a callable."""
-    return measure if isinstance(measure, str) else getattr(measure, "__name__", type(measure).__name__)
+    named = measure if hasattr(measure, "__qualname__") else type(measure)
+    return measure if isinstance(measure, str) else named.__qualname__.rpartition("<locals>.")[2]
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:

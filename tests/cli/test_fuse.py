@@ -163,7 +163,7 @@ def test_a_run_of_equal_scores_may_go_by_its_ranks(cli):
     assert cli.json(flat, "--by-rank flat.run")["per_query"]["half0"] == expected
     assert cli.json(flat)["per_query"]["half0"] != expected
     assert "contradicts the order of the scores on 13 of 13 topics" in cli.err
-    assert "expected one of the runs, got other" in cli.refuses(flat, "--by-rank other")
+    assert "expected one of the runs, got other; give the run's file" in cli.refuses(flat, "--by-rank other")
 
 
 def test_markup_in_ids_is_shown_as_text(cli):
