@@ -203,7 +203,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any]) -> typer.Typer:
-    """Return a command with this help whose subcommands are functions, under their own or other names."""
+    """Return a command group with the help ``text``: one subcommand per function, named by its keyword if given."""
     app = typer.Typer(help=text, no_args_is_help=True)
     for name, command in ({command.__name__.strip("_"): command for command in commands} | named).items():
         app.command(name)(stoppable(command))
