@@ -49,7 +49,7 @@ class Guardrails(_Strict):
     slow_margin: Annotated[Part, said("Margin by which the share of slow responses may rise.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
-    alpha: Annotated[Level, said("Probability of a false alarm, per guardrail and share, ever.")] = 0.001
+    alpha: Annotated[Level, said("Probability of any false alarm, per guardrail and share.")] = 0.001
     on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 

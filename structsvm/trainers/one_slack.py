@@ -23,8 +23,8 @@ _TIGHTER = 0.5
 again."""
 
 _LOST = 0.05
-"""Largest fraction of the reduction of the objective, from the weights of least penalty, that may be lost by setting
-weights to zero."""
+"""Largest fraction of the reduction of the objective, from the weights with the least penalty, that may be lost by
+setting weights to zero."""
 
 _RELATIVE_ROUNDING = 1e-9
 
