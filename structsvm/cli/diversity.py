@@ -251,7 +251,7 @@ def compare(
     ] = None,
     tune: Annotated[
         Path | None,
-        "Labelled sets on which MMR chooses its trade-off, for a fair comparison: the row tuned mmr.",
+        "Labelled sets on which MMR chooses its trade-off, for a fair comparison (row 'tuned mmr').",
     ] = None,
     marks: Marks = "subtopics",
     loss: Annotated[

@@ -151,7 +151,7 @@ class DiverseRanker(Selector, BaseEstimator):
     See Also
     --------
     SVMDiv : the method of Yue's thesis.
-    structsvm.estimators.baselines.MMR : a trade-off of relevance and likeness, which ``fit`` chooses.
+    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, which ``fit`` chooses.
 
     Notes
     -----

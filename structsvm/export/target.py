@@ -101,8 +101,8 @@ def warn_of_unset(target: Target) -> None:
         if version is None or _OPENSEARCH_NAN <= version < _OPENSEARCH_BRANCHES:
             warn_user(
                 "OpenSearch 3.2 to 3.7 sends a document that a feature does not match to the wrong branch of a tree: "
-                "for these versions let each feature match every document, such as by a bool query with match_all of "
-                "boost 0" + ("; for other versions, give engine_version" if version is None else "")
+                "for these versions let each feature match every document, for example by a bool query with match_all "
+                "of boost 0" + ("; for other versions, give engine_version" if version is None else "")
             )
         if version is None or version < _OPENSEARCH_NAN:
             older = "OpenSearch before 3.2 counts"
