@@ -246,8 +246,8 @@ def compare(
     model: Annotated[list[Path] | None, "-m A model; repeat for more. It is named after its file."] = None,
     method: Annotated[
         list[str] | None,
-        "{selections}; several with commas or repeated. score: the documents with the largest first feature. (default: "
-        "all except xquad for which the documents have texts, queries and features)",
+        "{selections}; separate several by commas, or repeat. score: the documents with the largest first feature. "
+        "(default: each except xquad, if the documents have the texts, queries and features that it needs)",
     ] = None,
     tune: Annotated[
         Path | None,
