@@ -104,9 +104,9 @@ class _State:
         record = self.record
         point = self.minimiser
         stay = 0.0  # weight of the best point so far in the next point
-        # Stop when the gap is reached, except for a small C if the only pass evaluated zero weights or the weights of
-        # least penalty. These may be within tol of the optimum, but their ranking is arbitrary, so that one more pass
-        # is made.
+        # Stop when the gap is reached, except for a small C if the only pass evaluated zero weights or the weights with
+        # the least penalty. These may be within tol of the optimum, but their ranking is arbitrary, so that one more
+        # pass is made.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (
