@@ -128,7 +128,7 @@ def train(
     marks: Marks = "subtopics",
     loss: Annotated[
         str | None,
-        "unweighted: share of subtopics missed; weighted: by their documents; alpha_ndcg. "
+        "unweighted: share of subtopics missed; weighted: the same, weighted by numbers of documents; alpha_ndcg. "
         "(default: unweighted; for svmdiv weighted)",
     ] = None,
     rounds: Annotated[

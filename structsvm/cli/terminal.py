@@ -241,7 +241,7 @@ class GapProgress:
     def __enter__(self) -> GapProgress:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
-            # ``conclude`` reports it for the command line
+            # ``conclude`` reports this warning for the command line
             warnings.simplefilter("ignore", trainers.ConvergenceWarning)
             stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
             stack.enter_context(self._bar)

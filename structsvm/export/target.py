@@ -137,7 +137,7 @@ def power_without_slack(below: NDArray[np.float32]) -> int:
 def below_slack(below: np.float32) -> np.float32:
     """Return the threshold that, with Solr's slack, is ``below``, or the closest possible value above it in float32."""
     threshold = below - SOLR_SLACK
-    # the sum is rounded: step to the largest threshold whose sum is not above, then up to the first that reaches it
+    # the sum is rounded: step down until it is at most ``below``, then up until it is at least ``below``
     while threshold + SOLR_SLACK > below:
         threshold = np.nextafter(threshold, np.float32(-np.inf))
     while threshold + SOLR_SLACK < below:
