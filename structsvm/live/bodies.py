@@ -365,12 +365,12 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed in advance.")]
+    fixed_sample_winner: Annotated[str | None, said("Winner for one look, at a size fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
     alpha: float
-    n_impressions: Annotated[Count, said("Counted: their window is over.")]
+    n_impressions: Annotated[Count, said("Impressions whose window is over.")]
     n_clicked: Count
     pairs: list[Pair]
     notes: list[str]
