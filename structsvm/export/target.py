@@ -118,7 +118,7 @@ def warn_of_unset(target: Target) -> None:
     if names and older:
         warn_user(
             f"{names}: values were missing in training, and {older} these as 0; fill them in training with a number "
-            "that the engine gives, too"
+            "that the engine also returns"
         )
 
 
