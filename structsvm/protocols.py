@@ -43,10 +43,11 @@ class Separator(Protocol):
     query_weights: Float | None  #: per query, a factor >= 0 of the user's weight in the mean; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
+        """Fill ``loss`` (per query) and ``coef`` (per row) for the output with the largest ``loss - scores . coef``.
 
-        ``scores`` and ``coef`` contain only the rows of the queries ``first:last``. Several threads call this method
-        for disjoint queries at the same time: release the GIL, and keep no state that could change a result.
+        This maximum is at least 0. ``scores`` and ``coef`` contain only the rows of the queries ``first:last``. Several
+        threads call this method for disjoint queries at the same time: release the GIL, and keep no state that could
+        change a result.
         """
 
 
@@ -54,7 +55,7 @@ class StructuredModel(Protocol):
     """A problem whose inputs ``x`` and outputs ``y`` are arbitrary objects, for ``oracles.StructuredProblem``.
 
     The joint feature ``Psi(x, y)`` has a fixed length. The loss is >= 0, and 0 if the outputs agree. The maximisers
-    return the ``y`` of largest ``loss(y_true, y) + w . Psi(x, y)`` and of largest ``w . Psi(x, y)``.
+    return the ``y`` with the largest ``loss(y_true, y) + w . Psi(x, y)`` and with the largest ``w . Psi(x, y)``.
     """
 
     def joint_feature(self, x: Any, y: Any) -> Float: ...

@@ -60,7 +60,7 @@ def report(
     voting: Voting,
     unordered: Annotated[
         bool,
-        typer.Option("--unordered", help="Rows are not in the order of the votes; valid at one look only."),
+        typer.Option("--unordered", help="Rows are not in time order; the verdict holds at one look only."),
     ] = False,
     elo: Annotated[
         float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")

@@ -37,9 +37,9 @@ class Letor(Group):
     """Options of a simulation on LETOR data: the rankers, the simulated users, and the regret of a ranker."""
 
     gap: Annotated[str, "LETOR: regret of an arm from its duels (pairs) or mean NDCG@10 (ndcg)."] = "pairs"
-    model: Annotated[list[Path] | None, "LETOR: a saved model as a ranker, instead of features; repeat."] = (
-        None
-    )
+    model: Annotated[
+        list[Path] | None, "LETOR: a saved model as ranker instead of features; repeat for more."
+    ] = None
     clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
     interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
     samples: Annotated[int, "LETOR: number of interleavings per pair of rankers."] = 10_000

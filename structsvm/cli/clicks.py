@@ -293,7 +293,7 @@ def evaluate(
         if i is not None:
             typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
     rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
-    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts{rest}")
+    typer.echo(f"never shown     {found.unseen:.1%} of the new ranker's discounts{rest}")
     for text in found.notes:
         typer.echo(f"note: {text}")
 

@@ -37,7 +37,7 @@ def convert(
     ],
     store: Annotated[
         Path | None,
-        "<STORE> The folder to write, by convention <name>.store. (default: required without --check)",
+        "<STORE> The folder to write, by convention <name>.store. (default: none; required without --check)",
     ] = None,
     dtype: Annotated[
         str | None, "float64, or float32 for half the size. (default: float64, or the type of the table)"

@@ -128,7 +128,7 @@ def train(
     marks: Marks = "subtopics",
     loss: Annotated[
         str | None,
-        "unweighted: share of subtopics missed; weighted: by their documents; alpha_ndcg. "
+        "unweighted: share of subtopics missed; weighted: the same, weighted by numbers of documents; alpha_ndcg. "
         "(default: unweighted; for svmdiv weighted)",
     ] = None,
     rounds: Annotated[
@@ -246,12 +246,12 @@ def compare(
     model: Annotated[list[Path] | None, "-m A model; repeat for more. It is named after its file."] = None,
     method: Annotated[
         list[str] | None,
-        "{selections}; several with commas or repeated. score: the documents with the largest first feature. (default: "
-        "all except xquad for which the documents have texts, queries and features)",
+        "{selections}; separate several by commas, or repeat. score: the documents with the largest first feature. "
+        "(default: each except xquad, if the documents have the texts, queries and features that it needs)",
     ] = None,
     tune: Annotated[
         Path | None,
-        "Labelled sets on which MMR chooses its trade-off, for a fair comparison: the row tuned mmr.",
+        "Labelled sets on which MMR chooses its trade-off, for a fair comparison (row 'tuned mmr').",
     ] = None,
     marks: Marks = "subtopics",
     loss: Annotated[

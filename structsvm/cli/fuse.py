@@ -266,7 +266,7 @@ def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryDa
         data = read_data(path, columns, fill="keep", features=chosen)
         if features is None and data.feature_names is not None:
             searches = ", ".join(data.feature_names)
-            note(f"{path}: searches, by its columns: {searches}; choose them with --features")
+            note(f"{path}: columns taken as searches: {searches}; choose others with --features")
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:

@@ -20,7 +20,7 @@ Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges
 ColumnNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--columns", help="Columns of a table with other names: ROLE=NAME, separated by commas or repeated."
+        "--columns", help="Names of the table's columns by role: ROLE=NAME, separated by commas or repeated."
     ),
 ]
 PerQuery = Annotated[bool, "With --json: also print the value of each query."]

@@ -28,7 +28,7 @@ class TrainingTable(Table):
     categorical: Annotated[
         list[str] | None,
         "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature, "
-        "called column=value; in prediction, a value that did not occur in training sets none of them.",
+        "called column=value; for a value that is not in the training data, all of them are 0.",
     ] = None
 
     def __post_init__(self) -> None:

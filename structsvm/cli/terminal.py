@@ -203,7 +203,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any]) -> typer.Typer:
-    """Return a command with this help whose subcommands are functions, under their own or other names."""
+    """Return a command group with the help ``text``: one subcommand per function, named by its keyword if given."""
     app = typer.Typer(help=text, no_args_is_help=True)
     for name, command in ({command.__name__.strip("_"): command for command in commands} | named).items():
         app.command(name)(stoppable(command))
@@ -241,7 +241,7 @@ class GapProgress:
     def __enter__(self) -> GapProgress:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
-            # ``conclude`` reports it for the command line
+            # ``conclude`` reports this warning for the command line
             warnings.simplefilter("ignore", trainers.ConvergenceWarning)
             stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
             stack.enter_context(self._bar)

@@ -76,7 +76,7 @@ class Objective(Group):
             "--C",
             parser=_one_number,
             metavar="FLOAT",
-            help="Trade-off: larger fits the training data more closely. (default: by loss, 1 or 10; with --trees "
+            help="Trade-off: larger values fit the training data better. (default: by loss, 1 or 10; with --trees "
             "by the number of queries, too)",
         ),
     ] = None

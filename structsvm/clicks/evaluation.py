@@ -167,7 +167,7 @@ def evaluate_from_clicks(
         Confidence level of the intervals, by Student's t over lists or users. The intervals include the error of the
         propensities: through the lists if these were harvested from this log, otherwise through their covariance.
     most_unseen : float, default=0.2
-        Refuse to estimate when more than this share of the new discounts is on documents never shown.
+        Refuse to estimate when more than this share of the new ranker's discounts is on documents never shown.
     baseline : array-like, optional
         ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. Intervals of several
         comparisons are not corrected for their number.
@@ -521,7 +521,7 @@ class _Errors(NamedTuple):
         unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
-            # the same clicks determine the propensities: add the contribution of a unit through them
+            # the same clicks determine the propensities: add the effect of each unit's clicks on these
             moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:

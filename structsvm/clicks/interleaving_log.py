@@ -47,7 +47,7 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     BadInput
         If no list has a query.
     ValueError
-        With file and line, as for :func:`structsvm.online.clicklog.read_log`.
+        If a line is invalid, with file and line, as for :func:`structsvm.online.clicklog.read_log`.
 
     Examples
     --------

@@ -416,7 +416,8 @@ class Influence:
 
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
-    """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
+    """Raise unless clicked documents connect each position ``< n`` with the first, in both directions: from a position
+    with a click on a document to all positions that show it.
     With ``tail`` the positions from ``n`` on count as one.
     """
     from scipy.sparse import coo_matrix

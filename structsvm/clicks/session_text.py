@@ -34,7 +34,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     Raises
     ------
     ValueError
-        With file and line, for a session in another form.
+        If a session has another form, with file and line.
 
     Notes
     -----

@@ -118,7 +118,7 @@ class ClickSVM(StructuralRanker):
         docid : array-like, shape (n_rows,), optional
             Document of each row, as in the log. Required with a log.
         sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows, in addition to its clicks.
+            The mean over the rows of a query multiplies the weight of its clicks.
 
         Returns
         -------

@@ -194,7 +194,7 @@ def read_team_draft_ubi(
     Raises
     ------
     ValueError
-        With file and line, for a line that is not a JSON object.
+        If a line is not a JSON object, with file and line.
     BadInput
         If no impression names a configuration, if all name the same one, or if some configurations never share a list
         (several experiments).

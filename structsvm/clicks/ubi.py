@@ -70,7 +70,7 @@ def read_ubi(
     Raises
     ------
     ValueError
-        With file and line, for a line that is not a JSON object.
+        If a line is not a JSON object, with file and line.
     BadInput
         If the first position is ambiguous or contradicted; if the ordinals of 5 % or more of the clicks differ from
         those of their documents (a page that reorders the response); if nothing can be counted.

@@ -151,7 +151,7 @@ class CandidateSet:
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
             i, j = asymmetric[0].tolist()
-            problem = f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
+            problem = f"expected symmetry, got {matrix[i, j]:g} at [{i}, {j}], {matrix[j, i]:g} at [{j}, {i}]"
             raise _no_similarity(problem)
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())

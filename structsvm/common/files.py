@@ -171,7 +171,7 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
     first.
     """
     factor = _check_expansion(max_expansion)
-    n_bytes = max(n_bytes, 8)  # so that the first piece of a plain file contains the whole mark
+    n_bytes = max(n_bytes, 8)  # the first piece of a plain file contains the whole byte order mark
     with path.open("rb") as raw:
         head = raw.read(8)
         kind = _compression(head, path)

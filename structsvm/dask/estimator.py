@@ -247,7 +247,7 @@ class DaskStructuralRanker(BaseEstimator):
             raise
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
-        """Return futures of LETOR files of the same width: a file only lists nonzero features, which may be few."""
+        """Return the futures of LETOR files, read again if widths differ, as a file may omit the last features."""
         about = cluster.ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in about))
         as_sparse = any(one.kind == "CSR" for one in about)

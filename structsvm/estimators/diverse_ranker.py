@@ -151,7 +151,7 @@ class DiverseRanker(Selector, BaseEstimator):
     See Also
     --------
     SVMDiv : the method of Yue's thesis.
-    structsvm.estimators.baselines.MMR : a trade-off of relevance and likeness, which ``fit`` chooses.
+    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, which ``fit`` chooses.
 
     Notes
     -----
@@ -359,8 +359,8 @@ class DiverseRanker(Selector, BaseEstimator):
             and np.sum(columns[0]) > 1
         ):
             warn_user(
-                "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
-                "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
+                "each set has a single subtopic, so one document covers it; if labels mark useful documents, convert "
+                "them with features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
         # documents are only compared within a step, so that features are scaled by their deviation from the step's mean
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)

@@ -53,7 +53,7 @@ class HybridWeights:
     C : float
         Trade-off selected by cross-validation.
     estimate : Estimate
-        Estimated score of learned weights on new queries, as by :meth:`structsvm.StructuralRankerCV.estimate`.
+        Estimated score of learned weights on new queries; see :meth:`structsvm.StructuralRankerCV.estimate`.
     against : dict of str to Comparison
         Comparisons on the same queries with "equal weights", "RRF" (sums of reciprocal ranks with k = 60) and the "best
         single list"; there is no p-value for fewer than 10 queries.

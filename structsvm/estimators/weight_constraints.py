@@ -110,7 +110,7 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
     """Return signs and None, or None and a region that includes the signs if there are constraints or a penalty.
 
-    The region is described by the attributes ``constraints_`` and ``penalty_`` of the model, which are set.
+    Set the attributes ``constraints_`` and ``penalty_`` of the model, which describe the region.
     """
     names, numbers = getattr(model, "feature_names_in_", None), getattr(model, "_numbers_", None)
     if model.positive:

@@ -180,7 +180,7 @@ Split = Callable[[dict[str, Any]], tuple[Any, Any, Any] | float]
 
 
 def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
-    """Score rows by one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
+    """Score rows with one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
     # the rows that reach a node are followed together, so that each node is compared once
     out, stack = np.zeros(n), [(root, np.arange(n))]
     while stack:
@@ -203,7 +203,7 @@ def _added(parts: Any, n: int) -> NDArray[np.float32]:
 
 
 def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a model of the Learning to Rank plugin, or by its trees alone."""
+    """Score rows with a model of the Learning to Rank plugin, or by its trees alone."""
     spec = json.loads(content)
     model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
     definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])
@@ -239,7 +239,7 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
 
 
 def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a model of Solr's learning to rank."""
+    """Score rows with a model of Solr's learning to rank."""
     spec = json.loads(content)
     params, linear = spec["params"], spec["class"].endswith("LinearModel")
     nulls = params.get("isNullSameAsZero") is False
@@ -274,7 +274,7 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 
 def score_elastic(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows by a trained model of Elastic: values of float32, thresholds and sums of float64."""
+    """Score rows with a trained model of Elastic: values of float32, thresholds and sums of float64."""
     # values are stored as float32, but compared and added as float64
     values, total = X.astype(_F32).astype(np.float64), np.zeros(len(X))
     for model in json.loads(content)["definition"]["trained_model"]["ensemble"]["trained_models"]:
@@ -312,7 +312,7 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
 
 
 def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
-    """Score rows by a linear model of SVM-light, whose single support vector holds the weights."""
+    """Score rows with a linear model of SVM-light, whose single support vector holds the weights."""
     # ten lines of parameters, the threshold, then support vectors as "alpha index:value ..."
     lines = [line.split("#")[0].split() for line in content.decode().splitlines()]
     total = np.full(len(X), -float(lines[10][0]))
@@ -350,7 +350,7 @@ def score_json(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 
 def score_onnx(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
-    """Score rows by onnxruntime."""
+    """Score rows with onnxruntime."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -359,7 +359,7 @@ def score_onnx(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 
 def score_lightgbm(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
-    """Score rows by LightGBM."""
+    """Score rows with LightGBM."""
     import lightgbm
 
     return np.asarray(lightgbm.Booster(model_str=content.decode()).predict(X, num_threads=1))

@@ -225,7 +225,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"pairs": [[k, _encode(v, f"{path}.{k}", arrays)] for k, v in value.items()]}
     raise TypeError(
         f"{path}: expected a number, string, array or class of structsvm, got {value!r}; a model file holds no "
-        "code: replace it before saving, such as by set_params(loss='map'), or keep the model with joblib"
+        "code: replace it before saving, for example with set_params(loss='map'), or keep the model with joblib"
     )
 
 

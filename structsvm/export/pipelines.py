@@ -112,6 +112,6 @@ def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
 
 def _transform(step: Any, X: Float) -> Float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about the unusual points of this module
+        warnings.simplefilter("ignore")  # about the artificial rows that this module passes
         out = step.transform(as_given(step, X))
     return np.asarray(out.toarray() if hasattr(out, "toarray") else out, dtype=np.float64)

@@ -101,8 +101,8 @@ def warn_of_unset(target: Target) -> None:
         if version is None or _OPENSEARCH_NAN <= version < _OPENSEARCH_BRANCHES:
             warn_user(
                 "OpenSearch 3.2 to 3.7 sends a document that a feature does not match to the wrong branch of a tree: "
-                "for these versions let each feature match every document, such as by a bool query with match_all of "
-                "boost 0" + ("; for other versions, give engine_version" if version is None else "")
+                "for these versions let each feature match every document, for example by a bool query with match_all "
+                "of boost 0" + ("; for other versions, give engine_version" if version is None else "")
             )
         if version is None or version < _OPENSEARCH_NAN:
             older = "OpenSearch before 3.2 counts"
@@ -118,7 +118,7 @@ def warn_of_unset(target: Target) -> None:
     if names and older:
         warn_user(
             f"{names}: values were missing in training, and {older} these as 0; fill them in training with a number "
-            "that the engine gives, too"
+            "that the engine also returns"
         )
 
 
@@ -137,7 +137,7 @@ def power_without_slack(below: NDArray[np.float32]) -> int:
 def below_slack(below: np.float32) -> np.float32:
     """Return the threshold that, with Solr's slack, is ``below``, or the closest possible value above it in float32."""
     threshold = below - SOLR_SLACK
-    # the sum is rounded: step to the largest threshold whose sum is not above, then up to the first that reaches it
+    # the sum is rounded: step down until it is at most ``below``, then up until it is at least ``below``
     while threshold + SOLR_SLACK > below:
         threshold = np.nextafter(threshold, np.float32(-np.inf))
     while threshold + SOLR_SLACK < below:

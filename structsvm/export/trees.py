@@ -384,7 +384,7 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
     tree = np.repeat(np.arange(forest.n_trees), n_nodes)
 
     def ids(children: Any) -> tuple[list[int], list[int]]:
-        """Return the numbers of nodes or leaves among all trees, and a mask of leaves."""
+        """Return the index of each child among the nodes or leaves of all trees, and a mask of leaves."""
         leaf = children < 0
         numbers = np.where(leaf, forest.leaves[tree] + ~children, starts[tree] + children)
         return numbers.tolist(), leaf.astype(int).tolist()

@@ -85,7 +85,7 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     n_rows = values.shape[0]
     topic = row_groups(bounds)
     fused = np.zeros(n_rows)
-    # one run after the other: rows sorted by topic, then by rank
+    # for each run, rank the rows of each topic
     for column in values.T:
         # NaN sorts last; of equal scores the later row is first
         order = np.lexsort((-np.arange(n_rows), -column, topic))

@@ -57,7 +57,7 @@ NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
     "ranks": _ranks,
     "inverse_ranks": lambda scores, k: _ranks(scores, 0),
 }
-"""Functions from the scores of one list, and the constant ``k`` of ranks, to the terms that an engine adds up."""
+"""Functions from the scores of one list, and the ``k`` of reciprocal ranks, to the terms that an engine adds up."""
 
 
 def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 60) -> Float:

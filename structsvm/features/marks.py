@@ -29,7 +29,7 @@ def soft_subtopics(
     marks : sequence of array-like of bool or 0 and 1, shape (n_documents,) each
         1 for the useful documents of each set.
     complete : bool, default=True
-        Whether documents without a mark were examined and rejected, as by judges. If so, every document covers the
+        Whether documents without a mark were examined and rejected, as judges do. If so, every document covers the
         marked documents that are similar to it. Use False for clicks: then only marked documents cover others. Train
         with ``rounds=0`` in this case, because additional rounds train on prefixes that the model chooses, about which
         the clicks contain no information.

@@ -49,7 +49,7 @@ class Guardrails(_Strict):
     slow_margin: Annotated[Part, said("Margin by which the share of slow responses may rise.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
-    alpha: Annotated[Level, said("Probability of a false alarm, per guardrail and share, ever.")] = 0.001
+    alpha: Annotated[Level, said("Probability of any false alarm, per guardrail and share.")] = 0.001
     on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 
@@ -365,12 +365,12 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed in advance.")]
+    fixed_sample_winner: Annotated[str | None, said("Winner for one look, at a size fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
     alpha: float
-    n_impressions: Annotated[Count, said("Counted: their window is over.")]
+    n_impressions: Annotated[Count, said("Impressions whose window is over.")]
     n_clicked: Count
     pairs: list[Pair]
     notes: list[str]

@@ -1,7 +1,7 @@
 """The closer: count impressions in the order shown, each after its window has ended, not when clicks arrive.
 
 If clicks on one ranker's documents come later, early outcomes favour the other ranker, and a continuous test could
-report a false winner. Therefore no impression counts before its window is over, and the order is kept. The closer first
+report a false winner. Therefore impressions count in the order shown, and only after their windows. The closer first
 announces a horizon; later clicks on impressions up to it are late. Then it reads these impressions, which can no longer
 change, and stores the statistics, unless another closer was faster.
 """

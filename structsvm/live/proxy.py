@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
 BUDGET_S = 0.1
-"""Seconds that a challenger may take from the arrival of the request, or until production has responded if later."""
+"""Seconds from the arrival of the request that a challenger may take; more if production takes longer."""
 
 MAX_ANSWER = 1 << 24
 """Maximum number of bytes read from a response."""

@@ -258,7 +258,7 @@ class Service:
         if record is None:
             return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         revision, config = experiment.row, experiment.config
-        # units are stored as hashes by the experiment's key, and are not stored once the key is deleted
+        # units are hashed with the experiment's key, and are not stored once this key is deleted
         row = ShownRow(
             impression_id(revision.salt, request_id, call.offset), revision.id, self.clock.now(),
             None if call.unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, call.unit),

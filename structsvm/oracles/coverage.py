@@ -114,7 +114,7 @@ class CoverageProblem:
         else:
             search = swap if self._separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        # differences of the covered elements per bin times the word features of the bins, then of the document features
+        # the difference in covered elements per bin weights the word features of the bin; the document features follow
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - features

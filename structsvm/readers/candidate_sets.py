@@ -227,8 +227,8 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     Raises
     ------
     ValueError
-        For a line of any other form, or a number of aspects that differs from that of the topic's first line; the
-        message names file and line. For an empty file.
+        If the file is empty, a line has another form, or its number of aspects differs from that of the topic's first
+        line; the message names file and line.
 
     Examples
     --------

@@ -101,7 +101,7 @@ def _convert(
                 rows = letor.parse(block, replace(options, sparse=as_sparse))
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # it seemed narrow and was therefore read as dense
+                    raise _Width(error.width) from None  # the text seemed narrow and was read as dense
                 raise
             if rows is None:
                 continue

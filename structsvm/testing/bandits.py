@@ -153,11 +153,11 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
     before = bandit.to_json()
     for outcome in wrong:
         require.refusal(f"the outcome {outcome!r} of a duel", bandit.update, duel, outcome)
-        require(bandit.to_json() == before, f"the refused outcome {outcome!r} leaves something behind")
+        require(bandit.to_json() == before, f"the refused outcome {outcome!r} changes the bandit")
     for arms in [(0, 4), (-1, 0), (), (0, 1, 2) if pair else (0, 1, 1)]:
         outcomes = 1 if len(arms) == 2 and pair else [1] * (len(arms) * (len(arms) - 1) // 2)
         require.refusal(f"a duel of {arms}", bandit.update, duel._replace(arms=arms), outcomes)
-        require(bandit.to_json() == before, f"the refused duel of {arms} leaves something behind")
+        require(bandit.to_json() == before, f"the refused duel of {arms} changes the bandit")
 
 
 def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed: int) -> None:

@@ -171,7 +171,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
         planes = rng.normal(size=(n, m))
         planes[n // 2] = planes[0]
         gram, loss, cap = planes @ planes.T, rng.uniform(size=n), np.array(caps)
-        group = rng.integers(max(1, len(caps) - 1), size=n)  # of several groups the last is empty
+        group = rng.integers(max(1, len(caps) - 1), size=n)  # if there are several groups, the last is empty
         for start in (None, rng.uniform(size=n)):
             result = solve(gram, loss, group, cap, start, tol=tol)
             alpha = np.asarray(result.alpha)

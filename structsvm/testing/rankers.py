@@ -256,7 +256,7 @@ def _require_close(
         message = f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})"
         require(distance <= allowed + rounding, message)
         return
-    # without certificates: scores up to a constant, relative to their spread
+    # without certificates, compare scores up to a constant, relative to their spread
     one, other = (m.predict(X, **_qid(m, qid)) for m in (a, b))
     spread = float(np.linalg.norm(one - one.mean()))
     difference = float(np.linalg.norm((one - one.mean()) - (other - other.mean())))

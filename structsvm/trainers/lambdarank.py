@@ -84,7 +84,7 @@ def ascend(
     validation: tuple[Any, Float, Int] | None = None,
     callback: Callable[[Epoch], object] | None = None,
 ) -> LambdaRankFit:
-    """Train by Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, or the last
+    """Train with Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, or the last
     one.
 
     ``y`` and ``offsets`` refer to rows grouped by query: grouped row ``i`` is row ``order[i]`` of ``X`` (row ``i``

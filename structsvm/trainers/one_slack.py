@@ -23,8 +23,8 @@ _TIGHTER = 0.5
 again."""
 
 _LOST = 0.05
-"""Largest fraction of the reduction of the objective, from the weights of least penalty, that may be lost by setting
-weights to zero."""
+"""Largest fraction of the reduction of the objective, from the weights with the least penalty, that may be lost by
+setting weights to zero."""
 
 _RELATIVE_ROUNDING = 1e-9
 
@@ -104,9 +104,9 @@ class _State:
         record = self.record
         point = self.minimiser
         stay = 0.0  # weight of the best point so far in the next point
-        # Stop when the gap is reached, except for a small C if the only pass evaluated zero weights or the weights of
-        # least penalty. These may be within tol of the optimum, but their ranking is arbitrary, so that one more pass
-        # is made.
+        # Stop when the gap is reached, except for a small C if the only pass evaluated zero weights or the weights with
+        # the least penalty. These may be within tol of the optimum, but their ranking is arbitrary, so that one more
+        # pass is made.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (

@@ -32,7 +32,7 @@ class Planes(NamedTuple):
 
 @kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane, given ``n`` slots in use; if all are, drop a plane or merge two.
+    """Return a slot for a new plane, given ``n`` slots in use; if all are in use, drop a plane or merge two.
 
     Of the planes without mass, the one idle for longest is dropped; if all have mass, the two lightest are merged.
     """

@@ -241,7 +241,7 @@ def test_compare_measures_every_method(made, model, cli):
 
 def test_compare_chooses_as_many_as_the_model_was_trained_for_and_names_all_methods(made, model, cli):
     text = " ".join(re.sub(r"[│|]", " ", cli("diversify compare --help")).split())
-    assert f"{', '.join(METHODS)}; several" in text
+    assert f"{', '.join(METHODS)}; separate several" in text
     for options, k in ((f"-m {model}", 3), (f"-m {model} -k 4", 4), ("--method mmr", 5)):
         assert cli.json("diversify compare", made, options)["k"] == k
 

@@ -361,7 +361,7 @@ def test_bad_input(options, labels, message):
 def test_marks_in_one_column_are_noticed():
     sets = [CandidateSet(["red rose", "red", "sea"])] * 3
     with pytest.warns(
-        UserWarning, match="if it marks useful documents, make labels by features.soft_subtopics"
+        UserWarning, match="if labels mark useful documents, convert them with features.soft_subtopics"
     ):
         DiverseRanker(2).fit(sets, [[[1], [1], [0]]] * 3)
     DiverseRanker(2).fit(sets, soft_subtopics(sets, [[1, 1, 0]] * 3))

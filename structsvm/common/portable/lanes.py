@@ -189,7 +189,7 @@ positive: Any = intrinsic(_emit_positive)
 
 def _define(operation: Any, instruction: str) -> None:
     """Make a Python operator, such as ``x + y``, available to kernels for lanes."""
-    # not with numba's overload, which would be compiled in each kernel that uses it
+    # numba's ``overload`` would be compiled in each kernel that uses it
 
     typed: Any = infer_global
     lowered: Any = lower_builtin

@@ -152,7 +152,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return the distinct ids of a text file (an Arrow array), as by :func:`settled_words`."""
+    """Return distinct ids of a text file, an Arrow array, as integers or text by the rules of :func:`settled_words`."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")

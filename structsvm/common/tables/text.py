@@ -129,7 +129,7 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # the columns hold true and false, a NaN that does not mean a missing value, or a value to report with its line
+        # columns with true and false, with a NaN that is not a missing value, or with a value to report with its line
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
@@ -164,7 +164,7 @@ def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tu
 
 
 def _is_odd(block: bytes, mark: str) -> bool:
-    """Return whether Arrow would read a block differently: NUL, marks, line ends, quotes or invalid bytes."""
+    """Return whether Arrow reads a block unlike Python: NUL, byte order marks, line ends, quotes or bad bytes."""
     if b"\0" in block or _BOM in block or block.count(b"\r") != block.count(b"\r\n"):
         return True
     if b'"' in block and not _is_quoted_well(block, mark):

@@ -70,7 +70,7 @@ clicks = sa.Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-units = sa.Table(  # units of closed impressions, each counted once for guardrails; emptied once all is closed
+units = sa.Table(  # units of closed impressions, each counted once for guardrails; emptied once all are closed
     "units", tables,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
     sa.Column("unit", sa.LargeBinary, primary_key=True),

@@ -83,7 +83,7 @@ class Arena:
     pairs : list of PairEvidence
         The pairs with votes.
     first_shown : float
-        Share of the votes that the model shown first won.
+        Share of the votes won by the model that was shown first.
     fit_p_value : float or None
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int

@@ -30,9 +30,10 @@ class RMED1(CountsWins):
     Notes
     -----
     ``O_i`` contains the arms ahead of i or tied with i, and ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. At first
-    each pair is compared once. Then each arm l of a list is compared in turn: with the arm of smallest ``I`` if this
-    arm is in ``O_l`` or ``O_l`` is empty, otherwise with the arm that has the largest share of wins over l. At every
-    step, arms with ``I_j - I* <= ln t + f(K)`` that are not waiting in the current list are added to the next list.
+    each pair is compared once. Then each arm l of a list is compared in turn: with the arm that has the smallest ``I``
+    if this arm is in ``O_l`` or ``O_l`` is empty, otherwise with the arm that has the largest share of wins over l. At
+    every step, arms with ``I_j - I* <= ln t + f(K)`` that are not waiting in the current list are added to the next
+    list.
 
     Examples
     --------

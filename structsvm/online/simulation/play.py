@@ -46,7 +46,7 @@ class Simulation:
     winners : ndarray of int64, shape (n_runs, n_times)
         Best arm according to the bandit at each time.
     correct : ndarray of bool, shape (n_runs, n_times)
-        Whether this arm is one of the best arms of the world.
+        Whether the arm in ``winners`` is one of the best arms of the world.
     duels : ndarray of int64, shape (K, K)
         Number of comparisons of each pair in all runs, in the upper triangle; the diagonal counts arms that were
         compared with themselves or played alone. Each pair of a compared set counts once.

@@ -283,7 +283,7 @@ def analyse(
     elif weights is not None:
         raise BadInput("weights", "a credited log has its own", "pass them to read_credits")
     elif cluster not in ("auto", log.cluster):
-        raise BadInput("cluster", f"expected {log.cluster!r}, by which the log was credited", value=cluster)
+        raise BadInput("cluster", f"expected {log.cluster!r}, the cluster of the credited log", value=cluster)
     if test == "wilcoxon" and log.method in DRAWN:
         raise BadInput(
             "test",

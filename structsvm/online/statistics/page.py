@@ -123,7 +123,7 @@ def _headline(answer: Analysis) -> str:
     looked = (
         "valid even if the log is analysed while it grows"
         if answer.always_valid_winner == answer.winner
-        else ("valid if the size of the log was fixed in advance; not yet by the always-valid p")
+        else ("valid if the size of the log was fixed in advance; the always-valid p is not yet significant")
     )
     return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
 

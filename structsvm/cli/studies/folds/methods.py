@@ -29,7 +29,7 @@ METHODS = {
     "acc3": "classification SVM on percentiles within the query",
     "acc4": "classification SVM on features scaled to [0, 1] within the query",
     "sgd": "stochastic gradient descent on pairs, lam = 1/C",
-    "lcra": "sgd on two random views of the features that have to agree, lam = 1/C",
+    "lcra": "sgd on two random views of the features, trained to agree, lam = 1/C",
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted jointly by the structural SVM (TreeRanker); tree is tree-map",

@@ -48,7 +48,7 @@ class PoolJudge:
     def __call__(self, scores: Any, measure: str = "map") -> Float:
         """Return the measure of each topic, for scores of the pool's rows; NaN or minus infinity means not retrieved.
 
-        Equal scores are ranked as by trec_eval, by descending docid.
+        Equal scores are ranked as in trec_eval, by descending docid.
         """
         rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are sorted by docid
         return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, **rules).result.per_query

@@ -115,7 +115,7 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                     (i, j, distance if short > 0 else 0.0),
                     (j, i, distance if short < 0 else 0.0),
                 ):
-                    # search the maximum of the row again only if the entry that was the maximum decreased
+                    # compute the maximum of the row again only if the entry that was the maximum decreased
                     if new < threshold[low, high] and threshold[low, high] == needed[low]:
                         stale[low] = True
                     threshold[low, high] = new

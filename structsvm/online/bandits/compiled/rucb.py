@@ -93,7 +93,7 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
             old = threshold[a, b]
             threshold[a, b] = half_reached(n, wins[a, b], alpha)
             before = needed[a] <= log_t
-            # search the maximum of the row again only if the entry that was the maximum decreased
+            # compute the maximum of the row again only if the entry that was the maximum decreased
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
