@@ -24,6 +24,7 @@ from structsvm.common.notebook import html_by
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
+from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Int
 
 _log = logging.getLogger("structsvm")
@@ -353,7 +354,8 @@ def no_constraint(
     """Return the error for data in which no query has a constraint; ``labels`` are the lowest and the highest label."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
     meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
-    if label.startswith(("ndcg", "pairs", "ranknet")):
+    # an oracle without the field uses all grades; the utility "ranknet" has no oracle
+    if not hasattr(get_oracle(label) if isinstance(loss, str) and label != "ranknet" else loss, "relevance"):
         meaning = " (labels of 0 and less count the same)" if label.startswith("ndcg") else ""
         remedy = "check the labels and qid"
     elif relevance <= labels[0] < labels[1]:
