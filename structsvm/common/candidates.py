@@ -202,7 +202,8 @@ class CandidateSet:
     def __repr__(self) -> str:
         name = "" if self.query is None else f"{self.query[:40]!r}: "
         extra = "" if self.features is None else f", {counted(feature=self.features.shape[1])}"
-        return f"CandidateSet({name}{counted(document=len(self))}, {self.kind}{extra})"
+        kind = self.kind + (f" and {self.documents.kind}" if self.documents is not None else "")
+        return f"CandidateSet({name}{counted(document=len(self))}, {kind}{extra})"
 
 
 def _no_similarity(problem: str) -> BadInput:

@@ -100,13 +100,14 @@ class HybridWeights:
     @property
     def advice(self) -> str:
         """The recommendation as a sentence."""
-        gain = self.against["equal weights"]
+        gain, rrf = self.against["equal weights"], self.against["RRF"]
         bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
         size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
+        other = f"; but RRF is better by {-rrf.mean_difference:.4f}" * (rrf.upper < 0)
         if self.better:
             alone = f"; {self.best_list} alone may do as well" * (self.against["best single list"].lower <= 0)
-            return f"take the learned weights: {size} over equal weights{alone}"
-        return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries"
+            return f"take the learned weights: {size} over equal weights{alone}{other}"
+        return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries{other}"
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

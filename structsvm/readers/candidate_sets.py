@@ -34,6 +34,9 @@ class LabelledSets(NamedTuple):
     labels: list[Float]
     subtopics: list[list[str]]
 
+    def __repr__(self) -> str:
+        return f"LabelledSets({counted(set=len(self.sets), document=sum(map(len, self.sets)))})"
+
 
 def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> LabelledSets:
     """Read candidate sets from JSON Lines, one query with its documents per line.
@@ -67,8 +70,9 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     Examples
     --------
     >>> _ = Path("a.jsonl").write_text('{"query": "aida", "documents": [{"text": "by Verdi", "subtopics": ["opera"]}]}')
-    >>> read_candidates("a.jsonl")
-    LabelledSets(sets=[CandidateSet('aida': 1 document, text)], labels=[array([[1.]])], subtopics=[['opera']])
+    >>> found = read_candidates("a.jsonl")
+    >>> found, found.sets, found.labels, found.subtopics
+    (LabelledSets(1 set, 1 document), [CandidateSet('aida': 1 document, text)], [array([[1.]])], [['opera']])
     """
     path = Path(path)
     labelled = LabelledSets([], [], [])
@@ -109,8 +113,7 @@ def write_candidates(found: LabelledSets, path: AnyPath) -> None:
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
             expected = f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}]"
-            problem = f"{expected}, got {names!r:.60}"
-            raise BadInput("subtopics", problem, at=f"[{i}]")
+            raise BadInput("subtopics", f"{expected}, got {names!r:.60}", at=f"[{i}]")
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind in ("counts", "similarity"):
@@ -127,9 +130,7 @@ def write_candidates(found: LabelledSets, path: AnyPath) -> None:
                 grades = {name: float(g) for name, g in zip(names, labels[d], strict=True) if g != 0}
                 document["subtopics"] = list(grades) if set(grades.values()) <= {1.0} else grades
                 documents.append(document)
-            line = {"query": one.query, "documents": documents}
-            if one.query is None:
-                del line["query"]
+            line = ({} if one.query is None else {"query": one.query}) | {"documents": documents}
             file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
 
 
@@ -189,8 +190,7 @@ def read_ambient(
     relations: dict[str, dict[str, list[int]]] = {}
     for location, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
-            problem = f"expected a known subtopic and result, got {subtopic!r} and {result!r}"
-            raise BadInput(location, problem)
+            raise BadInput(location, f"expected a known subtopic and result, got {subtopic!r} and {result!r}")
         topic = result.split(".")[0]
         relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
     labelled = LabelledSets([], [], [])
@@ -244,15 +244,13 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
         parts = line.split()
         if not parts:
             continue
+        location = f"{path}:{number}"
         if len(parts) != 3 or set(parts[2]) - {"0", "1"}:
-            raise BadInput(
-                f"{path}:{number}", f"expected '<topic> <docid> <bits>', got {line.strip()[:60]!r}"
-            )
+            raise BadInput(location, f"expected '<topic> <docid> <bits>', got {line.strip()[:60]!r}")
         topic = parts[0].removesuffix("i")
         width = widths.setdefault(topic, len(parts[2]))
         if width != len(parts[2]):
-            problem = f"expected {width} aspects for topic {topic}, got {len(parts[2])}"
-            raise BadInput(f"{path}:{number}", problem)
+            raise BadInput(location, f"expected {width} aspects for topic {topic}, got {len(parts[2])}")
         rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
     if not rows:
         raise BadInput(path, "expected lines '<topic> <docid> <bits>', got an empty file")

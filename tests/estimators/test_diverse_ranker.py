@@ -313,8 +313,8 @@ def test_texts_beside_embeddings_and_saved_models(tmp_path):
         CandidateSet.from_similarity([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], documents=one) for one in texts
     ]
     assert (near[0].ids, near[0].query, near[0].features.shape) == (["a", "b", "c"], "q", (3, 1))
-    labels = [[[1, 0], [1, 0], [0, 0.5]]] * 3
-    model = DiverseRanker(2).fit(near, labels)
+    assert repr(near[0]) == "CandidateSet('q': 3 documents, similarity and text, 1 feature)"
+    model = DiverseRanker(2).fit(near, [[[1, 0], [1, 0], [0, 0.5]]] * 3)
     assert model.predict(near[:1])[0].tolist() == [0, 2]
     assert {"new words", "near, level 9 by neighbours"} <= set(model.feature_names_in_)
     model.save(tmp_path / "model.npz")

@@ -156,9 +156,9 @@ def test_weights_are_learned_where_one_list_is_better(learned):
     result, runs, qrels = learned
     assert result.weights.argmax() == 0
     assert result.weights.sum() == pytest.approx(1)
-    assert (result.weights >= 0).all()
-    assert (result.lower <= result.upper).all()
-    assert result.better
+    assert np.all([result.weights >= 0, result.lower <= result.upper])
+    beaten = result.against | {"RRF": result.against["RRF"]._replace(mean_difference=-0.02, upper=-0.01)}
+    assert "RRF is better by 0.0200" in type(result)(**vars(result) | {"against": beaten}).advice
     assert result.advice.startswith("take the learned weights: +")
     assert result.against.keys() == {"equal weights", "RRF", "best single list"}
     assert 0 < result.estimate.lower < result.estimate.mean < result.estimate.upper < 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,8 +43,8 @@ def next_pairs(
     n : int, default=20
         Number of pairs to return. A decision takes twice as many votes with batches of 100 pairs as with single pairs.
     questions : sequence of str, optional
-        Questions to sample from. A pair is not asked the same question again before it has been asked all of them. By
-        default, the third entry of each tuple is None.
+        Questions to sample from. A pair is not asked the same question again before it has been asked all of them, when
+        a warning is issued. By default, the third entry of each tuple is None.
     random_state : int, Generator or None, default=0
         Seed of the order within pairs and of the questions; an integer is combined with the number of votes.
     **options
@@ -70,8 +71,7 @@ def next_pairs(
         )
     # The seed includes the number of votes; otherwise a pair that is selected repeatedly would always be shown in the
     # same order.
-    seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([random_state, len(votes)] if isinstance(random_state, int) else random_state)
     bandit = bandit_of(votes, **options)
     if bandit.finished:
         raise BadInput("votes", "no further votes are needed", "see the report")
@@ -92,6 +92,11 @@ def next_pairs(
         had = asked.setdefault(frozenset((i, j)), set())
         fresh = [question for question in known if question not in had]
         if not fresh:
+            warnings.warn(
+                f"{votes.models[i]} and {votes.models[j]} have had all {len(known)} questions: repeats count for the "
+                "strengths only (unless cluster is 'none' or 'judge'), so give more questions",
+                stacklevel=2,
+            )
             had.clear()
             fresh = known
         chosen = fresh[int(rng.integers(len(fresh)))]

@@ -138,8 +138,7 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
 def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
     """Return the names of the models of a batch; ``ids`` refuses missing and unusable names."""
     ids(batch, name, "a model")
-    words: list[str] = texts(batch, name).to_pylist()
-    return words
+    return texts(batch, name).to_pylist()
 
 
 def _share(

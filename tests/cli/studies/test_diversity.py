@@ -35,7 +35,7 @@ def test_figures_by_hand():
     assert [c.name for c in columns][-2:] == ["wins : losses", "p"]
     assert rows[0] == ["original", "0.500", "0.500", f"{original['means']['alpha_ndcg']:.3f}", "", ""]
     assert rows[1][4] == "0 : 2"
-    assert "original has the best mean subtopic recall, 0.500" in headline(result)  # clairvoyant is no rival
+    assert headline(result).startswith("Of 1 methods that do not know the subtopics and choose 2 documents")
     assert "mean weighted recall, 0.500" in headline(
         compare_methods(FOUND, methods=["original"], k=2, loss="weighted")
     )
@@ -46,7 +46,7 @@ def test_a_budget_in_place_of_a_number_of_documents():
     result = compare_methods(FOUND, methods=["original", "clairvoyant"], k=None, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0, 1]]
     assert [rows.tolist() for rows in result.chosen["clairvoyant"]] == [[1, 2], [2, 1]]
-    assert "that choose documents with a total cost of at most 3 for each of 2 queries" in headline(result)
+    assert "choose documents with a total cost of at most 3 for each of 2 queries" in headline(result)
     result = compare_methods(FOUND, methods=["original"], k=1, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0]]
 

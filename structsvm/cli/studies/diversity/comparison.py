@@ -88,12 +88,11 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
     """Return the fixed methods for which these sets have all inputs, and a remark on each group left out."""
     wordless = any(one.kind == "similarity" and one.documents is None for one in labelled.sets)
+    scored = all(one.features is not None for one in labelled.sets)
     without = {
         "documents have no texts": ("bm25", "coverage", "essential") if wordless else (),
         "a set has no query": () if all(one.query for one in labelled.sets) else ("bm25",),
-        "documents have no features": ()
-        if all(one.features is not None for one in labelled.sets)
-        else ("score",),
+        "documents have no features": () if scored else ("score",),
     }
     left_out = {"xquad", *(name for names in without.values() for name in names)}
     remarks = [f"{', '.join(names)} left out: {reason}" for reason, names in without.items() if names]

@@ -49,11 +49,10 @@ def headline(result: DiversityResult) -> str:
     rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
     best = leaders({name: result.compared[name] for name in rivals})
     means = {name: f"{result.compared[name].mean():.3f}" for name in rivals}
-    text = (
-        f"Of {len(result.chosen)} methods that choose {result.limit} for each of {len(result.labelled.sets)} queries, "
-        f"{pages.best_said(best, means, MEASURES[result.loss])}"
-    )
-    return " ".join([text, *seen_in_training(result)])
+    blind = "do not know the subtopics and " * (len(rivals) < len(result.chosen))
+    n = len(result.labelled.sets)
+    text = f"Of {len(rivals)} methods that {blind}choose {result.limit} for each of {n} queries,"
+    return " ".join([text, pages.best_said(best, means, MEASURES[result.loss]), *seen_in_training(result)])
 
 
 def seen_in_training(result: DiversityResult) -> list[str]:
