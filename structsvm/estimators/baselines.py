@@ -54,7 +54,11 @@ class _Method:
     k: int = 5
 
     def predict(self, sets: Sets, k: Count = None, *, costs: Any = None, budget: Any = None) -> list[Int]:
-        """Return the documents chosen from each set; ``costs`` and ``budget`` are as in ``DiverseRanker.predict``."""
+        """Return the documents chosen from each set; ``costs`` and ``budget`` are as in ``DiverseRanker.predict``.
+
+        Methods whose gain is an amount, such as covered words, divide it by the cost; methods that order documents by a
+        score use costs only to determine which documents fit (but see ``per_cost`` of :class:`MMR`).
+        """
         checked = check_sets(sets)
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
