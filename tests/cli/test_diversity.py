@@ -203,7 +203,7 @@ def test_costs_are_those_that_the_documents_state(made, model, cli):
         assert [(e["id"][-1], e["cost"]) for e in json.loads(line)["chosen"]] == [
             (str(d), d + 2.5) for d in rows
         ]
-    assert "2 documents with a total cost of at most 12 per query" in cli(
+    assert "at most 2 documents with a total cost of at most 12 per query" in cli(
         "diversify compare costs.jsonl --method original --budget 12 -k 2"
     )
     Path("some.jsonl").write_text(Path("costs.jsonl").read_text() + made.read_text().splitlines()[0] + "\n")

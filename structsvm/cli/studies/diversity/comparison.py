@@ -149,5 +149,5 @@ def compare_methods(
     }
     limit = "documents" if k is None else f"{k} documents"
     if budget is not None:
-        limit = f"{limit} with a total cost of at most {budget:g}"
+        limit = f"{'at most ' * (k is not None)}{limit} with a total cost of at most {budget:g}"
     return DiversityResult(labelled, models, chosen, values, loss, limit)
