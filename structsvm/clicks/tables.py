@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
 from structsvm.clicks.column_names import USUAL, check_columns, guess
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
@@ -226,7 +226,7 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = f"expected contiguous rows in a list, got {again.sum():,} lists that continue 2^20 rows later"
+                problem = f"expected contiguous rows in a list, got {counted(list=again.sum())} split by 2^20 rows"
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
