@@ -226,7 +226,9 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = f"expected contiguous rows in a list, got {counted(list=again.sum())} split by 2^20 rows"
+                problem = (
+                    f"expected contiguous rows in a list, got {counted(list=again.sum())} split by 2^20 rows"
+                )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
