@@ -18,8 +18,8 @@ from structsvm.cli.terminal import working
 from structsvm.common import compiling
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
-
-_LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
+from structsvm.oracles import LOSSES
+from structsvm.trainers.choosing_solver import TRAINERS
 
 
 def warm_up() -> None:
@@ -72,9 +72,9 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         found.append((name, partial(step, *arguments, **options)))
 
     for kind, X in kinds.items():
-        for loss in _LOSSES:
-            add(f"StructuralRanker {loss}, {kind}", ranker, X, loss)
-        for solver in ("one_slack", "n_slack", "frank_wolfe"):
+        for loss in LOSSES:
+            add(f"StructuralRanker {loss}, {kind}", ranker, X, loss.replace("@k", "@5"))
+        for solver in (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports):
             add(f"StructuralRanker {solver}, {kind}", ranker, X, "map", solver=solver)
         add(f"pairs, {kind}", _pairs, X, y, qid)
         add(f"descents, {kind}", _descents, X, y, qid)

@@ -121,11 +121,12 @@ class SVMDiv(Selector, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     solver : str, default="auto"
-        Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; ``positive`` requires one_slack.
+        Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; ``positive`` requires a trainer
+        such as one_slack.
     max_passes : int, default=1000
         Maximum number of passes over the sets.
     qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the small quadratic programme (one_slack, n_slack).
+        Solver of the small quadratic programme of cutting-plane methods.
     n_jobs : int, default=None
         Number of threads; None means 1, -1 one per processor. The result does not depend on it.
     callback : callable, default=None

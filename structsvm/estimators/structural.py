@@ -54,16 +54,16 @@ class StructuralRanker(LinearSVM):
         ``"precision@10"``, with any cut-off, or an oracle object. ``"mrr"`` and ``"precision@10"`` have the same
         objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=None
-        Trade-off between a small norm and a small mean slack. None means 10 for "ndcg@k", "mrr", "precision@k" and
-        "pairs", ``usual_C`` of an oracle object that has this attribute, and 1 for other losses
-        (``experiments/default_C.py``); ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid, from 1e-3 to
-        1e3 for features with about unit variance.
+        Trade-off between a small norm and a small mean slack. None means ``usual_C`` of the loss, such as 10 for
+        "ndcg@k" and "pairs", and 1 for losses without this attribute, such as "map" (``experiments/default_C.py``);
+        ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid, from 1e-3 to 1e3 for features with about unit
+        variance.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     solver : str, default="auto"
         Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; all trainers reach the same optimum.
-        ``constraints`` and ``penalty`` require one_slack; newton only supports smooth losses, such as ``"ndcg@10"``,
-        without sign constraints. A trainer that does not support the other parameters raises an error.
+        A trainer that does not support the other parameters raises an error: newton, for example, only supports smooth
+        losses, such as ``"ndcg@10"``, without constraints; ``constraints`` and ``penalty`` need one such as one_slack.
     positive : bool, default=False
         Whether to constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
@@ -79,9 +79,9 @@ class StructuralRanker(LinearSVM):
         select few features. Its minimum must be >= 0. With a penalty, weights are set to 0 as long as the gap remains
         within ``tol``. None means ``1/2 ||w||^2``.
     stabilise : bool, default=True
-        Whether to stabilise the cutting-plane method; False is the textbook method (one_slack only).
+        Whether to stabilise the cutting-plane method; False is the textbook method.
     qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the small quadratic programme (one_slack, n_slack).
+        Solver of the small quadratic programme of cutting-plane methods.
 
     Attributes
     ----------

@@ -58,15 +58,15 @@ class Options:
         Maximum number of passes over the data.
     cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
         Homogeneous constraints, either the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free), or a
-        matrix with linearly independent rows for ``cone @ w >= 0`` (one_slack only). None means no constraint.
+        matrix with linearly independent rows for ``cone @ w >= 0``. None means no constraint.
     region : Convex, optional
-        Convex constraints and a penalty in place of ``1/2 ||w||^2`` (one_slack only). None means neither.
+        Convex constraints and a penalty in place of ``1/2 ||w||^2``. None means neither.
     stabilise : bool, default=True
-        Whether one_slack evaluates a point between the best point so far and the minimiser of its model (Ben-Ameur &
-        Neto 2007). Far from the optimum this minimiser moves erratically. False is the textbook method, which evaluates
-        the minimiser.
+        Whether a cutting-plane method evaluates a point between the best point so far and the minimiser of its model
+        (Ben-Ameur & Neto 2007). Far from the optimum this minimiser moves erratically. False is the textbook method,
+        which evaluates the minimiser.
     qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the working-set dual (one_slack, n_slack).
+        Solver of the working-set dual of cutting-plane methods.
     callback : callable, optional
         Function called with a :class:`~structsvm.protocols.Progress` after each pass; training stops if it returns a
         true value.
