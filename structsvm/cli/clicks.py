@@ -389,8 +389,8 @@ def _candidates(data: Path, table: Table) -> Any:
             note(f"{data}: read the ids from {taken}; to use other columns: --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        problem = "expected the id of each document (#docid = ..."
-        raise BadInput(data, problem, "in a table the column of --docid), as in the log, got none")
+        problem = "expected the id of each document, as in the log, got none"
+        raise BadInput(data, problem, "add #docid = ... to LETOR text, or pass --docid for a table")
     return rows
 
 

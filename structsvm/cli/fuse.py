@@ -124,7 +124,7 @@ def fuse(
         return
     _check_no_table(learning, columns)
     if output is None:
-        raise BadInput("--output", "expected the run to write, got none")
+        raise BadInput("--output", "expected a file for the fused run, got none")
     _check_files(runs, qrels, apply, output, save)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")

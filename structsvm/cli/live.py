@@ -331,7 +331,7 @@ def _check_there(url: str) -> None:
     if path is not None and not path.exists():
         raise BadInput(
             path,
-            f"expected a file to read, got nothing there; create it with structsvm live init --store {url}",
+            f"expected a store, but it does not exist; create it with structsvm live init --store {url}",
         )
     if path is not None:
         paths.check_file(path)

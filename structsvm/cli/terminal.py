@@ -154,7 +154,7 @@ _EVERYWHERE = {
     "scale='minmax'": "--scale minmax (structsvm train)",
     "scale='zscore'": "--scale zscore (structsvm train)",
 }
-"""Options for library arguments that most commands can pass on, or that belong to another command."""
+"""Options named in errors about library arguments: options of most commands, or of the command in parentheses."""
 
 
 _ARGUMENTS = {

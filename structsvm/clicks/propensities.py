@@ -416,9 +416,10 @@ class Influence:
 
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
-    """Raise unless clicked documents connect each position ``< n`` with the first, in both directions: from a position
-    with a click on a document to all positions that show it.
-    With ``tail`` the positions from ``n`` on count as one.
+    """Raise unless each position ``< n`` is connected with the first in both directions.
+
+    A click on a document at a position connects this position to all positions at which the document was shown. With
+    ``tail`` all positions ``>= n`` count as one position.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components

@@ -201,7 +201,7 @@ class Assigned(_Strict):
     serve: Served
     rankers: Annotated[list[str], said("Rankers whose rankings are needed.")]
     assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
-    why: Annotated[str | None, said("Why the list is not interleaved; for control, call show too.")] = None
+    why: Annotated[str | None, said("Why the list is not interleaved; if control, also call show.")] = None
 
 
 class Show(_Strict):

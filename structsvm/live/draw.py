@@ -55,7 +55,7 @@ class Secrets:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the newest secret, which may be stored and shown."""
+        """A hash of the newest secret; unlike the secret, it may be stored and shown."""
         return blake2b(b"fingerprint|" + self._newest, digest_size=8).hexdigest()
 
     @classmethod

@@ -518,7 +518,7 @@ def is_store(path: Path) -> bool:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got no such path")
+        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), but it does not exist")
     try:
         with (path / _META).open("rb") as file:
             raw = file.read(_MOST_META_BYTES + 1)

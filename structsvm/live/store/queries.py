@@ -315,7 +315,7 @@ class Store:
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
         """Move the horizon over impressions shown up to ``due``, and return it; from now on clicks on them are late.
 
-        The horizon stops before the first impression that is not due, in the order of the sequence.
+        The horizon is a sequence number; it stops before the first impression that is not due.
         """
         first = self.first_after(experiment, horizon)
         if first is None or first > due:
