@@ -250,7 +250,7 @@ def forget(
 
 
 def clean(
-    days: Annotated[int, typer.Option(min=0, help="Days after the last impression.")] = 90,
+    days: Annotated[int, typer.Option(min=0, help="Minimum days since the last impression.")] = 90,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics are kept."""

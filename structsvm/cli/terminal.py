@@ -43,8 +43,9 @@ def note(text: str) -> None:
 
 
 def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
-    """Return a progress bar on stderr, on a terminal only: the first text, the bar, and then the other texts.
+    """Return a progress bar on stderr, which is shown only on a terminal.
 
+    It consists of the first text, the bar and the other texts, which are templates of :mod:`rich.progress`.
     ``counts`` adds the number of completed items out of the total, ``data`` the number of bytes.
     """
     from rich import progress

@@ -144,8 +144,8 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     while pending:
         n = len(pending)
         _nap(pending)
-        # Dask has no time limit that restarts with each result, and waits forever for a lost scheduler or worker:
-        # therefore the states of futures and cluster are checked after each nap
+        # Dask has no time limit that restarts with each result, and waits forever for a lost scheduler or worker.
+        # Therefore check the states of the futures and of the cluster after each wait.
         pending = [future for future in pending if future.status in _OPEN]
         if any(future.status == "cancelled" for future in futures) or client.status != "running":
             raise _no_scheduler(client)

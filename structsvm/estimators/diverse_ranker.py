@@ -270,7 +270,7 @@ class DiverseRanker(Selector, BaseEstimator):
         choices = []
         for d in chosen.tolist():
             features, best = walk.features(), int(np.searchsorted(walk.free, d))
-            # score times novelty counts as relevance at its initial value; its later decrease counts as likeness
+            # for features score x novelty, the initial value is a part of relevance, the later decrease of likeness
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
             parts = {

@@ -205,7 +205,7 @@ def _loaded(
 
 
 def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns with the features of the first part, in its order, if it has names."""
+    """Return the options ``columns`` with the feature names of the first part, in their order, if there are any."""
     if first.feature_names is None:
         return columns
     return {**columns, "features": first.feature_names}
