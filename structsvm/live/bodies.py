@@ -377,7 +377,7 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[str | None, said("Note on users who search often: lists count separately.")]
+    caution: Annotated[str | None, said("Note on users who search often: each of their lists counts.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
     control: Annotated[Count, said("Lists of production alone, for comparison.")]
     not_compared: NotCompared

@@ -253,9 +253,7 @@ def check_experiment(
         for one in page:
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
-                    problems.append(
-                        f"impression {one.seq}: a click on rank {place}, beyond the end of the list"
-                    )
+                    problems.append(f"impression {one.seq}: a click on rank {place} of a shorter list")
                 if not late and at > one.shown_at + row.window_ms:
                     problems.append(f"impression {one.seq}: a {action} after the window that is not late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
