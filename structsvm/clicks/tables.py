@@ -71,7 +71,8 @@ def read_table(
         Limits of the times: rows before ``since``, and from ``until`` on, are left out and counted. None means no
         limit.
     first_position, max_position
-        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
+        As in :meth:`ClickCells.from_arrays`. A file is read in parts; ``first_position`` is
+        needed if the parts do not agree on it.
 
     Returns
     -------

@@ -316,7 +316,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "sets",
                 f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
                 f"{candidates!r}",
-                "train and predict on sets of one kind, with as many document features",
+                "train and predict on sets of the same kind, with the same number of document features",
                 at=f"[{i}]",
             )
         return one

@@ -42,7 +42,7 @@ class Token(NamedTuple):
 
 
 class Secrets:
-    """The secrets that sign tokens; the first signs, all are accepted."""
+    """The secrets that sign tokens: the first signs new tokens, and tokens signed by any of them are accepted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < 32 for key in keys):
