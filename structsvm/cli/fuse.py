@@ -222,7 +222,7 @@ def _print_weights(
 
 
 def _check_no_table(learning: Learning, columns: Ids) -> None:
-    """Raise for options of a table of scores, which runs do not have."""
+    """Raise for options that apply only to tables of scores, not to runs."""
     for name in columns.options() if learning.features is None else ("features",):
         raise BadInput(f"--{name}", "requires a table and --weights-for, got runs")
 
