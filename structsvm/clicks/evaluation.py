@@ -513,7 +513,7 @@ class _Errors(NamedTuple):
     log: _Impressions
     level: float
     theta: Propensities | None = None
-    influence: Influence | None = None  # of impressions on propensities harvested from this log
+    influence: Influence | None = None  # effect of impressions on harvested propensities
 
     def interval(self, value: _Value) -> Interval:
         log, n = self.log, self.log.n

@@ -80,7 +80,7 @@ def errors_of(found: Propensities) -> str:
     if found.freedom is None:
         return f"{text}, whose clicks are taken as independent"
     return (
-        f"{text}, equivalent by clicks to {found.effective_clusters:,.1f} of equal size; intervals with "
+        f"{text}, as precise as {found.effective_clusters:,.1f} with equally many clicks; intervals with "
         f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
     )
 

@@ -86,7 +86,7 @@ def count_threads(client: Any) -> int:
 
 
 def memory_limits(client: Any) -> dict[str, float]:
-    """Return the memory of each worker in bytes; infinite if none is stated."""
+    """Return the memory limit of each worker in bytes; infinite if it has none."""
     return {address: float(one.get("memory_limit") or "inf") for address, one in workers(client).items()}
 
 

@@ -262,7 +262,7 @@ class SVMDiv(Selector, BaseEstimator):
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
-        """Return, for each document that :meth:`predict` chooses, the words because of which it is chosen.
+        """Return, for each document that :meth:`predict` chooses, the words that led to its choice.
 
         For ``Level.neighbours``, neighbouring documents take the place of words.
 

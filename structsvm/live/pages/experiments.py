@@ -61,7 +61,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
-        return Markup(pages.paragraph(f"No impression is closed yet. Each counts once {window} is over."))
+        return Markup(pages.paragraph(f"No impression is closed yet. Each is counted after {window}."))
     order = sorted(range(len(pairs)), key=lambda k: pairs[k]["always_valid_p_value"])[:most]
     charts = []
     for k in sorted(order):

@@ -219,7 +219,7 @@ class Store:
     def impressions(
         self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
     ) -> list[StoredImpression]:
-        """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
+        """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order of time."""
         columns = [_i[name] for name in StoredImpression._fields if name != "clicks"]
         query = select(*columns).where(_i.experiment == experiment, _i.seq > after)
         if upto is not None:
