@@ -99,7 +99,7 @@ def _no_scheduler(client: Any) -> ClusterError:
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures in order; raise ClusterError if none finishes for ``timeout`` seconds.
 
-    ``place`` describes, in the error, what was waited for.
+    ``place`` is the description, in the error, of the results that are waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
