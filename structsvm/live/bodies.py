@@ -306,7 +306,7 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[list[float], said("For a beating b, and b beating a; valid at any look.")]
+    log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; at any look.")]
 
 
 class Guardrail(_Strict):
