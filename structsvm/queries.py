@@ -98,7 +98,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def refuse_name(qid: Any) -> None:
-    """Raise for a string instead of ids, which may be the name of a column."""
+    """Raise for a string, such as the name of a column, that is passed instead of ids."""
     if isinstance(qid, str):
         remedy = (
             "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "

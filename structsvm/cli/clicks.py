@@ -153,8 +153,8 @@ def train(
     data: Candidates,
     output: Annotated[Path, "-o The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: chosen by held-out clicks."] = None,
-    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr, or with a cut-off, dcg@10."] = "pairs",
-    weighting: Annotated[str, "ips, or policy for the top of several rankers."] = "ips",
+    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; the last two also with a cut-off: dcg@10."] = "pairs",
+    weighting: Annotated[str, "ips, or policy for logs of the top documents of several rankers."] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
     holdout: Holdout = 0.0,
@@ -389,8 +389,8 @@ def _candidates(data: Path, table: Table) -> Any:
             note(f"{data}: read the ids from {taken}; to use other columns: --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        problem = "expected the id of each document (#docid = ..."
-        raise BadInput(data, problem, "in a table the column of --docid), as in the log, got none")
+        problem = "expected the id of each document, as in the log, got none"
+        raise BadInput(data, problem, "add #docid = ... to LETOR text, or pass --docid for a table")
     return rows
 
 

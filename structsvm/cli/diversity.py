@@ -300,7 +300,7 @@ def compare(
         # the subtopic is then a mark of useful documents, as with --marks judged
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
-            note(f"{tune}: sets have one subtopic, which counts as a mark (as with --marks judged)")
+            note(f"{tune}: sets have one subtopic, which is treated as a mark (as with --marks judged)")
             marked = "judged"
         sets = _marked(sets, marked)
         rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(

@@ -90,7 +90,7 @@ def evaluate(
     all files, with its 95% interval and paired tests, as in compare.
     """
     if len({data, *scores}) < 1 + len(scores):
-        raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
+        raise BadInput("DATA and SCORES", "expected different files, got one file twice", "name each once")
     for path in scores:
         paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:

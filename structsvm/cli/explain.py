@@ -20,7 +20,7 @@ from structsvm.common.user_warnings import ordered_columns
 def show(
     model: Annotated[Path, "<MODEL> A model that train or search wrote."],
     rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
-    measure: Annotated[str, "Measure that shuffling a feature lowers, one of {measures}."] = "ndcg@10",
+    measure: Annotated[str, "Measure for the importances, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,
     columns: Table,

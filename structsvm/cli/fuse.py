@@ -124,7 +124,7 @@ def fuse(
         return
     _check_no_table(learning, columns)
     if output is None:
-        raise BadInput("--output", "expected the run to write, got none")
+        raise BadInput("--output", "expected a file for the fused run, got none")
     _check_files(runs, qrels, apply, output, save)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
@@ -222,7 +222,7 @@ def _print_weights(
 
 
 def _check_no_table(learning: Learning, columns: Ids) -> None:
-    """Raise for options of a table of scores, which runs do not have."""
+    """Raise for options that apply only to tables of scores, not to runs."""
     for name in columns.options() if learning.features is None else ("features",):
         raise BadInput(f"--{name}", "requires a table and --weights-for, got runs")
 

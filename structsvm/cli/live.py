@@ -250,7 +250,7 @@ def forget(
 
 
 def clean(
-    days: Annotated[int, typer.Option(min=0, help="Days after the last impression.")] = 90,
+    days: Annotated[int, typer.Option(min=0, help="Minimum days since the last impression.")] = 90,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics are kept."""
@@ -331,7 +331,7 @@ def _check_there(url: str) -> None:
     if path is not None and not path.exists():
         raise BadInput(
             path,
-            f"expected a file to read, got nothing there; create it with structsvm live init --store {url}",
+            f"expected a store, but it does not exist; create it with structsvm live init --store {url}",
         )
     if path is not None:
         paths.check_file(path)

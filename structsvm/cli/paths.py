@@ -29,7 +29,7 @@ def check_text(path: Path, zero_based: bool) -> None:
 def check_input(path: Path) -> Path:
     """Raise if a file does not exist, before minutes of work on another file."""
     if not path.exists() and not is_table(path):
-        raise BadInput(path, "expected a file to read, got nothing there", "check the path")
+        raise BadInput(path, "expected a file to read, but it does not exist", "check the path")
     return path
 
 
@@ -75,7 +75,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
             continue
         file = check_output(path, sources, option=option).resolve()
         if file in taken:
-            problem = "expected two files, got the same twice"
+            problem = "expected two files, got one file twice"
             raise BadInput(f"{taken[file]} and {option}", problem, "name another")
         taken[file] = option
 

@@ -106,7 +106,7 @@ def predict(
         paths.write_lines(output, map(repr, scores[in_data].tolist()))
         return
     if rows.docid is None:
-        where = "#docid = ...; in a table the column of --docid"
+        where = "#docid = ... in LETOR text, the column of --docid in a table"
         note(f"{data}: no ids of documents ({where}); rows are numbered")
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
@@ -134,7 +134,7 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        where = "#docid = ...; in a table the column of --docid"
+        where = "#docid = ... in LETOR text, the column of --docid in a table"
         problem = f"expected the id of each document for a run ({where}), got none"
         raise BadInput(data, problem, "use --format csv")
     try:

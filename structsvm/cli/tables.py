@@ -105,8 +105,8 @@ def _filling(fill: Any) -> dict[str, Any]:
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, including values of columns; report values that did not occur in
-    training.
+    """Read the features of a model from a table, including those of values of columns (``brand=acme``); report values
+    that did not occur in training.
 
     For ``categories``, which a model learned from a frame, a column holds the values and the feature holds their
     numbers. Labels are optional.

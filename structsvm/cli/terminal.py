@@ -43,8 +43,9 @@ def note(text: str) -> None:
 
 
 def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
-    """Return a progress bar on stderr, on a terminal only: the first text, the bar, and then the other texts.
+    """Return a progress bar on stderr, which is shown only on a terminal.
 
+    It consists of the first text, the bar and the other texts, which are templates of :mod:`rich.progress`.
     ``counts`` adds the number of completed items out of the total, ``data`` the number of bytes.
     """
     from rich import progress
@@ -154,7 +155,7 @@ _EVERYWHERE = {
     "scale='minmax'": "--scale minmax (structsvm train)",
     "scale='zscore'": "--scale zscore (structsvm train)",
 }
-"""Options for library arguments that most commands can pass on, or that belong to another command."""
+"""Options named in errors about library arguments: options of most commands, or of the command in parentheses."""
 
 
 _ARGUMENTS = {

@@ -433,7 +433,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(name, "expected 64-bit integers, got negative ones and some from 2^63 on",
+            raise BadInput(name, "expected 64-bit integers, got both negative ones and some >= 2^63",
                            "read ids as strings")  # fmt: skip
         parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)

@@ -299,8 +299,8 @@ def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: T
         )
     if log.n_clusters is not None and log.effective_clusters is not None:
         notes.append(
-            f"intervals are over {log.n_clusters:,} users, each of whom counts once; a mean over lists would be "
-            f"equivalent to {log.effective_clusters:,.1f} users of equal size"
+            f"intervals are over {log.n_clusters:,} users, each of whom counts once; a mean over lists would be as "
+            f"precise as one over {log.effective_clusters:,.1f} users with equally many lists"
         )
     if bias is not None:
         notes.append(bias.in_words())
@@ -513,7 +513,7 @@ class _Errors(NamedTuple):
     log: _Impressions
     level: float
     theta: Propensities | None = None
-    influence: Influence | None = None  # of impressions on propensities harvested from this log
+    influence: Influence | None = None  # effect of impressions on harvested propensities
 
     def interval(self, value: _Value) -> Interval:
         log, n = self.log, self.log.n

@@ -66,7 +66,7 @@ def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
     if sketch is None or not sketch.size:
         return 0.0
     found = _digests(cells)
-    if sketch.size == _KEPT:  # a full sketch only covers digests up to its largest
+    if sketch.size == _KEPT:  # a full sketch contains no digests above its maximum
         found = found[found <= sketch.max()]
     return float(np.isin(found, sketch).mean()) if found.size else 0.0
 

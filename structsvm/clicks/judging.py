@@ -217,7 +217,7 @@ class Method(NamedTuple):
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
-    """Values from which a document has grade 1, 2 and 3."""
+    """Smallest values of grades 1, 2 and 3."""
 
     meaning: str = "the judgment of this method"
     """Description of the value."""

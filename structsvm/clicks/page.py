@@ -22,8 +22,7 @@ _MOST_DOCUMENTS = 20
 
 
 class Search(NamedTuple):
-    """How C was chosen: the values tried, the share of the best possible held-out value for each, and the best
-    value."""
+    """How C was chosen: the values tried, their held-out scores as shares of the maximum, and the value chosen."""
 
     Cs: Sequence[float]
     scores: Sequence[float]
@@ -53,7 +52,7 @@ def clicks_page(
         values |= _estimate(estimate)
     if search is not None:
         tried = pages.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
-        values["tried"] = Lines([tried], x="C", y="share of the best possible", log_x=True)
+        values["tried"] = Lines([tried], x="C", y="score (1 is the maximum)", log_x=True)
     if judged is not None:
         values |= _judgments(judged, levels)
     if qualities:
@@ -81,7 +80,7 @@ def errors_of(found: Propensities) -> str:
     if found.freedom is None:
         return f"{text}, whose clicks are taken as independent"
     return (
-        f"{text}, equivalent by clicks to {found.effective_clusters:,.1f} of equal size; intervals with "
+        f"{text}, as precise as {found.effective_clusters:,.1f} with equally many clicks; intervals with "
         f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
     )
 

@@ -273,9 +273,10 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     """Test whether poor documents lose more clicks down the list than good ones.
 
     In a position-based model all documents lose the same share. If users trust high positions and also click on poor
-    documents there, poor documents lose more. This is a score test for one slope, of clicks by log position times
-    quality of the document, with the propensities as nuisance parameters and a variance clustered by query. Quality is
-    estimated from the other half of the impressions, because using the same clicks for both would find a spurious bias.
+    documents there, poor documents lose more. This is a score test of one slope: that of clicks as a function of log
+    position times quality of the document. The propensities are nuisance parameters, and the variance is clustered by
+    query. Quality is estimated from the other half of the impressions, because using the same clicks for both would
+    find a spurious bias.
 
     Parameters
     ----------
@@ -416,9 +417,10 @@ class Influence:
 
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
-    """Raise unless clicked documents connect each position ``< n`` with the first, in both directions: from a position
-    with a click on a document to all positions that show it.
-    With ``tail`` the positions from ``n`` on count as one.
+    """Raise unless each position ``< n`` is connected with the first in both directions.
+
+    A click on a document at a position connects this position to all positions at which the document was shown. With
+    ``tail`` all positions ``>= n`` count as one position.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components

@@ -34,7 +34,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     Raises
     ------
     ValueError
-        If a session has another form, with file and line.
+        If a session has a different format; the message names file and line.
 
     Notes
     -----

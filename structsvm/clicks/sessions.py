@@ -80,7 +80,7 @@ class ClickSessions:
 
 
 def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Return the lists of all parts, in which rows and users have the same numbers, one after the other."""
+    """Concatenate the lists of parts that number rows and users in the same way."""
     sizes = np.cumsum([0, *(p.row.shape[0] for p in parts)])
     offsets = [np.zeros(1, np.int64), *(p.offsets[1:] + n for p, n in zip(parts, sizes, strict=False))]
 
@@ -101,7 +101,7 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Return the sessions of all parts, in which rows and users have the same numbers, each distinct list once."""
+    """Merge parts that number rows and users in the same way; equal lists are kept once, with their total count."""
     whole = joined_sessions(parts)
     entry = 2 * whole.row + whole.clicked
     keys = np.zeros(

@@ -71,7 +71,8 @@ def read_table(
         Limits of the times: rows before ``since``, and from ``until`` on, are left out and counted. None means no
         limit.
     first_position, max_position
-        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed if any part is ambiguous.
+        As in :meth:`ClickCells.from_arrays`. A file is read in parts; ``first_position`` is
+        needed if the parts do not agree on it.
 
     Returns
     -------
@@ -117,7 +118,7 @@ def read_table(
         except BadInput as error:
             if not in_parts or error.argument != "log":
                 raise
-            reading.dropped.count("row in a part of the file without any usable one", columns.num_rows)
+            reading.dropped.count("row in a part of the file without usable rows", columns.num_rows)
     whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     if reading.unit is not None and reading.unit > 1:

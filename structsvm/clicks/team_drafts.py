@@ -256,7 +256,7 @@ def read_team_draft_ubi(
 
     log = _drafted(str(path), shown, teams, clicks_of, who, dropped)
     for query_id, hits in clicked.items():
-        problem = "that is no draft" if query_id in shown else "without impressions"
+        problem = "that is not a team draft" if query_id in shown else "without impressions"
         dropped.count(f"click on a list {problem}", len(hits))
     return log
 
@@ -317,7 +317,7 @@ def _drafted(
 
 
 def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
-    """Return the configuration that an event names in its attributes, or otherwise in their object."""
+    """Return the search configuration that an event names in its attributes or in their key ``object``."""
     inner = attributes.get("object") if isinstance(attributes, dict) else None
     for holder in (attributes, inner):
         found = [holder.get(name) for name in names] if isinstance(holder, dict) else []

@@ -231,7 +231,7 @@ def _clicked(
     if wrong and wrong >= _MOST_CONTRADICTED * n_told:
         raise BadInput(
             str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} at others",
-            "a page that reorders the response has to log impressions, with the ordinals of its clicks",
+            "if the page reorders the response, log its impressions with the same ordinals as its clicks",
         )  # fmt: skip
     entries.dropped.count("click at another position than its document", wrong)
     taken = np.unique(clicks[right])

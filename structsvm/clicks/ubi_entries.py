@@ -252,7 +252,7 @@ def time_of(value: Any) -> float:
 
 
 def _events(columns: list[list[Any]], dropped: Dropped) -> Events:
-    """Move ``columns`` into the events that can be counted; each other event is left out for its first reason."""
+    """Move ``columns`` into arrays of valid events; count each invalid event in ``dropped``, for one reason only."""
     kind, query, document, ordinal = (np.array(column, dtype=np.int64) for column in columns[:4])
     time = np.array(columns[4], dtype=np.float64)
     for column in columns:

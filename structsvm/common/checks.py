@@ -80,7 +80,8 @@ class BadInput(ValueError):
         """
 
         def option(name: str, value: str | None) -> str:
-            # "{C}" is --C, "{C=1}" --C 1, a flag "{positive=True}" --positive; others stay Python
+            # "{C}" becomes --C, "{C=1}" --C 1, a flag "{positive=True}" --positive; an argument without an option keeps
+            # its Python name
             whole = name if value is None else f"{name}={value}"
             if value is not None and whole in options:
                 return options[whole]

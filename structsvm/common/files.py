@@ -124,7 +124,7 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
                 while piece := file.read(n_bytes):
                     yield piece
         elif kind == "zstd":
-            import pyarrow  # which detects truncated files, and damage if there is a checksum
+            import pyarrow  # it detects truncated files, and damage if there is a checksum
 
             with pyarrow.CompressedInputStream(source, "zstd") as stream:
                 while piece := stream.read(n_bytes):

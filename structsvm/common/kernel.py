@@ -5,8 +5,8 @@ in another file. The stamp of this cache covers every Python file of the folder,
 each other. Kernels of another folder may be called only if that folder is ``SHARED`` or listed in ``CALLS``; the stamp
 covers both, too (``tests/test_architecture.py``).
 
-Numba's cache index numbers the files of a function's signatures, so that two processes that compile two signatures at
-the same time can give them the same number. In this cache each signature has its own file, which is named by a hash of
+Numba names the cache files of a function by consecutive numbers, one per signature, so two processes that compile two
+signatures at the same time can choose the same number. In this cache, the file of each signature is named by a hash of
 its key and replaced atomically.
 """
 

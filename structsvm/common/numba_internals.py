@@ -74,7 +74,7 @@ def counts_references(compiled: Any) -> bool:
 
 
 def _writable(numba_type: Any) -> Any:
-    """Return the Numba type of an array, or of arrays in a tuple, as that of writable arrays."""
+    """Return a Numba type with all arrays writable; ``numba_type`` may be a tuple with arrays."""
     if isinstance(numba_type, types.BaseTuple):
         parts = map(_writable, numba_type)  # type: ignore[call-overload]
         return types.BaseTuple.from_types([*parts], getattr(numba_type, "instance_class", None))

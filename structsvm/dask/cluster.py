@@ -86,7 +86,7 @@ def count_threads(client: Any) -> int:
 
 
 def memory_limits(client: Any) -> dict[str, float]:
-    """Return the memory of each worker in bytes; infinite if none is stated."""
+    """Return the memory limit of each worker in bytes; infinite if it has none."""
     return {address: float(one.get("memory_limit") or "inf") for address, one in workers(client).items()}
 
 
@@ -99,7 +99,7 @@ def _no_scheduler(client: Any) -> ClusterError:
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures in order; raise ClusterError if none finishes for ``timeout`` seconds.
 
-    ``place`` describes, in the error, what was waited for.
+    ``place`` is the description, in the error, of the results that are waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
@@ -144,8 +144,8 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     while pending:
         n = len(pending)
         _nap(pending)
-        # Dask has no time limit that restarts with each result, and waits forever for a lost scheduler or worker:
-        # therefore the states of futures and cluster are checked after each nap
+        # Dask has no time limit that restarts with each result, and waits forever for a lost scheduler or worker.
+        # Therefore check the states of the futures and of the cluster after each wait.
         pending = [future for future in pending if future.status in _OPEN]
         if any(future.status == "cancelled" for future in futures) or client.status != "running":
             raise _no_scheduler(client)

@@ -359,7 +359,7 @@ class DaskStructuralRanker(BaseEstimator):
             try:
                 whole_queries(client, list(client.compute(source.delayed)), "refuse", self.timeout)
             except BadInput as error:
-                remedy = "ranks stay with their rows, whatever {groups} is: sort the data by query, or repartition them"
+                remedy = "rank never moves rows and ignores {groups}: sort the data by query, or repartition"
                 raise BadInput(error.argument, error.problem.partition("; training")[0], remedy) from None
         if hasattr(scores, "to_frame"):
             return scores.map_partitions(_rank, qid, meta=("rank", "i8"))

@@ -353,7 +353,7 @@ def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
     meta = Path(path, "meta.json")
     if not meta.exists():
         remedy = "keep stores where every worker reaches them under the same path"
-        raise BadInput(Path(path), "expected the store on the worker, got no such path", remedy)
+        raise BadInput(Path(path), "expected the store on the worker, but it does not exist", remedy)
     check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
     check_stamp(meta, expected)  # checked again, because the store may be replaced while it is opened

@@ -215,7 +215,7 @@ class CrossValidated:
 
     def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
         if y is None or qid is None:
-            raise BadInput("baseline", "expected y and qid of the rows of its scores", "pass those of fit")
+            raise BadInput("baseline", "expected y and qid of the rows that it scores", "pass those of fit")
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
         known = np.isin(part.result.query_ids, held.query_ids)  # drop queries that were in no test part

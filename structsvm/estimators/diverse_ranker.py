@@ -270,7 +270,7 @@ class DiverseRanker(Selector, BaseEstimator):
         choices = []
         for d in chosen.tolist():
             features, best = walk.features(), int(np.searchsorted(walk.free, d))
-            # score times novelty counts as relevance at its initial value; its later decrease counts as likeness
+            # for features score x novelty, the initial value is a part of relevance, the later decrease of likeness
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
             parts = {
@@ -316,7 +316,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "sets",
                 f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
                 f"{candidates!r}",
-                "train and predict on sets of one kind, with as many document features",
+                "train and predict on sets of the same kind, with the same number of document features",
                 at=f"[{i}]",
             )
         return one

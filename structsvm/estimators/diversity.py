@@ -262,7 +262,7 @@ class SVMDiv(Selector, BaseEstimator):
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
-        """Return, for each document that :meth:`predict` chooses, the words because of which it is chosen.
+        """Return, for each document that :meth:`predict` chooses, the words that led to its choice.
 
         For ``Level.neighbours``, neighbouring documents take the place of words.
 
@@ -357,8 +357,8 @@ class SVMDiv(Selector, BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        # cosines of words and given similarities have different levels, so that a model only accepts the kind of its
-        # training sets
+        # Cosines of words and given similarities differ in magnitude, so a model trained on sets of one kind does not
+        # accept sets of the other kind.
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(

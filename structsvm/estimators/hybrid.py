@@ -25,7 +25,7 @@ from structsvm.readers.runs import Run
 from structsvm.trainers.certificate import NothingLearnedWarning
 
 _PULL = 3.0
-"""Factor of an additional column, the sum of all clauses, whose weight is added to each of their weights.
+"""Factor of an additional column, the sum of the scores of all clauses; its weight is added to that of each clause.
 
 A larger factor draws the weights towards equality. A few dozen queries do not determine the weights of two lists: on
 TREC DL 2020, weights learned without this column are worse than equal weights.

@@ -218,7 +218,7 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "encode them as the features of the model" if coded else
+            "encode the text as in training" if coded else
             "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",

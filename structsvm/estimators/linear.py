@@ -34,7 +34,7 @@ _RANGES: dict[str, Callable[..., object]] = {
     "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
 }
-"""Functions that check the parameters with the same range in all rankers."""
+"""The function that checks a parameter, for parameters whose valid values are the same in all rankers."""
 
 _VECTORS = 24
 """Minimum number of vectors of cutting-plane training (cuts, weights and buffers), each with one number per feature."""

@@ -63,7 +63,8 @@ class StructuralRanker(LinearSVM):
     solver : str, default="auto"
         Name of a trainer for :func:`structsvm.trainers.train`, or "auto"; all trainers reach the same optimum.
         A trainer that does not support the other parameters raises an error: newton, for example, only supports smooth
-        losses, such as ``"ndcg@10"``, without constraints; ``constraints`` and ``penalty`` need one such as one_slack.
+        losses, such as ``"ndcg@10"``, without constraints; ``constraints`` and ``penalty`` need a trainer such as
+        one_slack.
     positive : bool, default=False
         Whether to constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None

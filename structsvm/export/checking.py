@@ -61,9 +61,9 @@ class ExportCheck(NamedTuple):
     def require(self, to: str) -> None:
         """Raise BadInput if scores differ by more than 1e-4 of their range."""
         if not self.difference <= _TOLERANCE:
-            by = ", ".join(self.features) or "no single feature explains it"
+            by = ", ".join(self.features) or "no single feature"
             raise BadInput(
-                "check", f"expected {to} to score the rows as predict does, got {self}: {by}",
+                "check", f"expected {to} to score the rows as predict does, got {self}, due to {by}",
                 "see the warnings of the export, or change these features before training",
             )  # fmt: skip
 

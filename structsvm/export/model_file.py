@@ -39,7 +39,7 @@ _RECORDS = {
     "LambdaRankFit": "structsvm.trainers.lambdarank",
     "Progress": "structsvm.protocols",
 }
-"""Additional classes that a model file may name, with their modules: those of attributes of models."""
+"""Classes of the attributes of models, with their modules; a model file may also name these classes."""
 
 _LARGEST_DESCRIPTION = 1 << 26
 

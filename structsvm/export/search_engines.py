@@ -66,8 +66,8 @@ def export_model(
 
     The engines compute in float32, so that scores agree to about seven digits. Thresholds of trees are rounded as the
     engine rounds values, so that a value takes the same branches as in ``predict``, unless a threshold separates two
-    values that are equal in float32. Solr adds a slack of 1e-6 to thresholds, which is compensated; features of small
-    values are multiplied by a power of two for this, with a ``StandardNormalizer``.
+    values that are equal in float32. Solr adds a slack of 1e-6 to thresholds. The export compensates for the slack, and
+    multiplies features with small values by a power of two for this purpose, with a ``StandardNormalizer``.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Choose the thresholds on the training queries only: ``fit`` there, ``transform`` everywhere.
+    Choose the thresholds on the training queries only: call ``fit`` on these, and ``transform`` on all queries.
 
     Examples
     --------

@@ -137,7 +137,7 @@ class Forest:
         positions = np.concatenate([
             self.nodes[trees[inner]] + children[inner], n + self.leaves[trees[~inner]] + ~children[~inner]
         ])  # fmt: skip
-        yield np.unique(positions).size != positions.size, "each node and leaf below one parent"
+        yield np.unique(positions).size != positions.size, "exactly one parent of each node and leaf"
         starts = self.set_starts
         yield (
             not starts.size

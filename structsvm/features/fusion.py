@@ -90,7 +90,7 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
         # NaN sorts last; of equal scores the later row is first
         order = np.lexsort((-np.arange(n_rows), -column, topic))
         rank = np.empty(n_rows)
-        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # sorted topics keep their blocks of rows
+        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # sorting leaves rows in the block of their topic
         fused += np.where(np.isnan(column), 0.0, 1.0 / (k + rank))
     return fused
 

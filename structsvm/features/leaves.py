@@ -46,7 +46,7 @@ _LARGEST_CATEGORY = 1_000_000
 _LARGEST_WEIGHT = 1e30
 
 _SHARE = 0.7
-"""Share of the queries on which each bag is grown if there are several."""
+"""Share of the queries on which the trees of a bag are grown, if there are several bags."""
 
 _SAMPLE = 50_000
 """Number of rows from which the edges of bins are learned, both LightGBM's own and those of ``n_bins``. A quantile is

@@ -82,8 +82,8 @@ class Experiment:
 
 
 class Assigned(NamedTuple):
-    """The assignment of a request: what to serve and, unless it is interleaved, why; the indices of its rankers; the
-    note of its duel.
+    """The assignment of a request: what to serve, the reason unless that is an interleaved list, the indices of the
+    rankers, and the note of the duel.
 
     ``chance`` is the probability with which a recorded unit takes part; None if all units do.
     """

@@ -201,7 +201,7 @@ class Assigned(_Strict):
     serve: Served
     rankers: Annotated[list[str], said("Rankers whose rankings are needed.")]
     assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
-    why: Annotated[str | None, said("Why the list is not interleaved; for control, call show too.")] = None
+    why: Annotated[str | None, said("Why the list is not interleaved; if control, also call show.")] = None
 
 
 class Show(_Strict):
@@ -306,7 +306,7 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[list[float], said("That a beats b, and that b beats a; valid at any look.")]
+    log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; at any look.")]
 
 
 class Guardrail(_Strict):
@@ -377,7 +377,7 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[str | None, said("Note on users who search often: lists count separately.")]
+    caution: Annotated[str | None, said("Note on users who search often: each of their lists counts.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
     control: Annotated[Count, said("Lists of production alone, for comparison.")]
     not_compared: NotCompared

@@ -42,7 +42,7 @@ class Token(NamedTuple):
 
 
 class Secrets:
-    """The secrets that sign tokens; the first signs, all are accepted."""
+    """The secrets that sign tokens: the first signs new tokens, and tokens signed by any of them are accepted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < 32 for key in keys):
@@ -55,7 +55,7 @@ class Secrets:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the newest secret, which may be stored and shown."""
+        """A hash of the newest secret; unlike the secret, it may be stored and shown."""
         return blake2b(b"fingerprint|" + self._newest, digest_size=8).hexdigest()
 
     @classmethod

@@ -168,7 +168,7 @@ SHARES = ("late_clicks", "not_compared")
 
 
 def seen(name: str) -> tuple[str, str]:
-    """Return the counters that record the acknowledgement of a share: part and whole."""
+    """Return the names of the counters with the part and the whole of a share at its last acknowledged alarm."""
     return f"seen:{name}:part", f"seen:{name}:whole"
 
 

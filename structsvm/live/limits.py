@@ -13,7 +13,7 @@ _ADDRESSES = 10_000
 
 
 class Breaker:
-    """Circuit breaker that opens after several failures in a row and lets one trial request through after a rest."""
+    """Circuit breaker that opens after several failures in a row and lets one trial request through after a pause."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Breaker:
         return self._row >= _FAILURES
 
     def allows(self) -> bool:
-        """Return whether a request may be sent; after the rest only the first of several callers may."""
+        """Return whether a request may be sent; after a pause, only the first of several callers may send one."""
         if not self.is_open:
             return True
         now = self._clock()

@@ -254,7 +254,7 @@ class Proxy:
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:
         """Return the responses of production and challengers, and the reason if they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
-        # ask every breaker, because asking starts the trial after a rest
+        # ask every breaker, because asking starts the trial after a pause
         allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
         why = None if all(allowed) else "breaker"
         if why is None:

@@ -101,7 +101,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     if not n:
         return {**undecided, "sentence": "No impression is closed yet."}
     if decision is not None:
-        at, how = decision["n"], f"at level {running.alpha:g}, however often one looks"
+        at, how = decision["n"], f"at level {running.alpha:g}, at any number of looks"
         sentence = f"{folded.winner} wins: decided after {at:,} impressions {how}."
         return {"winner": folded.winner, "sentence": sentence, "p": decision["p"], "decided_at": at}
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
@@ -128,7 +128,7 @@ def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
     else:
         best = ", ".join(names[arm] for arm in policy.leaders())
         shown = f"The best {policy.top} are {best}: each of them beats every other ranker"
-    error = f"with an error of at most {policy.alpha:g}, however often one looks"
+    error = f"with an error of at most {policy.alpha:g}, at any number of looks"
     return f"{shown}. {n:,} duels show it, {error}."
 
 
@@ -253,7 +253,7 @@ def check_experiment(
         for one in page:
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
-                    problems.append(f"impression {one.seq}: a click on rank {place}, which it does not have")
+                    problems.append(f"impression {one.seq}: a click on rank {place} of a shorter list")
                 if not late and at > one.shown_at + row.window_ms:
                     problems.append(f"impression {one.seq}: a {action} after the window that is not late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]

@@ -328,7 +328,7 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
     if subtopics is None:
         return _no_subtopics(coverage.n_documents, 1)
     if subtopics.keep != 0.0:
-        problem = "expected a coverage loss ('weighted' or 'unweighted'), got one that looks at the order"
+        problem = "expected a coverage loss ('weighted' or 'unweighted'), got one that depends on the order"
         raise BadInput("loss", problem)
     return subtopics
 

@@ -154,7 +154,7 @@ class Convex:
 
     def _lower(self, x: Float, z: Float, cuts: Float, joint: Float, loss: Float) -> float:
         """Return the lower bound described in the module docstring, for feasible multipliers of the cuts."""
-        # ``_flat`` marks the entries of x that have no closed-form minimum, whose values are those of Clarabel
+        # ``_flat`` marks the entries of x without a closed-form minimum; they keep the values that Clarabel returned
         self._largest = max(self._largest, float(np.abs(x).max(initial=0.0)))
         linear = self._q.copy()
         linear[self._own] -= joint.T @ cuts

@@ -45,7 +45,7 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and in each document
     ``text``, a string or a list of words, or ``embedding``. A set with embeddings uses their cosines, and also its
     texts if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
-    ``subtopics`` is a list of names, or an object with the grade of each name; without it in any document, the set has
+    ``subtopics`` is a list of names, or an object with the grade of each name; if no document has this key, the set has
     no subtopics. If one document of a set has a title, documents without one get an empty title; if one has a ``cost``,
     such as its number of tokens, all need one. Queries, ids and names of subtopics are strings or integers. Other keys
     are ignored.
@@ -227,8 +227,8 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     Raises
     ------
     ValueError
-        If the file is empty, a line has another form, or its number of aspects differs from that of the topic's first
-        line; the message names file and line.
+        If the file is empty, a line has a different format, or its number of aspects differs from that of the first
+        line of the topic; the message names file and line.
 
     Examples
     --------

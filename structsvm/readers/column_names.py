@@ -77,7 +77,7 @@ def separated_otherwise(names: Sequence[str]) -> str:
     mark = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if mark is None:
         return ""
-    apart = "tabs: name the file .tsv" if mark == "\t" else f"{mark!r}: write it with commas"
+    apart = "tabs: name the file .tsv" if mark == "\t" else f"{mark!r}: separate them by commas"
     return f"its cells seem to be separated by {apart}"
 
 

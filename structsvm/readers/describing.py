@@ -78,7 +78,7 @@ def describe(path: AnyPath, **options: Any) -> Description:
     if is_table(path) and not is_json_lines(path):
         return _describe_queries(path, "table", readers.read_queries(path, **rows))
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got no such path")
+        raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, but it does not exist")
     if path.is_dir():
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())

@@ -304,8 +304,8 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text file, estimated by a first pass: number of rows, number of stated values, and probable width.
-    For a block, also the byte ranges of the threads, with their numbers of rows and stated values.
+    """Size of a text file, estimated by a first pass: number of rows, number of values in the text, and probable width.
+    For a block, also the byte ranges of the threads, with their numbers of rows and values.
     """
 
     n_rows: int
@@ -328,14 +328,14 @@ class Rows:
 
 
 def is_sparse(options: Options, size: Size) -> bool:
-    """Return whether the matrix is sparse; with ``sparse="auto"``, whether few of its values are stated."""
+    """Return whether the matrix is sparse; with ``sparse="auto"``, whether the file contains few of its values."""
     if options.sparse != "auto":
         return bool(options.sparse)
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
 
 
 def measure(block: Block, options: Options) -> Size:
-    """Count rows and stated values of a block and of each chunk of it."""
+    """Count the rows and values in the text of a block and of each of its chunks."""
     chunks = _cut(block)
     chunk_counts = _share(lambda chunk: scanner.count_rows(block.text, *chunk), chunks, options.n_jobs)
     counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)

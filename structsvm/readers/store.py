@@ -303,7 +303,7 @@ class StoreWriter:
             raise BadInput("X", problem)
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
             got = f"got {X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
-            problem = f"expected {self.n_features} features, and labels and query sizes for its rows, {got}"
+            problem = f"expected {self.n_features} features, one label per row, and sizes >= 1 of all queries, {got}"
             raise BadInput("X", problem)
         if query_ids.shape != sizes.shape:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
@@ -518,7 +518,7 @@ def is_store(path: Path) -> bool:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got no such path")
+        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), but it does not exist")
     try:
         with (path / _META).open("rb") as file:
             raw = file.read(_MOST_META_BYTES + 1)

@@ -279,7 +279,7 @@ def _fits(grades: Sequence[int]) -> bool:
 
 def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
     """Return the distinct topics, the index of the topic of each row, and the docids as text.
-    Raise ValueError unless there are as many topics and docids as ``values``, the argument called ``name``.
+    Raise ValueError unless topics, docids and ``values``, the argument called ``name``, have the same length.
     """
     topics = id_texts("topic", topic, what="the id of a topic", empty=True)
     documents = id_texts("docid", docid, what="the id of a document", empty=True)

@@ -165,7 +165,7 @@ def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed:
     # Counts per run: duels of each arm, and answers after 0 and 8 steps; means of two numberings may differ by five
     # standard errors.
     utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40
-    # 100 short runs for each of three numberings of the same arms; counts are by utility, not by number
+    # 100 short runs for each of three numberings of the same arms; counts are indexed by utility, not by arm number
     seen = []
     for k, order in enumerate(([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2])):
         counts = np.zeros((n_runs, 3, 4))

@@ -182,7 +182,7 @@ def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
             require(documents in counts, f"show() returned {documents}, expected a list of distribution()")
             counts[documents] += 1
         require.frequencies(counts, chances, "show gave")
-    # few documents have few lists: one could be drawn twice by chance, 32 in a row are not
+    # compare 32 draws, because few documents allow only few lists, and two single draws could be equal by chance
     one, other = ([interleaver.show(rankings, rng=seed + i) for i in range(32)] for _ in range(2))
     require(one == other, "the same seed gives another list")
     require(len(one[0].documents) == 4, "a list longer than all documents: expected all of them")

@@ -142,7 +142,7 @@ class _Bound:
         least = loss.min()  # a difference of sums may be below 0 by rounding
         self.require(least >= -1e-9, f"a loss is negative: {least:.12g}{where(loss == least)}")
         worse = value < -slack
-        self.require(not worse.any(), f"the output is violated less than the true one{where(worse)}")
+        self.require(not worse.any(), f"the true output is violated more than the one returned{where(worse)}")
         self.require(
             not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(self.offsets))].any(),
             "an uninformative query has a loss or coefficients",

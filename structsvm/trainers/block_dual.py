@@ -60,7 +60,7 @@ def slot_size(problem: Problem) -> int:
 
 
 class Point(NamedTuple):
-    """The weights ``w``, and the sum ``total`` whose projection on the sign constraints they are."""
+    """The weights ``w``, and the sum ``total``; ``w`` is the projection of ``total`` on the sign constraints."""
 
     w: Float
     total: Float

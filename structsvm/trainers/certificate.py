@@ -89,7 +89,7 @@ class NothingLearnedWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap(C=1e-6).fit(data.X, data.y, qid=data.qid)
     >>> print(caught[0].message)
-    the optimal weights are hardly better than none for this loss and data: objective ... against ... at w = 0; ...
+    the optimal weights are hardly better than zero weights for this loss and data: ... against ... at w = 0; ...
     """
 
 
@@ -349,9 +349,9 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     if fit.primal < share * zero:
         return
     warn_user(
-        f"the optimal weights are {'hardly' if fit.primal < zero else 'no'} better than none for this loss and data: "
-        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or "
-        "scaled features, and check that the labels belong to the rows",
+        f"the optimal weights are {'hardly' if fit.primal < zero else 'no'} better than zero weights for this "
+        f"loss and data: objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another "
+        "loss or scaled features, and check that the labels belong to the rows",
         NothingLearnedWarning,
     )
 

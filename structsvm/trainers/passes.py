@@ -36,7 +36,7 @@ _CUTS_PER_ROWS = 4
 only once."""
 
 _SAMPLE = 256
-"""Minimum number of queries in a sample of :func:`sample`, if the problem has as many."""
+"""Minimum number of queries in a sample of :func:`sample`, if the problem has so many."""
 
 _LEAST_TASKS = 4
 """Minimum number of tasks in a :meth:`RankingProblem.part`, which is a few hundred queries of a hundred documents."""

@@ -92,7 +92,7 @@ def test_an_export_is_checked(cli, shop, to):
     if to in ("opensearch", "solr"):
         older = {"opensearch": "3.1", "solr": "9.1"}[to]
         said = cli.refuses(f"export trees.npz --to {to} --engine-version {older} --check gaps.csv")
-        assert "pairs reversed: price" in said
+        assert "pairs reversed, due to price" in said
 
 
 def test_queries_of_features_are_a_file(cli, shop):

@@ -127,7 +127,7 @@ def test_a_page_that_reorders_the_response_is_refused_but_for_a_few_clicks(tmp_p
     assert cells.dropped["click at another position than its document"] == 1
     assert cells.clicks.sum() == 59
     clicks[:3] = [event("click", str(k), "a", 3) for k in range(3)]
-    with pytest.raises(BadInput, match="got 4 of 60 at others; a page that reorders the response"):
+    with pytest.raises(BadInput, match="got 4 of 60 at others; if the page reorders the response"):
         read_ubi(write(tmp_path / "many.json", lists + clicks))
 
 

@@ -136,7 +136,7 @@ def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, tm
     ranks = model.rank(whole(frame), "qid").compute(scheduler="sync").to_numpy()
     np.testing.assert_array_equal(ranks, local_model.rank(frame[NAMES], data.qid))
     refused(
-        r"is split: .*; ranks stay with their rows, whatever groups= is: sort the data",
+        r"is split: .*; rank never moves rows and ignores groups=: sort the data",
         model.rank,
         ddf,
         "qid",

@@ -160,7 +160,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(model):
 
 def test_texts_without_words_teach_nothing_and_say_so():
     sets = [CandidateSet(["", "", ""])] * 3
-    with pytest.warns(NothingLearnedWarning, match="no better than none"):
+    with pytest.warns(NothingLearnedWarning, match="no better than zero weights"):
         model = SVMDiv(k=1).fit(sets, [np.eye(3)[:, :2]] * 3)
     assert not model.coef_.any()
 

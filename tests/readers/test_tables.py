@@ -238,7 +238,7 @@ def test_documents_that_stand_in_a_query_twice_are_said(tmp_path, label):
 
 
 @pytest.mark.parametrize(
-    ("mark", "said"), [(";", "by ';': write it with commas"), ("\t", "tabs: name the file .tsv")]
+    ("mark", "said"), [(";", "by ';': separate them by commas"), ("\t", "tabs: name the file .tsv")]
 )
 def test_other_separators_are_named(tmp_path, mark, said):
     (tmp_path / "d.csv").write_text(mark.join(["qid", "x", "label"]) + "\n" + mark.join("110") + "\n")

@@ -94,7 +94,7 @@ def test_estimators(model):
     if not isinstance(model, StructuralRankerCV):
         model.set_params(C=10.0).fit(DATA.X, DATA.y, qid=DATA.qid)
         model.set_params(C=1e-7)
-    with pytest.warns(NothingLearnedWarning, match="(hardly|no) better than none"):
+    with pytest.warns(NothingLearnedWarning, match="(hardly|no) better than zero weights"):
         model.fit(DATA.X, DATA.y, qid=DATA.qid)
 
 

@@ -129,7 +129,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
 class Spelling:
     """Tracks over all batches whether the ids of a text file are numbers, some of them written as floats.
 
-    The ids of a column are integers only if all of them are numbers, so that all batches have to be examined.
+    The ids of a column become integers only if all of them are numbers, so every batch has to be examined.
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ def open_tables(table: Any, *, source: str = "table", max_expansion: float | Non
         return [frame_table(table, source)]
     files = table_files(table)
     if not files:
-        raise BadInput(Path(table), "expected a table, a folder of tables or a pattern, got no such path")
+        raise BadInput(Path(table), "expected a table, a folder of tables or a pattern, found none")
     tables = []
     for file in files:
         if file.suffix == ".parquet" or is_parquet(file):

@@ -219,7 +219,7 @@ class Store:
     def impressions(
         self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
     ) -> list[StoredImpression]:
-        """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
+        """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order of time."""
         columns = [_i[name] for name in StoredImpression._fields if name != "clicks"]
         query = select(*columns).where(_i.experiment == experiment, _i.seq > after)
         if upto is not None:
@@ -315,7 +315,7 @@ class Store:
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
         """Move the horizon over impressions shown up to ``due``, and return it; from now on clicks on them are late.
 
-        The horizon stops before the first impression that is not due, in the order of the sequence.
+        The horizon is a sequence number; it stops before the first impression that is not due.
         """
         first = self.first_after(experiment, horizon)
         if first is None or first > due:

@@ -43,7 +43,7 @@ class ClickRow(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The stored impression for an id that occurs again."""
+    """The impression that is already stored under the id of a new one."""
 
     shown_at: int
     serve: str

@@ -82,7 +82,7 @@ stats = sa.Table(
     "stats", tables,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
     sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to this number are late
-    sa.Column("watermark", _big, nullable=False),  # impressions up to this number are in the state
+    sa.Column("watermark", _big, nullable=False),  # the state includes the impressions up to this number
     sa.Column("version", _big, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
 )  # fmt: skip

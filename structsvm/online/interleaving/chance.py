@@ -32,8 +32,8 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
     ``run`` is called once for each path of choices.
     """
-    # Depth-first search: ``path`` contains the indices of the first choices of the next call, which takes the first
-    # possible option at each further choice. Then the last choice that has another option is advanced.
+    # Depth-first search: the next call of ``run`` repeats the choices in ``path``, and takes the first possible option
+    # at each later choice. Afterwards the last choice in ``path`` that has another option is advanced.
     probabilities: dict[Shown, float] = {}
     path: list[int] = []
     while True:

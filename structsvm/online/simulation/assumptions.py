@@ -79,7 +79,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         others = np.delete(np.arange(k), winner)
         if len(others):
             gap = float(edge[winner, others].min())
-        # relaxed stochastic transitivity: for each pair of arms without the winner, where ``arm`` is the better one
+        # relaxed stochastic transitivity: check all pairs of other arms; ``arm`` is the better arm of a pair
         gamma = 1.0
         for arm in others:
             below = others[beats[arm, others]]  # arms that this arm beats

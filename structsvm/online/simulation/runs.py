@@ -66,7 +66,7 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
         raise BadInput("options", "apply to a bandit given by name", "set them on the object or callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise BadInput("bandit", f"expected as many arms as the world has, {n_arms}, got {bandit.n_arms}")
+            raise BadInput("bandit", f"expected {n_arms} arms, as in the world, got {bandit.n_arms}")
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)

@@ -225,7 +225,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, content: bytes) -> None:
         ({"times": [50]}, "from 1 to the horizon 10"),
         ({"bandit": "ucb"}, "bandit: expected one of"),
         ({"bandit": 3}, "bandit=3: expected a name"),
-        ({"bandit": RUCB(2)}, "expected as many arms as the world has, 4, got 2"),
+        ({"bandit": RUCB(2)}, "expected 4 arms, as in the world, got 2"),
         ({"bandit": RUCB(4), "options": {"alpha": 1}}, "options"),
         ({"options": {"gamma": 1}}, "got 'gamma'"),
         ({"world": [[0.5, 0.5], [0.5, 0.5]]}, "Condorcet"),

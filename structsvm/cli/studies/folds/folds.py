@@ -86,7 +86,7 @@ def find_folds(
     data = Path(data)
     for path in (data, validation):
         if path is not None and not path.exists() and not is_table(path):
-            raise FileNotFoundError(f"{path}: expected a file or folder of LETOR data, got nothing there")
+            raise FileNotFoundError(f"{path}: expected a file or folder of LETOR data, but it does not exist")
     if validation is not None:
         return (Fold("all", Part((data,)), Part((validation,))),)
     if data.is_dir() and not (data / "meta.json").exists() and not _is_one_table(data):
@@ -193,7 +193,7 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        problem = f"expected each query in one of its parts, got query {shared[0]!r} in two"
+        problem = f"expected each query in only one part, got query {shared[0]!r} in two"
         raise BadInput(fold.name, problem, "a model would be tested on what it was trained on")
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
@@ -205,7 +205,7 @@ def _loaded(
 
 
 def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns with the features of the first part, in its order, if it has names."""
+    """Return the options ``columns`` with the feature names of the first part, in their order, if there are any."""
     if first.feature_names is None:
         return columns
     return {**columns, "features": first.feature_names}

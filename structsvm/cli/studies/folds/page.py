@@ -131,7 +131,7 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
     """Return the method whose chosen C has the best validation mean, the first on ties.
 
-    Methods without C come last: methods with early stopping chose their settings on the same queries in each fold, so
-    that their means are too high for a comparison.
+    Methods without C come last: they use early stopping on the same validation queries, which makes their validation
+    means too high for a comparison.
     """
     return max(results, key=lambda m: (m.best()[0] is not None, m.best()[1]))

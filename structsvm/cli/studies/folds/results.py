@@ -47,7 +47,7 @@ _FORMAT = 7  # increase when the content of a cell, or its computation, changes
 
 @dataclass(frozen=True)
 class Measures:
-    """The measures, and the convention they follow."""
+    """Names of the measures for selection and for the report, with the convention by which they are computed."""
 
     select: str = "map"
     report: tuple[str, ...] = ("map", "ndcg@10")
@@ -166,7 +166,7 @@ class Results:
 
     @cached_property
     def tests(self) -> Tests:
-        """The tests of the study."""
+        """The significance tests of all methods against the baselines, and of the best method against all others."""
         return _tests_of(self)
 
 

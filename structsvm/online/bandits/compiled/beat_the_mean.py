@@ -13,7 +13,7 @@ from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pa
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused BeatTheMean."""
+    """Play a run of ``policy``, a BeatTheMean in its initial state."""
     k = policy.n_arms
     won, played, share = zeros(3, k)
     share[:] = 0.5

@@ -13,7 +13,7 @@ from structsvm.online.bandits.compiled.run import Run, compare, record_leader, s
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused DoubleThompson."""
+    """Play a run of ``policy``, a DoubleThompson in its initial state."""
     k = policy.n_arms
     threshold = np.zeros((k, k))
     np.fill_diagonal(threshold, np.inf)

@@ -12,7 +12,7 @@ from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pa
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused InterleavedFilter."""
+    """Play a run of ``policy``, an InterleavedFilter in its initial state."""
     explore(policy, run, int(run.times[-1]))
 
 

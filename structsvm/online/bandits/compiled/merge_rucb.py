@@ -15,7 +15,7 @@ from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused MergeRUCB.
+    """Play a run of ``policy``, a MergeRUCB in its initial state.
 
     The kernel returns at the end of each stage. Merging is rare, so it is done by the Python function of the policy.
     """

@@ -19,7 +19,7 @@ from structsvm.online.bandits.compiled.run import Run, compare, record_leader, s
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused RCS."""
+    """Play a run of ``policy``, an RCS in its initial state."""
     k = policy.n_arms
     share = np.full((k, k), 2.0)
     np.fill_diagonal(share, -1.0)

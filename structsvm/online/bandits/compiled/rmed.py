@@ -14,7 +14,7 @@ from structsvm.online.bandits.rmed import TIE
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused RMED1."""
+    """Play a run of ``policy``, an RMED1 in its initial state."""
     k = policy.n_arms
     share = np.full((k, k), 0.5)
     np.fill_diagonal(share, np.inf)

@@ -19,7 +19,7 @@ from structsvm.online.bandits.compiled.run import Run, compare, record_leader, s
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused RUCB."""
+    """Play a run of ``policy``, an RUCB in its initial state."""
     k = policy.n_arms
     # Row c contains the results of the other arms against c, so that only one row is searched for the challenger. The
     # bound of a pair never compared is 2; the bound of the champion itself is never the maximum.

@@ -13,7 +13,7 @@ from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due,
 
 
 def play(policy: Any, run: Run) -> None:
-    """Play a run of ``policy``, an unused SAVAGE."""
+    """Play a run of ``policy``, a SAVAGE in its initial state."""
     k = policy.n_arms
     log_t = log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
     _savage(run, log_t, *np.zeros((2, k, k)), np.arange(k), np.zeros(k, dtype=np.int64))
