@@ -133,7 +133,7 @@ class Table(Columns):
                 raise ValueError
         except ValueError:
             learned = "a number; only train, search and compare learn medians"
-            expected = learned if self.missing == "median" else "a finite number, or median in train"
+            expected = learned if self.missing == "median" else "a finite number or, for train, median"
             raise BadInput(f"--fill {self.missing}", f"expected {expected}") from None
         return value
 

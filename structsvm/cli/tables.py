@@ -1,6 +1,6 @@
-"""Tables to train on: a model stores their words and the values that replace missing ones.
+"""Tables to train on: a model stores the categories of columns and the values that replace missing ones.
 
-The names of features (``brand=acme``) show which columns hold words, so that ``predict`` needs no further information.
+The names of features (``brand=acme``) show which columns are categorical: ``predict`` needs no further information.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingTable(Table):
-    """A table to train on: which columns hold words, and whether medians replace missing values."""
+    """A table to train on: which columns are categorical, and whether medians replace missing values."""
 
     categorical: Annotated[
         list[str] | None,
-        "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature, "
+        "Categorical columns of a table: a,b, or repeated. Each of their values becomes a feature, "
         "called column=value; for a value that is not in the training data, all of them are 0.",
     ] = None
 
@@ -43,7 +43,7 @@ class TrainingTable(Table):
         return "median" if self.missing == "median" else self.fill
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults, and the columns of words."""
+        """Return the arguments of a reader that differ from its defaults, and the categorical columns."""
         words = None if self.categorical is None else split_names(self.categorical)
         return super().options(labels=labels) | ({} if words is None else {"categorical": words})
 

@@ -161,8 +161,9 @@ def harvest(
     Returns
     -------
     Propensities
-        With robust errors clustered by query, valid even if few queries have most of the clicks: the sandwich with the
-        CR2 correction and degrees of freedom of Satterthwaite. With one query, the errors assume independent clicks.
+        Their standard errors are robust and clustered by query: the sandwich estimator with the CR2 correction and
+        Satterthwaite's degrees of freedom, valid even if few queries have most of the clicks. With one query, the
+        errors assume independent clicks.
 
     Raises
     ------

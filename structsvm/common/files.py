@@ -276,7 +276,7 @@ def destination(path: Path) -> Path:
     """Return the file that writing to ``path`` replaces: the target of a symbolic link, else ``path`` itself."""
     if not stat.S_ISLNK(_mode(path, follow=False) or 0):
         return path
-    _mode(path)  # raises for links in a circle
+    _mode(path)  # raises for a loop of symbolic links
     target = Path(os.path.realpath(path))
     _mode(target)  # raises for a dangling link to an invalid name
     return target

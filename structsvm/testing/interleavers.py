@@ -127,7 +127,10 @@ def _check_list(
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
-    """Return the probability of each list with the credits of all its clicks, rankers in the order ``back``."""
+    """Return the joint distribution of the list and of its credits for each click pattern.
+
+    Credits are in the order of rankers ``back``.
+    """
     law: dict[Any, float] = defaultdict(float)
     for shown, p in records:
         clicks = itertools.product((0, 1), repeat=len(shown.documents))

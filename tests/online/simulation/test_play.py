@@ -133,7 +133,7 @@ def test_on_a_dask_client(bandit: Any) -> None:
         place = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
         with distributed.LocalCluster(**place) as cluster, distributed.Client(cluster):
             assert_same(simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options), expected)
-    with pytest.raises(BadInput, match="backend='dask': expected a backend of joblib that can be used"):
+    with pytest.raises(BadInput, match="backend='dask': expected a usable joblib backend"):
         simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options)
 
 

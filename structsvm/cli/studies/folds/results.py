@@ -63,7 +63,7 @@ class Measures:
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
 
-        Measures are averaged over the orders of tied documents if ``choosing`` is set and in the TREC convention.
+        Measures are averaged over the orders of tied documents if ``choosing`` is set or the convention is ``"trec"``.
         Otherwise, the convention determines the order of ties, as in the program that it reproduces.
         """
         rules = self.rules | ({"ties": "average"} if choosing else {})
