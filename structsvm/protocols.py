@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query, a factor >= 0 of the user's weight in the mean; None: all equal
+    query_weights: Float | None  #: per query, a factor >= 0 that multiplies the user's weight; None: all 1
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) for the output with the largest ``loss - scores . coef``.

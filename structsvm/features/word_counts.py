@@ -188,7 +188,7 @@ def tfidf(counts: Any) -> Any:
 
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
-    """Return words without empty columns, because a vocabulary may be much larger than that of the set."""
+    """Return words without empty columns, because the vocabulary may have many words that are not in the set."""
     # texts and titles share the new numbers of columns
     n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
     used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))

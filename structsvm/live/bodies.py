@@ -365,7 +365,7 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("Winner for one look, at a size fixed in advance.")]
+    fixed_sample_winner: Annotated[str | None, said("Winner if analysed once, at a size fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]

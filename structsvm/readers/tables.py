@@ -274,7 +274,7 @@ def layout_of(
             what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
             remedy = "write all files with the same columns, or name the columns to read with {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
-        remedy = "name the columns to read with {features}, or in train the categorical ones with --categorical"
+        remedy = "name the columns to read with {features}, or in train categorical ones with --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
         kinds = table.kinds or {}

@@ -152,7 +152,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return distinct ids of a text file, an Arrow array, as integers or text by the rules of :func:`settled_words`."""
+    """Convert an Arrow array of distinct ids of a text file to integers or text, as :func:`settled_words` does."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")

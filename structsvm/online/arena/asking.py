@@ -93,7 +93,7 @@ def next_pairs(
         fresh = [question for question in known if question not in had]
         if not fresh:
             warnings.warn(
-                f"{votes.models[i]} and {votes.models[j]} have had all {len(known)} questions: repeats count for the "
+                f"{votes.models[i]} and {votes.models[j]} were asked all {len(known)} questions: repeats count for the "
                 "strengths only (unless cluster is 'none' or 'judge'), so give more questions",
                 stacklevel=2,
             )

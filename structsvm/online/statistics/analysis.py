@@ -75,7 +75,7 @@ class Analysis:
         Number of impressions used, of impressions with a click, and of lines left out because feedback is missing.
     n_repeated, n_identical : int
         Number of impressions left out because their id is repeated, and of lines without an id that equal an earlier
-        line, which are used.
+        line; the latter are kept.
     n_clusters : int or None
         Number of clusters; None without clusters.
     n_effective_clusters : float or None
