@@ -477,7 +477,7 @@ def _weights(
                 "weighting", "expected the probability of each impression in the log, got none", "read it with "
                 "{probability}, or use 'policy'", value=weighting,
             )  # fmt: skip
-        # the share of lists with a document at a position, divided by its probability there
+        # the share of lists with a document at a position, divided by the logged probability of that position
         n_places = cells.n_positions
         cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
         filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]

@@ -136,7 +136,7 @@ class Spelling:
         self._plain, self.of_floats = True, False
 
     def look(self, words: Any) -> None:
-        """Add the distinct ids of a batch, an Arrow array."""
+        """Add the distinct ids of a batch, given as an Arrow array."""
         if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
             numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
             self.of_floats = numbers and (self.of_floats or not plain)

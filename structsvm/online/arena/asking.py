@@ -43,8 +43,8 @@ def next_pairs(
     n : int, default=20
         Number of pairs to return. A decision takes twice as many votes with batches of 100 pairs as with single pairs.
     questions : sequence of str, optional
-        Questions to sample from. A pair is not asked the same question again before it has been asked all of them, when
-        a warning is issued. By default, the third entry of each tuple is None.
+        Questions to sample from. A pair is asked all questions before one is repeated; a warning is then issued. By
+        default, the third entry of each tuple is None.
     random_state : int, Generator or None, default=0
         Seed of the order within pairs and of the questions; an integer is combined with the number of votes.
     **options

@@ -140,7 +140,7 @@ def test_on_a_dask_client(bandit: Any) -> None:
 def test_on_threads_and_under_an_unknown_name() -> None:
     play = partial(simulate, "savage", WORLD, horizon=300, n_runs=3, seed=1)
     assert_same(play(n_jobs=2, backend="threading"), play())
-    refused("backend='cluster': expected a backend of joblib", play, backend="cluster")
+    refused("backend='cluster': expected a usable joblib backend", play, backend="cluster")
 
 
 class Interrupt(Exception):
