@@ -224,7 +224,7 @@ def evaluate_from_clicks(
         found = _new_discounts(log, cells, query, document, ranker, k)
         if found[1] > most_unseen:
             raise BadInput(
-                "scores", f"expected a ranker whose lists the log has mostly shown, got {found[1]:.0%} of the "
+                "scores", f"expected a ranker whose documents are mostly in the log, got {found[1]:.0%} of the "
                 "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
             )  # fmt: skip
         return found

@@ -101,7 +101,7 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Return the sessions of all parts, in which rows and users have the same numbers, each distinct list once."""
+    """Return each distinct list of all parts once; rows and users must have the same numbers in all parts."""
     whole = joined_sessions(parts)
     entry = 2 * whole.row + whole.clicked
     keys = np.zeros(

@@ -385,7 +385,7 @@ class Report(Struct, kw_only=True):
     bandit: Bandit | None
     as_of_seq: Annotated[int, said("The last counted impression.")]
     as_of: Annotated[int | None, said("When this impression was shown, in milliseconds.")]
-    lag_s: Annotated[float, said("Delay of the counting.")]
+    lag_s: Annotated[float, said("Delay of counting, in seconds.")]
 
 
 class Live(_Strict):
