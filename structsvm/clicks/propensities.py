@@ -456,8 +456,8 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
     ),
     (
         "strong",
-        "expected clicks on both sides of every comparison, got all or none at {}, whose estimate would be 0 or "
-        "infinite",
+        "expected clicks on both sides of every comparison of positions, got all or none of the clicks at {}, whose "
+        "estimate would be 0 or infinite",
         "use a longer log",
     ),
 )

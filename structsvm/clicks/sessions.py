@@ -62,7 +62,7 @@ class ClickSessions:
         )  # fmt: skip
 
     def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
-        """Return row, level, shows and clicks of each pair of a row and a level of its entries, in order."""
+        """Return row, level, shows and clicks of each distinct pair of a row and a ``level``, in ascending order."""
         key, number = np.unique(self.row * n_levels + level, return_inverse=True)
         weight = self.counts
         shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * self.clicked))

@@ -19,7 +19,7 @@ from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
 
 _SEVERAL = 10
-"""Number of ranked documents from which a warning is issued if none of them is judged."""
+"""Minimum number of ranked documents for the warning that none of them is judged."""
 
 
 Runs = Sequence[Run] | Mapping[str, Run]
