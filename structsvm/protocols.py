@@ -149,7 +149,7 @@ class Progress(NamedTuple):
     """
 
     n_passes: int  #: number of passes over the data so far, from 1
-    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite if there is none
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
     seconds: float  #: time since training began

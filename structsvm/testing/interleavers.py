@@ -95,7 +95,7 @@ def _check_list(
     require(shown.method == interleaver.name, f"the record names the method {shown.method!r}")
     require(shown.n_rankers == n, f"the record has {shown.n_rankers} rankers")
     require(len(set(documents)) == len(documents), f"{documents}: a document is shown twice")
-    require(set(documents) <= universe, f"{documents}: a document of no ranking")
+    require(set(documents) <= universe, f"{documents}: a document that is in no ranking")
     message = f"{documents}: expected {min(3, len(universe))} documents"
     require(len(documents) == min(3, len(universe)), message)
     # each document must be the first that is not shown yet in some ranking
