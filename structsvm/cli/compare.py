@@ -256,7 +256,7 @@ def _print_comparison(results: Any, study: Study) -> None:
 def search(
     data: Source,
     validation: Annotated[
-        Path | None, "A file to choose on; without it, DATA is cut for cross-validation over queries."
+        Path | None, "A file of validation queries; without it, queries of DATA are cross-validated."
     ] = None,
     *,
     study: Study,
