@@ -105,11 +105,11 @@ def _filling(fill: Any) -> dict[str, Any]:
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, including values of columns; report values that did not occur in
-    training.
+    """Read the features of a model from a table, including indicators of categories; report categories that did not
+    occur in training.
 
-    For ``categories``, which a model learned from a frame, a column holds the values and the feature holds their
-    numbers. Labels are optional.
+    ``categories`` are those that a model learned from a frame: the column contains values, the feature their numbers.
+    Labels are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 

@@ -413,6 +413,6 @@ class Problem(_Strict):
 
 
 class Error(_Strict):
-    """A refusal."""
+    """The reason why a call was refused."""
 
     error: Problem
