@@ -65,7 +65,7 @@ class Ids(Group):
         return None
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the reader arguments that differ from its defaults; labels may be optional."""
+        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
         optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional

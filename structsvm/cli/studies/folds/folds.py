@@ -185,7 +185,8 @@ def _loaded(
     if "categorical" in options:
         from structsvm.readers.categories import category_features
 
-        # a file split into folds has words from other queries, too: constant in training, they get no weight
+        # a file split into folds has categories of other queries, too, whose features are constant in training and get
+        # no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []
