@@ -66,7 +66,7 @@ class StructuredModel(Protocol):
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in another format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
+    """Rows in a different format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
 
     Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
     ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and

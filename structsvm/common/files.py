@@ -40,7 +40,7 @@ MAX_LINE_BYTES = 1 << 25
 """Length of the longest line that is read, 32 MB: a LETOR row of a million features fits."""
 
 MAX_EXPANSION = 200.0
-"""Default limit of the bytes of text per byte of a compressed file.
+"""Default limit on the bytes of text per byte of a compressed file.
 
 Public LETOR files reach 35 with gzip and 83 with bzip2, runs 10; NUL bytes reach 1,030 with gzip and millions with
 bzip2.
