@@ -190,7 +190,7 @@ class Analysis:
 
     def more_queries(self) -> float:
         """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has
-        already won, or infinity if no number can be given, such as if users return and ``cluster`` is None."""
+        already won, or infinity if no number can be given, for example if users return and ``cluster`` is None."""
         if self.winner is not None:
             return 0.0
         if not self.independent:
