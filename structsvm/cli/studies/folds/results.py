@@ -248,7 +248,7 @@ class Tests(NamedTuple):
     """The tests of a study, each pair of methods once, with p-values corrected together."""
 
     pairs: list[PairedTest]
-    """Measure by measure, against each baseline."""
+    """For each measure, the tests against each baseline."""
 
     best: Leaders
     """The best method by the first measure, and the p-values of its differences from the others."""
