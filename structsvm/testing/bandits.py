@@ -107,7 +107,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
             twin.update(sent, outcome)
             require(
                 bandit.to_json() == twin.to_json(),
-                "a bandit that did not select the duel, or read it from JSON, is updated differently by it",
+                "a copy of the bandit that reads the duel from JSON, without selecting it, is updated differently",
             )
         # outcomes may arrive later than the next duels, in any order
         late = [bandit.select(played.rng) for _ in range(5)]

@@ -230,7 +230,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
 
 
 def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
-    # refit on labels that are all equal, which is refused, on other features
+    # refit on different features and labels that are all equal, which is refused
     fitted = pickle.loads(pickle.dumps(model))
     with contextlib.suppress(ValueError):
         fitted.fit(100 * data.X + 1, np.zeros_like(data.y), qid=data.qid)
