@@ -84,7 +84,7 @@ class Columns(Ids):
     ] = False
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
+        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
         return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
 
 
