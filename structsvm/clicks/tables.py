@@ -117,7 +117,7 @@ def read_table(
         except BadInput as error:
             if not in_parts or error.argument != "log":
                 raise
-            reading.dropped.count("row in a part of the file without any usable one", columns.num_rows)
+            reading.dropped.count("row in a part of the file that has no usable row", columns.num_rows)
     whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     if reading.unit is not None and reading.unit > 1:
