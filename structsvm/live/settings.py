@@ -135,7 +135,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Return the settings from the result of :meth:`to_dict`, also after a round trip through JSON."""
+        """Return the settings from the result of :meth:`to_dict`, even after a round trip through JSON."""
         lists = ("allowed_hosts", "origins", "trusted_proxies")
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
 
